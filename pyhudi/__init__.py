@@ -1,0 +1,1 @@
+"""pyhudi: Apache Hudi tables for Python and PySpark, without a jar."""

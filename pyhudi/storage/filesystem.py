@@ -1,0 +1,131 @@
+"""The first seam: bytes on a store, seen from one root folder.
+
+A FileSystem is rooted: every path is relative to its root, uses `/`, and can never leave it, so
+no mistake above this floor deletes or writes outside the table.  `fs.sub("a/b")` is the same
+store rooted deeper.  Implementations pickle (Spark tasks carry them) and hold no open file.
+
+Durability: when `create`, `replace` or a closed `Sink` returns, the bytes and the name survive a
+power loss.  Visibility: a file of these three appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from pyhudi.errors import UserError
+
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry of a listing: its path relative to the file system's root."""
+
+    path: str
+    size_bytes: int
+    is_folder: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+class RandomAccess(Protocol):
+    """An open file: positional reads only, safe to use from several threads."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes.  Raises CorruptFileError if the file ends before."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """A file being written.  Leaving it by an exception (or `abandon`) leaves no file."""
+
+    def write(self, data: Bytes) -> int: ...
+
+    def tell(self) -> int: ...
+
+    def close(self) -> None:
+        """Make the bytes durable and the name visible."""
+        ...
+
+    def abandon(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class FileSystem(Protocol):
+    """What the table layer needs of a store."""
+
+    @property
+    def url(self) -> str:
+        """The root as users and commit files name it: an absolute path, or a URL."""
+        ...
+
+    def sub(self, folder: str) -> FileSystem: ...
+
+    def read(self, path: str) -> bytes:
+        """The whole file.  Raises FileMissingError."""
+        ...
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes: ...
+
+    def open(self, path: str) -> RandomAccess:
+        """Raises FileMissingError."""
+        ...
+
+    def arrow_file(self, path: str) -> Any:
+        """A pyarrow NativeFile for random access (memory-mapped where the store allows)."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, folder: str = "") -> list[FileInfo]:
+        """Direct children in name order; empty if the folder does not exist."""
+        ...
+
+    def create(self, path: str, data: Bytes) -> bool:
+        """Put a whole file if the name is free; False (and nothing changed) if it is taken."""
+        ...
+
+    def replace(self, path: str, data: Bytes) -> None:
+        """Put a whole file in place of whatever has the name, atomically."""
+        ...
+
+    def open_sink(self, path: str) -> Sink:
+        """A new file to be written in pieces.  Raises StorageError if the name is taken."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; those already gone are no error."""
+        ...
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder and all below it; one already gone is no error."""
+        ...
+
+
+def checked(path: str) -> str:
+    """`path` if it stays below the root.  Raises UserError for anything that could leave it."""
+    if path.startswith("/") or "\\" in path or "\0" in path:
+        raise UserError("a path inside the table must be relative", path=path)
+    if any(part in ("..", ".") for part in path.split("/")):
+        raise UserError("a path inside the table may not step out of it", path=path)
+    return path

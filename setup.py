@@ -1,0 +1,39 @@
+"""Builds the Cython core; everything else about the package stands in pyproject.toml.
+
+Each module names its own language and flags in the `# distutils:` lines at its top.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+if shutil.which(COMPILER) is None:
+    sys.exit(f"pyhudi needs a C compiler to build its core, and '{COMPILER}' was not found: install gcc or clang")
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                "pyhudi._native.*",
+                ["pyhudi/_native/*.pyx"],
+                include_dirs=[numpy.get_include()],
+                extra_compile_args=["-O3", "-fno-strict-aliasing"],
+                define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            )
+        ],
+        language_level=3,
+        compiler_directives={
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": True,
+        },
+    )
+)
