@@ -97,7 +97,7 @@ class FileSystem(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
-    def list(self, folder: str = "") -> list[FileInfo]:
+    def children(self, folder: str = "") -> list[FileInfo]:
         """Direct children in name order; empty if the folder does not exist."""
         ...
 
