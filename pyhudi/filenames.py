@@ -1,0 +1,131 @@
+"""Every file name of a table on disk, made and parsed in this one place.
+
+```
+base file   <fileId>_<writeToken>_<instant>.parquet|.orc|.hfile
+log file    .<fileId>_<baseInstant>.log.<version>_<writeToken>[.cdc]
+marker      .hoodie/.temp/<instant>/<partition>/<data file name>.marker.CREATE|MERGE|APPEND
+metafile    .hoodie_partition_metadata
+```
+
+A write token is `<task>-<stage>-<attempt>`; nothing may be derived from it but uniqueness.
+`parse_*` returns None for a name that is not ours; `str()` of the result is the name again.
+Source: table_format 5.1, 6.1; storage_format 2.1.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.records import InstantTime
+
+HOODIE: Final = ".hoodie"
+PROPERTIES: Final = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP: Final = ".hoodie/hoodie.properties.backup"
+METADATA_TABLE: Final = ".hoodie/metadata"
+TEMP: Final = ".hoodie/.temp"
+HEARTBEATS: Final = ".hoodie/.heartbeat"
+PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
+BASE_EXTENSIONS: Final = (".parquet", ".orc", ".hfile")
+
+_BASE = re.compile(r"^([^_/]+)_(\d+-\d+-\d+)_(\d+)(\.parquet|\.orc|\.hfile|\.lance)$")
+_LOG = re.compile(r"^\.([^_/]+)_([^._/]*)\.log\.(\d{1,9})(?:_(\d+-\d+-\d+))?(\.cdc)?$")
+_ARCHIVE = re.compile(r"^\.commits_\.archive\.(\d+)(?:_.*)?$")
+_MARKER = re.compile(r"^(?P<file>.+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)$")
+_NATIVE_LOG = re.compile(
+    r"^([^._]+)_((\d+)-(\d+)-(\d+))_([^_]+)_(\d+)\.(log|deletes|cdc)\.([^.]+)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """Name of a base file; `instant` is the commit that wrote it."""
+
+    file_id: str
+    write_token: str
+    instant: InstantTime
+    extension: str = ".parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """Name of a log file; `instant` is the slice's base instant (version 6) or the delta
+    commit's own (version 8 and later)."""
+
+    file_id: str
+    instant: InstantTime
+    version: int
+    write_token: str | None = None
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = f"_{self.write_token}" if self.write_token else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}{'.cdc' * self.is_cdc}"
+
+    @property
+    def order(self) -> tuple[str, int, str, bool]:
+        """Order of the logs inside a slice: instant, version, token, suffix."""
+        return (self.instant, self.version, self.write_token or "", self.is_cdc)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerName:
+    """Name of a direct marker: written before the data file that it announces."""
+
+    data_file: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.data_file}.marker.{self.kind}"
+
+
+DataFileName = BaseFileName | LogFileName
+
+
+def parse_data_file(name: str) -> DataFileName | None:
+    """A base or log file name, or None for anything else (sidecars, metafiles, strangers)."""
+    if match := _BASE.match(name):
+        return BaseFileName(match[1], match[2], InstantTime(match[3]), match[4])
+    if match := _LOG.match(name):
+        return LogFileName(
+            match[1], InstantTime(match[2]), int(match[3]), match[4], match[5] is not None
+        )
+    return None
+
+
+def is_native_log(name: str) -> bool:
+    """Whether `name` is a log of table version 10, which this package does not read."""
+    return _NATIVE_LOG.match(name) is not None
+
+
+def parse_marker(name: str) -> MarkerName | None:
+    """A direct marker's file name (without folders), or None."""
+    match = _MARKER.match(name)
+    return MarkerName(match["file"], match["kind"]) if match else None
+
+
+def archive_number(name: str) -> int | None:
+    """N of `.commits_.archive.N_token`, or None."""
+    match = _ARCHIVE.match(name)
+    return int(match[1]) if match else None
+
+
+def new_file_id() -> str:
+    """A fresh file id: `<uuid>-0`."""
+    return f"{uuid.uuid4()}-0"
+
+
+def new_write_token(task: int = 0, stage: int = 0) -> str:
+    """A write token no other attempt, thread or process uses."""
+    return f"{task}-{stage}-{secrets.randbelow(1 << 31)}"
+
+
+def join(folder: str, name: str) -> str:
+    """`folder/name`, or `name` where the folder is the root."""
+    return f"{folder}/{name}" if folder else name

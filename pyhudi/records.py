@@ -1,0 +1,54 @@
+"""The nouns of the field: meta columns, file groups, record locations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NewType
+
+import pyarrow as pa
+
+InstantTime = NewType("InstantTime", str)
+"""`yyyyMMddHHmmssSSS` in the table's time zone; compared as text."""
+
+COMMIT_TIME: Final = "_hoodie_commit_time"
+COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+FILE_NAME: Final = "_hoodie_file_name"
+META_COLUMNS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+META_FIELDS: Final = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
+
+OPERATION: Final = "_hoodie_operation"
+IS_DELETED: Final = "_hoodie_is_deleted"
+"""A boolean user column of this name marks a row of a batch as a delete."""
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+BEFORE_ALL_INSTANTS: Final = InstantTime("00000000000000")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileGroupId:
+    """A file group: its partition path (empty for non-partitioned tables) and file id."""
+
+    partition: str
+    file_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLocation:
+    """Where the record index says a key lives."""
+
+    partition: str
+    file_id: str
+    instant: InstantTime
+
+
+def with_meta(schema: pa.Schema) -> pa.Schema:
+    """`schema` with the five meta columns in front (those it has already are not repeated)."""
+    return pa.schema([*META_FIELDS, *without_meta(schema)])
+
+
+def without_meta(schema: pa.Schema) -> pa.Schema:
+    """`schema` less the meta columns."""
+    return pa.schema([field for field in schema if field.name not in META_COLUMNS])

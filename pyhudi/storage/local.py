@@ -1,0 +1,283 @@
+"""The local disk.
+
+A new file is written under a hidden name beside its place, synced, and linked to its name, which
+fails if the name is taken: create-if-absent and all-or-nothing in one call.  The folder is synced
+after, so the name survives a power loss too.  A file that replaces another takes the checksum
+sidecar (`.name.crc`) of Hadoop's local file system with it, or Java refuses the new bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked
+
+STAGED: Final = ".pyhudi-"
+"""Prefix of files not yet published; listings skip them."""
+
+_RETRYABLE: Final = {errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT}
+
+
+class LocalFileSystem:
+    """FileSystem over a folder of the local disk."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = str(Path(root).absolute())
+
+    @property
+    def url(self) -> str:
+        return self.root
+
+    def __repr__(self) -> str:
+        return f"LocalFileSystem({self.root!r})"
+
+    def sub(self, folder: str) -> LocalFileSystem:
+        return LocalFileSystem(self._at(folder))
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{checked(path)}" if path else self.root
+
+    def local_path(self, path: str) -> str:
+        """Where the operating system finds the file."""
+        return self._at(path)
+
+    def read(self, path: str) -> bytes:
+        with self._typed(path), open(self._at(path), "rb") as file:
+            return file.read()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with contextlib.closing(self.open(path)) as file:
+            return file.read_at(offset, length)
+
+    def open(self, path: str) -> LocalFile:
+        with self._typed(path):
+            return LocalFile(self._at(path))
+
+    def arrow_file(self, path: str) -> Any:
+        with self._typed(path):
+            if os.path.getsize(self._at(path)) == 0:
+                return pa.BufferReader(b"")
+            return pa.memory_map(self._at(path))
+
+    def size(self, path: str) -> int:
+        with self._typed(path):
+            return os.stat(self._at(path)).st_size
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))
+
+    def children(self, folder: str = "") -> list[FileInfo]:
+        prefix = f"{folder}/" if folder else ""
+        found = []
+        with self._typed(folder):
+            try:
+                with os.scandir(self._at(folder)) as entries:
+                    for entry in entries:
+                        if entry.name.startswith(STAGED):
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            is_folder = entry.is_dir()
+                            size = 0 if is_folder else entry.stat().st_size
+                            found.append(FileInfo(prefix + entry.name, size, is_folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(found, key=lambda info: info.path)
+
+    def create(self, path: str, data: Bytes) -> bool:
+        try:
+            with self.open_sink(path) as sink:
+                sink.write(data)
+        except _NameTakenError:
+            return False
+        return True
+
+    def replace(self, path: str, data: Bytes) -> None:
+        place = self._at(path)
+        with self._typed(path):
+            staged = _staged(place)
+            try:
+                with open(staged, "xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(staged, place)
+            except BaseException:
+                _unlink(staged)
+                raise
+            _unlink(_sidecar(place))
+            _sync_folder(os.path.dirname(place))
+
+    def open_sink(self, path: str) -> LocalSink:
+        place = self._at(path)
+        if os.path.lexists(place):
+            raise _NameTakenError("the file exists already", path=place)
+        with self._typed(path):
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            return LocalSink(place)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            place = self._at(path)
+            with self._typed(path):
+                _unlink(place)
+                _unlink(_sidecar(place))
+
+    def delete_folder(self, folder: str) -> None:
+        with self._typed(folder), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._at(folder))
+
+    @contextlib.contextmanager
+    def _typed(self, path: str) -> Iterator[None]:
+        """Turn what the operating system says into the errors of this package."""
+        try:
+            yield
+        except StorageError:
+            raise
+        except FileNotFoundError:
+            raise FileMissingError("no such file", path=self._at(path)) from None
+        except OSError as error:
+            raise StorageError(
+                (error.strerror or str(error)).lower(),
+                path=self._at(path),
+                retryable=error.errno in _RETRYABLE,
+            ) from error
+
+
+class _NameTakenError(StorageError):
+    """The name a new file wants is taken."""
+
+    code = "NAME_TAKEN"
+
+
+class LocalFile:
+    """RandomAccess by positional reads."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._size = os.fstat(self._fd).st_size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > self._size:
+            raise CorruptFileError(
+                "read past the end of the file", path=self.path, offset=offset, length=length
+            )
+        data = os.pread(self._fd, length, offset)
+        while len(data) < length:  # one call returns at most 2 GiB, or less on a signal
+            more = os.pread(self._fd, length - len(data), offset + len(data))
+            if not more:
+                raise CorruptFileError("the file shrank while read", path=self.path, offset=offset)
+            data += more
+        return data
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class LocalSink(io.RawIOBase):
+    """A file that takes its name when it is closed, and then only if the name is free."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self._place = place
+        self._staged = _staged(place)
+        self._file = open(self._staged, "xb", buffering=1 << 20)
+        self._abandoned = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        try:
+            if self._abandoned:
+                self._file.close()
+                return
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.link(self._staged, self._place)
+            _unlink(_sidecar(self._place))
+            _sync_folder(os.path.dirname(self._place))
+        except FileExistsError:
+            raise _NameTakenError("the file exists already", path=self._place) from None
+        except OSError as error:
+            raise StorageError(
+                (error.strerror or str(error)).lower(),
+                path=self._place,
+                retryable=error.errno in _RETRYABLE,
+            ) from error
+        finally:
+            _unlink(self._staged)
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abandon() if kind else self.close()
+
+
+def _staged(place: str) -> str:
+    folder, _ = os.path.split(place)
+    os.makedirs(folder, exist_ok=True)
+    return f"{folder}/{STAGED}{secrets.token_hex(8)}"
+
+
+def _sidecar(place: str) -> str:
+    folder, name = os.path.split(place)
+    return f"{folder}/.{name}.crc"
+
+
+def _unlink(place: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)
+
+
+def _sync_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,175 @@
+"""A store in memory: the fake that passes the same contract as the real ones."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from sortedcontainers import SortedDict
+
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked
+
+
+class MemoryStore:
+    """What several MemoryFileSystems (roots) share: names to bytes, in name order."""
+
+    def __init__(self) -> None:
+        self.files: SortedDict = SortedDict()
+        self.lock = threading.RLock()
+
+
+class MemoryFileSystem:
+    """FileSystem over a MemoryStore.  Does not pickle: it lives in one process."""
+
+    def __init__(self, store: MemoryStore | None = None, root: str = "") -> None:
+        self.store = store or MemoryStore()
+        self._root = root
+
+    @property
+    def url(self) -> str:
+        return f"memory://{self._root}"
+
+    def sub(self, folder: str) -> MemoryFileSystem:
+        return MemoryFileSystem(self.store, self._name(checked(folder)))
+
+    def _name(self, path: str) -> str:
+        checked(path)
+        return f"{self._root}/{path}" if self._root and path else path or self._root
+
+    def read(self, path: str) -> bytes:
+        with self._missing(path):
+            return self.store.files[self._name(path)]  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _missing(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyError:
+            raise FileMissingError("no such file", path=f"{self.url}/{path}") from None
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self.open(path).read_at(offset, length)
+
+    def open(self, path: str) -> MemoryFile:
+        return MemoryFile(self.read(path), f"{self.url}/{path}")
+
+    def arrow_file(self, path: str) -> Any:
+        return pa.BufferReader(self.read(path))
+
+    def size(self, path: str) -> int:
+        return len(self.read(path))
+
+    def exists(self, path: str) -> bool:
+        name = self._name(path)
+        return name in self.store.files or any(True for _ in self._below(name))
+
+    def _below(self, folder: str) -> Iterator[str]:
+        prefix = f"{folder}/" if folder else ""
+        with self.store.lock:
+            yield from list(self.store.files.irange(prefix, prefix + "\U0010ffff"))
+
+    def children(self, folder: str = "") -> list[FileInfo]:
+        name = self._name(folder)
+        skip = len(name) + 1 if name else 0
+        found: dict[str, FileInfo] = {}
+        for full in self._below(name):
+            first, _, rest = full[skip:].partition("/")
+            path = f"{folder}/{first}" if folder else first
+            size = 0 if rest else len(self.store.files[full])
+            found.setdefault(first, FileInfo(path, size, bool(rest)))
+        return [found[key] for key in sorted(found)]
+
+    def create(self, path: str, data: Bytes) -> bool:
+        with self.store.lock:
+            name = self._name(path)
+            if name in self.store.files:
+                return False
+            self.store.files[name] = bytes(data)
+            return True
+
+    def replace(self, path: str, data: Bytes) -> None:
+        with self.store.lock:
+            self.store.files[self._name(path)] = bytes(data)
+
+    def open_sink(self, path: str) -> MemorySink:
+        if self._name(path) in self.store.files:
+            raise StorageError("the file exists already", path=f"{self.url}/{path}")
+        return MemorySink(self, path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        with self.store.lock:
+            for path in paths:
+                self.store.files.pop(self._name(path), None)
+
+    def delete_folder(self, folder: str) -> None:
+        with self.store.lock:
+            for full in self._below(self._name(folder)):
+                self.store.files.pop(full, None)
+
+
+class MemoryFile:
+    """RandomAccess over bytes."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self._data, self._path = data, path
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > len(self._data):
+            raise CorruptFileError(
+                "read past the end of the file", path=self._path, offset=offset, length=length
+            )
+        return self._data[offset : offset + length]
+
+    def close(self) -> None:
+        pass
+
+
+class MemorySink(io.RawIOBase):
+    """A file that appears when it is closed."""
+
+    def __init__(self, fs: MemoryFileSystem, path: str) -> None:
+        super().__init__()
+        self._fs, self._path = fs, path
+        self._data = bytearray()
+        self._abandoned = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._data += data
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return len(self._data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if not self._abandoned and not self._fs.create(self._path, self._data):
+                raise StorageError("the file exists already", path=f"{self._fs.url}/{self._path}")
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abandon() if kind else self.close()

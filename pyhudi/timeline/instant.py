@@ -1,0 +1,115 @@
+"""Instants: what was asked for, what is under way, what happened.
+
+```
+layout 1 (table version 6), in .hoodie/        layout 2 (versions 8, 9), in .hoodie/timeline/
+T.commit.requested  T.inflight  T.commit       T.commit.requested  T.inflight  T_C.commit
+T.<action>.requested  T.<action>.inflight      (C = completion time)
+T.<action>
+compaction completes as commit, logcompaction as deltacommit, clustering as replacecommit
+```
+
+A state change adds a file; the highest state counts.  Source: table_format 2.2, 11.2.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Final
+
+from pyhudi.records import InstantTime
+
+
+class Action(Enum):
+    """What an instant does; the value is the word in its file names."""
+
+    COMMIT = "commit"
+    DELTA_COMMIT = "deltacommit"
+    REPLACE_COMMIT = "replacecommit"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    INDEXING = "indexing"
+
+
+class State(IntEnum):
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+COMPLETES_AS: Final = {
+    **{action: action for action in Action},
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOG_COMPACTION: Action.DELTA_COMMIT,
+    Action.CLUSTERING: Action.REPLACE_COMMIT,
+}
+"""Pending action -> the action it is published under."""
+
+COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+"""Actions whose completion changes the rows or files that readers see."""
+
+WRITES: Final = COMMITS | {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
+
+_LAYOUT_1 = re.compile(r"^(\d+)\.(?:(\w+)(?:\.(requested|inflight))?)$")
+_LAYOUT_2 = re.compile(r"^(\d+)_(\d+)\.(\w+)$")
+_ACTIONS: Final = {action.value: action for action in Action}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """One action at one time in one state.
+
+    `completed_at` is set only where the store records it (layout 2).
+    """
+
+    time: InstantTime
+    action: Action
+    state: State
+    completed_at: InstantTime | None = None
+
+    @property
+    def is_completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    def __str__(self) -> str:
+        return file_name(self)
+
+
+def file_name(instant: Instant) -> str:
+    """The name of the instant's file inside the timeline folder."""
+    time, action = instant.time, instant.action
+    match instant.state:
+        case State.REQUESTED:
+            return f"{time}.{action.value}.requested"
+        case State.INFLIGHT:
+            if action is Action.COMMIT:  # the one historical exception
+                return f"{time}.inflight"
+            return f"{time}.{action.value}.inflight"
+        case State.COMPLETED:
+            at = f"_{instant.completed_at}" if instant.completed_at else ""
+            return f"{time}{at}.{COMPLETES_AS[action].value}"
+
+
+def parse(name: str) -> Instant | None:
+    """The instant a file of the timeline folder stands for; None for any other file."""
+    if match := _LAYOUT_2.match(name):
+        action = _ACTIONS.get(match[3])
+        if action is None:
+            return None
+        return Instant(InstantTime(match[1]), action, State.COMPLETED, InstantTime(match[2]))
+    match = _LAYOUT_1.match(name)
+    if match is None:
+        return None
+    time, word, state = InstantTime(match[1]), match[2], match[3]
+    if word == "inflight" and state is None:
+        return Instant(time, Action.COMMIT, State.INFLIGHT)
+    action = _ACTIONS.get(word)
+    if action is None:
+        return None
+    return Instant(time, action, State[state.upper()] if state else State.COMPLETED)

@@ -1,0 +1,83 @@
+"""The timeline as a value: instants in time order, and one way to ask for some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyhudi.records import InstantTime
+from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Instants in time order, each in its highest state.  Immutable.
+
+    Invariant: at most one instant per (time, action it completes as).
+    """
+
+    instants: tuple[Instant, ...] = ()
+
+    @classmethod
+    def of(cls, found: Iterable[Instant]) -> Timeline:
+        """A timeline from every state file found: per action, the highest state counts."""
+        highest: dict[tuple[str, Action], Instant] = {}
+        for instant in found:
+            key = (instant.time, COMPLETES_AS[instant.action])
+            seen = highest.get(key)
+            if seen is None or instant.state > seen.state:
+                highest[key] = instant
+        return cls(tuple(sorted(highest.values(), key=lambda i: (i.time, i.action.value))))
+
+    def __iter__(self) -> Iterator[Instant]:
+        return iter(self.instants)
+
+    def __len__(self) -> int:
+        return len(self.instants)
+
+    def where(self, actions: Iterable[Action] | None, *states: State) -> Timeline:
+        """Instants of these actions (None: any) in these states (none given: any)."""
+        wanted = None if actions is None else frozenset(actions)
+        return Timeline(
+            tuple(
+                i
+                for i in self.instants
+                if (wanted is None or i.action in wanted) and (not states or i.state in states)
+            )
+        )
+
+    def up_to(self, time: InstantTime) -> Timeline:
+        """Instants at or before `time`."""
+        return Timeline(tuple(i for i in self.instants if i.time <= time))
+
+    def after(self, time: InstantTime) -> Timeline:
+        return Timeline(tuple(i for i in self.instants if i.time > time))
+
+    @cached_property
+    def times(self) -> frozenset[InstantTime]:
+        return frozenset(i.time for i in self.instants)
+
+    @property
+    def first(self) -> Instant | None:
+        return self.instants[0] if self.instants else None
+
+    @property
+    def last(self) -> Instant | None:
+        return self.instants[-1] if self.instants else None
+
+    @cached_property
+    def commits(self) -> Timeline:
+        """Completed commits, delta commits and replace commits."""
+        return self.where(COMMITS, State.COMPLETED)
+
+    @cached_property
+    def pending(self) -> Timeline:
+        return self.where(None, State.REQUESTED, State.INFLIGHT)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{i.time}</td><td>{i.action.value}</td><td>{i.state.name.lower()}</td></tr>"
+            for i in self.instants[-50:]
+        )
+        return f"<table><tr><th>time</th><th>action</th><th>state</th></tr>{rows}</table>"
