@@ -1,0 +1,412 @@
+"""hoodie.properties: what a table is.
+
+```
+#Properties saved on <when>
+#<when>
+key=value          one line a key, ASCII; \\ : = # ! leading blanks and non-ASCII are escaped
+hoodie.table.checksum=<CRC-32 of "<database>.<table>">
+```
+
+An update keeps a copy in `hoodie.properties.backup` while it replaces the file, so that a reader
+always finds one of the two.  Source: table_format 1.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+from pyhudi.errors import CorruptFileError, FileMissingError, TableNotFoundError
+from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.storage.filesystem import FileSystem
+
+READABLE_VERSIONS: Final = (6, 8, 9)
+WRITABLE_VERSION: Final = 6
+
+_MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_PAYLOADS: Final = "org.apache.hudi.common.model."
+_KEY_GENERATORS: Final = "org.apache.hudi.keygen."
+
+
+class TableType(Enum):
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class MergeMode(Enum):
+    """Which of two records of one key wins."""
+
+    COMMIT_TIME = "COMMIT_TIME_ORDERING"
+    EVENT_TIME = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+
+class KeyGeneratorKind(Enum):
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+    GLOBAL_DELETE = "GLOBAL_DELETE"
+
+
+_GENERATOR_CLASSES: Final = {
+    KeyGeneratorKind.SIMPLE: "SimpleKeyGenerator",
+    KeyGeneratorKind.COMPLEX: "ComplexKeyGenerator",
+    KeyGeneratorKind.NON_PARTITION: "NonpartitionedKeyGenerator",
+    KeyGeneratorKind.TIMESTAMP: "TimestampBasedKeyGenerator",
+    KeyGeneratorKind.CUSTOM: "CustomKeyGenerator",
+    KeyGeneratorKind.GLOBAL_DELETE: "GlobalDeleteKeyGenerator",
+}
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """A table's properties: the raw text map, and what it means.  Immutable."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def _text(self, key: str, default: str = "") -> str:
+        return self.properties.get(key) or default
+
+    def _flag(self, key: str, default: bool) -> bool:
+        return self._text(key, str(default)).strip().lower() == "true"
+
+    def _names(self, *keys: str) -> tuple[str, ...]:
+        for key in keys:
+            names = tuple(n.strip() for n in self._text(key).split(",") if n.strip())
+            if names:
+                return names
+        return ()
+
+    @property
+    def name(self) -> str:
+        return self._text("hoodie.table.name")
+
+    @property
+    def version(self) -> int:
+        return _integer(self.properties, "hoodie.table.version", 0)
+
+    @property
+    def layout(self) -> int:
+        return _integer(
+            self.properties, "hoodie.timeline.layout.version", 2 if self.version >= 8 else 1
+        )
+
+    @property
+    def table_type(self) -> TableType:
+        return TableType(self._text("hoodie.table.type", "COPY_ON_WRITE"))
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        return self.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        return self._names("hoodie.table.recordkey.fields")
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """Column names; the types that custom key generators append (`city:SIMPLE`) are cut."""
+        return tuple(n.split(":")[0] for n in self._names("hoodie.table.partition.fields"))
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        return self._names("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+
+    @property
+    def payload_class(self) -> str:
+        """Short name of the payload class, empty where the table has none."""
+        text = self._text("hoodie.compaction.payload.class") or self._text(
+            "hoodie.table.legacy.payload.class"
+        )
+        return text.rsplit(".", 1)[-1]
+
+    @property
+    def merge_mode(self) -> MergeMode:
+        """As Apache Hudi 1.2.0 maps version-6 tables; table_format 7.3."""
+        stated = self._text("hoodie.record.merge.mode")
+        if stated:
+            return MergeMode(stated)
+        match self.payload_class:
+            case "OverwriteWithLatestAvroPayload":
+                return MergeMode.COMMIT_TIME
+            case "DefaultHoodieRecordPayload":
+                return MergeMode.EVENT_TIME
+            case "":
+                return MergeMode.EVENT_TIME if self.ordering_fields else MergeMode.COMMIT_TIME
+            case _:
+                return MergeMode.CUSTOM
+
+    @property
+    def key_generator(self) -> KeyGeneratorKind:
+        """The key generator: stated by type (1.x), by class (0.x), or implied by the fields."""
+        stated = self._text("hoodie.table.keygenerator.type").removesuffix("_AVRO")
+        if stated in KeyGeneratorKind.__members__:
+            return KeyGeneratorKind[stated]
+        name = self._text("hoodie.table.keygenerator.class").rsplit(".", 1)[-1]
+        name = name.replace("AvroKeyGenerator", "KeyGenerator")
+        for kind, class_name in _GENERATOR_CLASSES.items():
+            if name == class_name:
+                return kind
+        return implied_key_generator(self.record_key_fields, self.partition_fields)
+
+    @property
+    def hive_style(self) -> bool:
+        return self._flag("hoodie.datasource.write.hive_style_partitioning", False)
+
+    @property
+    def url_encoded(self) -> bool:
+        return self._flag("hoodie.datasource.write.partitionpath.urlencode", False)
+
+    @property
+    def has_meta_columns(self) -> bool:
+        return self._flag("hoodie.populate.meta.fields", True)
+
+    @property
+    def drops_partition_columns(self) -> bool:
+        return self._flag("hoodie.datasource.write.drop.partition.columns", False)
+
+    @property
+    def timezone(self) -> str:
+        return self._text("hoodie.table.timeline.timezone", "LOCAL")
+
+    @property
+    def archive_folder(self) -> str:
+        return f".hoodie/{self._text('hoodie.archivelog.folder', 'archived')}"
+
+    @property
+    def metadata_partitions(self) -> frozenset[str]:
+        return frozenset(self._names("hoodie.table.metadata.partitions"))
+
+    @property
+    def create_schema(self) -> str | None:
+        return self._text("hoodie.table.create.schema") or None
+
+    @property
+    def base_file_format(self) -> str:
+        return self._text("hoodie.table.base.file.format", "PARQUET").upper()
+
+    @property
+    def partition_metafile_in_base_format(self) -> bool:
+        return self._flag("hoodie.partition.metafile.use.base.format", False)
+
+    @property
+    def cdc_enabled(self) -> bool:
+        return self._flag("hoodie.table.cdc.enabled", False)
+
+    @property
+    def bootstrap_base_path(self) -> str | None:
+        return self._text("hoodie.bootstrap.base.path") or None
+
+    def changed(self, **updates: str | None) -> TableConfig:
+        """A copy with some keys set (or removed: None).  Dots in keys are written as `__`."""
+        return self.with_properties({k.replace("__", "."): v for k, v in updates.items()})
+
+    def with_properties(self, updates: Mapping[str, str | None]) -> TableConfig:
+        merged = dict(self.properties)
+        for key, value in updates.items():
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = value
+        return TableConfig(merged)
+
+
+def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
+    text = (properties.get(key) or "").strip()
+    if not text:
+        return default
+    if not re.fullmatch(r"\d{1,4}", text):
+        raise CorruptFileError("a table property is not a number", path=PROPERTIES, key=key)
+    return int(text)
+
+
+def implied_key_generator(
+    record_key: tuple[str, ...], partition_by: tuple[str, ...]
+) -> KeyGeneratorKind:
+    """The generator Apache Hudi infers: simple for one key and one partition field."""
+    if not partition_by:
+        return KeyGeneratorKind.NON_PARTITION
+    if len(record_key) == 1 and len(partition_by) == 1:
+        return KeyGeneratorKind.SIMPLE
+    return KeyGeneratorKind.COMPLEX
+
+
+def new_table_properties(
+    *,
+    name: str,
+    table_type: TableType,
+    record_key: tuple[str, ...],
+    partition_by: tuple[str, ...],
+    ordering: tuple[str, ...],
+    create_schema: str,
+    merge_mode: MergeMode,
+    hive_style: bool = False,
+    url_encoded: bool = False,
+    timezone: str = "UTC",
+) -> TableConfig:
+    """The properties of a new version-6 table, as table_format 1.6 lists them."""
+    kind = implied_key_generator(record_key, partition_by)
+    properties = {
+        "hoodie.table.name": name,
+        "hoodie.database.name": "",
+        "hoodie.table.type": table_type.value,
+        "hoodie.table.version": str(WRITABLE_VERSION),
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.table.timeline.timezone": timezone,
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.recordkey.fields": ",".join(record_key),
+        "hoodie.table.partition.fields": ",".join(partition_by),
+        "hoodie.table.keygenerator.class": _KEY_GENERATORS + _GENERATOR_CLASSES[kind],
+        "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
+        "hoodie.datasource.write.partitionpath.urlencode": str(url_encoded).lower(),
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.table.create.schema": create_schema,
+        "hoodie.compaction.payload.class": _PAYLOADS
+        + (
+            "DefaultHoodieRecordPayload"
+            if merge_mode is MergeMode.EVENT_TIME
+            else "OverwriteWithLatestAvroPayload"
+        ),
+        "hoodie.table.checksum": str(checksum("", name)),
+    }
+    if ordering:
+        properties["hoodie.table.precombine.field"] = ",".join(ordering)
+    if table_type is TableType.MERGE_ON_READ:
+        properties["hoodie.compaction.record.merger.strategy"] = _MERGE_STRATEGY
+    return TableConfig(properties)
+
+
+def checksum(database: str, table: str) -> int:
+    """Unsigned CRC-32 of `<database>.<table>`; the dot is always there."""
+    return zlib.crc32(f"{database}.{table}".encode())
+
+
+_ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _CONTROL.get(code, code)
+
+    joined = _ESCAPED.sub(plain, text)
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in joined):  # pairs escaped as UTF-16 halves
+        joined = joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return joined
+
+
+def _escape(text: str, *, is_key: bool) -> str:
+    out = []
+    for index, char in enumerate(text):
+        if char in "\\:=#!" or (char == " " and (is_key or index == 0)):
+            out.append("\\" + char)
+        elif char in "\t\n\r\f":
+            out.append("\\" + {"\t": "t", "\n": "n", "\r": "r", "\f": "f"}[char])
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            units = char.encode("utf-16-be")
+            out.extend(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
+    return "".join(out)
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Java properties text: comments, `=` or `:` or blank separators, continuations, escapes."""
+    properties: dict[str, str] = {}
+    logical = ""
+    for line in data.decode("latin-1").splitlines():
+        line = line.lstrip(" \t\f") if not logical else logical + line.lstrip(" \t\f")
+        logical = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            logical = line[:-1]
+            continue
+        match = re.match(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)$", line, re.DOTALL)
+        if match:
+            properties[_unescape(match[1])] = _unescape(match[2])
+    return properties
+
+
+def format_properties(properties: Mapping[str, str], *, now: datetime | None = None) -> bytes:
+    """Properties text, keys in order, with Java's two comment lines."""
+    at = now or datetime.now(UTC)
+    lines = [
+        f"#Updated at {at.isoformat()}",
+        f"#{at.strftime('%a %b %d %H:%M:%S UTC %Y')}",
+        *(
+            f"{_escape(k, is_key=True)}={_escape(v, is_key=False)}"
+            for k, v in sorted(properties.items())
+        ),
+    ]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def is_valid(properties: Mapping[str, str]) -> bool:
+    """Whether the checksum is right (a missing one is), and the table has a name."""
+    name = properties.get("hoodie.table.name")
+    stated = properties.get("hoodie.table.checksum")
+    if not name:
+        return False
+    return stated is None or stated == str(
+        checksum(properties.get("hoodie.database.name", ""), name)
+    )
+
+
+def load_config(fs: FileSystem) -> TableConfig:
+    """Read the properties, or their backup where an update was cut short.
+
+    Raises TableNotFoundError where neither exists, CorruptFileError where neither is valid.
+    """
+    found = False
+    for path in (PROPERTIES, PROPERTIES_BACKUP):
+        try:
+            properties = parse_properties(fs.read(path))
+        except FileMissingError:
+            continue
+        found = True
+        if is_valid(properties):
+            return TableConfig(properties)
+    if found:
+        raise CorruptFileError(
+            "hoodie.properties has no name or a wrong checksum", path=f"{fs.url}/{PROPERTIES}"
+        )
+    raise TableNotFoundError(
+        "there is no Hudi table here", path=fs.url, hint="create one with pyhudi.create_table"
+    )
+
+
+def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
+    """Replace hoodie.properties; the caller holds the table's lock.
+
+    backup of the old content -> atomic replace -> read back -> backup removed, so that a Java
+    writer finds what it needs to recover whatever happens between.
+    """
+    properties = dict(config.properties)
+    properties["hoodie.table.checksum"] = str(
+        checksum(properties.get("hoodie.database.name", ""), properties["hoodie.table.name"])
+    )
+    updated = TableConfig(properties)
+    content = format_properties(properties)
+    old = fs.read(PROPERTIES) if fs.exists(PROPERTIES) else None
+    if old is not None and is_valid(parse_properties(old)):
+        fs.replace(PROPERTIES_BACKUP, old)
+    fs.replace(PROPERTIES, content)
+    if not is_valid(parse_properties(fs.read(PROPERTIES))):
+        raise CorruptFileError("hoodie.properties reads back wrong", path=fs.url)
+    fs.delete([PROPERTIES_BACKUP])
+    return updated

@@ -1,0 +1,125 @@
+"""The timeline's files: the only place that makes instant times and instant files.
+
+requested -> inflight -> completed, each by create-if-absent.  The completed file is the commit
+point: it appears whole or not at all and is never written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Any
+
+from pyhudi.errors import FileMissingError, StorageError, WriteConflictError
+from pyhudi.filenames import HOODIE
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.clock import Clock, next_instant, system_clock
+from pyhudi.timeline.instant import Action, Instant, State, file_name, parse
+from pyhudi.timeline.payload import read_avro, read_commit
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.timeline import Timeline
+
+_ATTEMPTS = 1000
+
+
+class TimelineLog:
+    """The active timeline of one table.
+
+    `fs` is rooted at the table; layout 1 keeps its files in `.hoodie`, layout 2 (read only here)
+    in `.hoodie/timeline`.  Commit metadata is kept once read, as completed files never change.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        *,
+        layout: int = 1,
+        zone: tzinfo | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.fs = fs
+        self.layout = layout
+        self.zone = zone
+        self.folder = HOODIE if layout == 1 else f"{HOODIE}/timeline"
+        self._clock = clock
+        self._commits: dict[Instant, CommitMetadata] = {}
+
+    def path(self, instant: Instant) -> str:
+        """Path of the instant's file, from the table's root."""
+        return f"{self.folder}/{file_name(instant)}"
+
+    def load(self) -> Timeline:
+        """The timeline as it is on the store now.  One listing."""
+        found = (parse(info.name) for info in self.fs.children(self.folder) if not info.is_folder)
+        return Timeline.of(instant for instant in found if instant is not None)
+
+    def read(self, instant: Instant) -> bytes:
+        return self.fs.read(self.path(instant))
+
+    def record(self, instant: Instant) -> dict[str, Any]:
+        """The Avro record of a service's plan or result; {} where the file is empty."""
+        return read_avro(self.read(instant), path=self.path(instant))
+
+    def commit(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit wrote, or an inflight one's profile.  Read once."""
+        known = self._commits.get(instant)
+        if known is None:
+            known = read_commit(self.read(instant), path=self.path(instant))
+            if instant.is_completed:
+                self._commits[instant] = known
+        return known
+
+    def requested(self, instant: Instant) -> dict[str, Any]:
+        """The plan of a pending instant: the record of its requested file, {} if there is none."""
+        try:
+            return self.record(replace(instant, state=State.REQUESTED))
+        except FileMissingError:
+            return {}
+
+    def request(self, action: Action, content: bytes = b"") -> Instant:
+        """Reserve a new instant, later than every other on the timeline.
+
+        The time is taken by whoever creates the requested file; a lost race draws again.
+        """
+        for _ in range(_ATTEMPTS):
+            last = self.load().last
+            time = next_instant(last.time if last else None, self._clock, self.zone)
+            instant = Instant(time, action, State.REQUESTED)
+            if self.fs.create(self.path(instant), content):
+                return instant
+        raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
+
+    def request_at(self, time: InstantTime, action: Action, content: bytes = b"") -> Instant:
+        """Reserve an instant of a given time, as the metadata table does for its data table."""
+        instant = Instant(time, action, State.REQUESTED)
+        if not self.fs.create(self.path(instant), content):
+            raise WriteConflictError(
+                "another writer has taken this instant", instant=time, action=action.value
+            )
+        return instant
+
+    def start(self, instant: Instant, content: bytes = b"") -> Instant:
+        """requested -> inflight."""
+        assert instant.state is State.REQUESTED
+        inflight = replace(instant, state=State.INFLIGHT)
+        if not self.fs.create(self.path(inflight), content):
+            raise WriteConflictError("another writer has started this instant", instant=instant)
+        return inflight
+
+    def complete(self, instant: Instant, content: bytes) -> Instant:
+        """inflight -> completed: the commit point.  Raises WriteConflictError if it is taken.
+
+        Every file that `content` names must be durable already.
+        """
+        assert instant.state is State.INFLIGHT and content
+        completed = replace(instant, state=State.COMPLETED)
+        if not self.fs.create(self.path(completed), content):
+            raise WriteConflictError("another writer has completed this instant", instant=instant)
+        return completed
+
+    def forget(self, instant: Instant) -> None:
+        """Remove a pending instant's files, inflight first; done last in a rollback."""
+        assert not instant.is_completed
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self.fs.delete([self.path(replace(instant, state=state))])

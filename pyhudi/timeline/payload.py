@@ -1,0 +1,231 @@
+"""Avro payloads of services' instant files: plans and results as plain dicts.
+
+Each is an Avro object container with one record, codec null.  A record is written with the
+writer schema below; what is read comes with its own schema, so newer fields just appear.
+Field names and quirks (the capital R of `RollbackRequests`) are Apache Hudi's.
+Source: table_format 4.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, Final
+
+import fastavro
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.timeline.stats import CommitMetadata
+
+NAMESPACE: Final = "org.apache.hudi.avro.model"
+_STRING: Final = {"type": "string", "avro.java.string": "String"}
+
+
+def _optional(kind: Any) -> list[Any]:
+    return ["null", kind]
+
+
+def _array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Any) -> dict[str, Any]:
+    return {"type": "map", "values": values, "avro.java.string": "String"}
+
+
+def _record(name: str, *fields: tuple[Any, ...]) -> dict[str, Any]:
+    """A record schema; a field is (name, type) or (name, type, default)."""
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": NAMESPACE,
+        "fields": [
+            {"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})}
+            for f in fields
+        ],
+    }
+
+
+def _version(number: int = 1) -> tuple[str, Any, int]:
+    return ("version", ["int", "null"], number)
+
+
+_INSTANT_INFO: Final = _record("HoodieInstantInfo", ("commitTime", _STRING), ("action", _STRING))
+
+COMPACTION_PLAN: Final = _record(
+    "HoodieCompactionPlan",
+    (
+        "operations",
+        _optional(
+            _array(
+                _record(
+                    "HoodieCompactionOperation",
+                    ("baseInstantTime", _optional(_STRING)),
+                    ("deltaFilePaths", _optional(_array(_STRING)), None),
+                    ("dataFilePath", _optional(_STRING), None),
+                    ("fileId", _optional(_STRING)),
+                    ("partitionPath", _optional(_STRING), None),
+                    ("metrics", _optional(_map("double")), None),
+                    ("bootstrapFilePath", _optional(_STRING), None),
+                )
+            )
+        ),
+        None,
+    ),
+    ("extraMetadata", _optional(_map(_STRING)), None),
+    _version(),
+    (
+        "strategy",
+        _optional(
+            _record(
+                "HoodieCompactionStrategy",
+                ("compactorClassName", _optional(_STRING), None),
+                ("strategyParams", _optional(_map(_STRING)), None),
+                _version(),
+            )
+        ),
+        None,
+    ),
+    ("preserveHoodieMetadata", ["boolean", "null"], False),
+)
+
+_CLEAN_PARTITION: Final = _record(
+    "HoodieCleanPartitionMetadata",
+    ("partitionPath", _STRING),
+    ("policy", _STRING),
+    ("deletePathPatterns", _array(_STRING)),
+    ("successDeleteFiles", _array(_STRING)),
+    ("failedDeleteFiles", _array(_STRING)),
+    ("isPartitionDeleted", _optional("boolean"), None),
+)
+
+CLEANER_PLAN: Final = _record(
+    "HoodieCleanerPlan",
+    (
+        "earliestInstantToRetain",
+        _optional(
+            _record(
+                "HoodieActionInstant",
+                ("timestamp", _STRING),
+                ("action", _STRING),
+                ("state", _STRING),
+            )
+        ),
+        None,
+    ),
+    ("lastCompletedCommitTimestamp", _STRING, ""),
+    ("policy", _STRING),
+    ("filesToBeDeletedPerPartition", _optional(_map(_array(_STRING))), None),
+    _version(),
+    (
+        "filePathsToBeDeletedPerPartition",
+        _optional(
+            _map(
+                _array(
+                    _record(
+                        "HoodieCleanFileInfo",
+                        ("filePath", _optional(_STRING), None),
+                        ("isBootstrapBaseFile", _optional("boolean"), None),
+                    )
+                )
+            )
+        ),
+        None,
+    ),
+    ("partitionsToBeDeleted", _optional(_array(_STRING)), None),
+    ("extraMetadata", _optional(_map(_STRING)), None),
+)
+
+CLEAN_METADATA: Final = _record(
+    "HoodieCleanMetadata",
+    ("startCleanTime", _STRING),
+    ("timeTakenInMillis", "long"),
+    ("totalFilesDeleted", "int"),
+    ("earliestCommitToRetain", _STRING),
+    ("lastCompletedCommitTimestamp", _STRING, ""),
+    ("partitionMetadata", _map(_CLEAN_PARTITION)),
+    _version(),
+    (
+        "bootstrapPartitionMetadata",
+        _optional(_map(f"{NAMESPACE}.HoodieCleanPartitionMetadata")),
+        None,
+    ),
+    ("extraMetadata", _optional(_map(_STRING)), None),
+)
+
+ROLLBACK_PLAN: Final = _record(
+    "HoodieRollbackPlan",
+    ("instantToRollback", _optional(_INSTANT_INFO), None),
+    (
+        "RollbackRequests",
+        _optional(
+            _array(
+                _record(
+                    "HoodieRollbackRequest",
+                    ("partitionPath", _STRING),
+                    ("fileId", _optional(_STRING), None),
+                    ("latestBaseInstant", _optional(_STRING), None),
+                    ("filesToBeDeleted", _array(_STRING), []),
+                    ("logBlocksToBeDeleted", _optional(_map("long")), None),
+                )
+            )
+        ),
+        None,
+    ),
+    _version(),
+)
+
+ROLLBACK_METADATA: Final = _record(
+    "HoodieRollbackMetadata",
+    ("startRollbackTime", _STRING),
+    ("timeTakenInMillis", "long"),
+    ("totalFilesDeleted", "int"),
+    ("commitsRollback", _array(_STRING)),
+    (
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieRollbackPartitionMetadata",
+                ("partitionPath", _STRING),
+                ("successDeleteFiles", _array(_STRING)),
+                ("failedDeleteFiles", _array(_STRING)),
+                ("rollbackLogFiles", _optional(_map("long")), None),
+                ("logFilesFromFailedCommit", _optional(_map("long")), None),
+            )
+        ),
+    ),
+    _version(),
+    ("instantsRollback", _array(_INSTANT_INFO), []),
+)
+
+
+def write_avro(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
+    """The container file of one record."""
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(dict(schema)), [record], codec="null")
+    return out.getvalue()
+
+
+def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
+    """The one record of a container file; {} for an empty file.  Raises CorruptFileError."""
+    if not data:
+        return {}
+    try:
+        records = list(fastavro.reader(io.BytesIO(data)))
+    except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
+            RecursionError, StopIteration, UnicodeDecodeError) as error:  # fmt: skip
+        raise CorruptFileError("not a readable Avro container", path=path) from error
+    if len(records) != 1 or not isinstance(records[0], dict):
+        raise CorruptFileError("expected one Avro record", path=path, found=len(records))
+    return records[0]
+
+
+def read_commit(data: bytes, *, path: str) -> CommitMetadata:
+    """Commit metadata in either of its forms: JSON (layout 1) or an Avro container (layout 2)."""
+    if data[:4] != b"Obj\x01":
+        return CommitMetadata.from_json(data, path=path)
+    record = read_avro(data, path=path)
+    try:
+        return CommitMetadata.from_object(record)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise CorruptFileError("commit metadata has an unknown shape", path=path) from error
