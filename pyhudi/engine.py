@@ -1,0 +1,58 @@
+"""The second seam: how work is spread.
+
+A task is a plain top-level function of one picklable argument; an Engine runs many of them and
+returns their results in order.  Threads here, Spark executors in `pyhudi.spark`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Runs tasks, possibly elsewhere and possibly more than once each."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at one time."""
+        ...
+
+    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        """Results of `task` over `items`, in order.  The first error ends the run and is raised."""
+        ...
+
+
+class LocalEngine:
+    """Threads of this process; Arrow and the native core drop the GIL where it counts."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or max(1, min(16, os.cpu_count() or 1))
+
+    @property
+    def parallelism(self) -> int:
+        return self._threads
+
+    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        if len(items) <= 1 or self._threads == 1:
+            return [task(item) for item in items]
+        with ThreadPoolExecutor(self._threads, thread_name_prefix=f"pyhudi-{label}") as pool:
+            return _results(pool, task, items)
+
+
+def _results(pool: ThreadPoolExecutor, task: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    futures = [pool.submit(task, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+__all__ = ["Engine", "LocalEngine"]

@@ -1,0 +1,66 @@
+"""Which files a table's partitions hold, asked of the store itself.
+
+A partition is a folder with `.hoodie_partition_metadata`; what lies below one is not searched.
+The metadata table answers the same questions without listing (pyhudi.metadata.reader).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pyhudi.filenames import HOODIE, PARTITION_METAFILE, join
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+
+
+class Listing(Protocol):
+    """Partition paths and their files."""
+
+    def partitions(self) -> list[str]:
+        """Partition paths in order; `""` for a non-partitioned table."""
+        ...
+
+    def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
+        """Data and log files per partition; paths from the table's root."""
+        ...
+
+
+class StoreListing:
+    """Listing by walking the table's folders."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+
+    def partitions(self) -> list[str]:
+        found: list[str] = []
+        todo = [""]
+        while todo:
+            folder = todo.pop()
+            entries = self._fs.children(folder)
+            if any(e.name.startswith(PARTITION_METAFILE) for e in entries if not e.is_folder):
+                found.append(folder)
+                continue
+            todo += [e.path for e in entries if e.is_folder and e.name != HOODIE]
+        return sorted(found)
+
+    def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
+        return {
+            partition: [e for e in self._fs.children(partition) if not e.is_folder]
+            for partition in partitions
+        }
+
+
+def partition_metafile(instant: InstantTime, partition: str) -> bytes:
+    """Content of a partition's metafile: who created it, and how deep it lies."""
+    depth = len(partition.split("/")) if partition else 0
+    return (
+        f"#partition metadata\n#pyhudi\ncommitTime={instant}\npartitionDepth={depth}\n"
+    ).encode()
+
+
+def ensure_partition(fs: FileSystem, partition: str, instant: InstantTime) -> None:
+    """Create the partition's metafile unless it is there; before its first data file."""
+    path = join(partition, PARTITION_METAFILE)
+    if not fs.exists(path):
+        fs.create(path, partition_metafile(instant, partition))

@@ -1,0 +1,81 @@
+"""Facts of the timeline that a view needs: replaced groups, claimed groups, completion times."""
+
+from __future__ import annotations
+
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.config import READABLE_VERSIONS, TableConfig
+from pyhudi.table.listing import Listing
+from pyhudi.table.view import PendingPlans, TableView, Visibility, build_view
+from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+def check_readable(config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a table this package cannot read, by name of what it is."""
+    version = config.version
+    if version not in READABLE_VERSIONS:
+        raise UnsupportedTableError(
+            f"table version {version} cannot be read",
+            hint=f"versions {', '.join(map(str, READABLE_VERSIONS))} can",
+        )
+    if config.base_file_format not in ("PARQUET", "HFILE"):
+        raise UnsupportedTableError(f"base files of format {config.base_file_format}")
+    if config.bootstrap_base_path:
+        raise UnsupportedTableError(
+            "a bootstrapped table keeps its rows elsewhere", base_path=config.bootstrap_base_path
+        )
+
+
+def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, InstantTime]:
+    """File groups that completed replace commits took out, and when (the newest counts)."""
+    gone: dict[FileGroupId, InstantTime] = {}
+    for instant in timeline.where({Action.REPLACE_COMMIT, Action.CLUSTERING}, State.COMPLETED):
+        for partition, ids in (log.commit(instant).replaced or {}).items():
+            for file_id in ids:
+                gone[FileGroupId(partition, file_id)] = instant.time
+    return gone
+
+
+def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
+    """File groups of compactions and clusterings that are planned but not done."""
+    compacting: dict[FileGroupId, InstantTime] = {}
+    clustering: dict[FileGroupId, InstantTime] = {}
+    for instant in timeline.pending:
+        match instant.action:
+            case Action.COMPACTION:
+                for operation in log.requested(instant).get("operations") or ():
+                    group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+                    compacting[group] = instant.time
+            case Action.REPLACE_COMMIT | Action.CLUSTERING:
+                plan = log.requested(instant).get("clusteringPlan") or {}
+                for planned in plan.get("inputGroups") or ():
+                    for part in planned.get("slices") or ():
+                        group = FileGroupId(part["partitionPath"] or "", part["fileId"])
+                        clustering[group] = instant.time
+            case _:
+                pass
+    return PendingPlans(compacting, clustering)
+
+
+def load_view(
+    log: TimelineLog,
+    timeline: Timeline,
+    listing: Listing,
+    *,
+    partitions: list[str] | None = None,
+    limit: InstantTime | None = None,
+) -> TableView:
+    """The view of a table as of `limit` (None: now), over some partitions (None: all)."""
+    wanted = listing.partitions() if partitions is None else partitions
+    files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)
+    completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
+    return build_view(
+        files,
+        Visibility.of(timeline, limit=limit),
+        layout=log.layout,
+        replaced=replaced_groups(log, timeline),
+        pending=pending_plans(log, timeline),
+        completions=completions,
+    )

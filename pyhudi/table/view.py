@@ -1,0 +1,274 @@
+"""What is in the table: file groups, their slices, and which of them a reader may see.
+
+Pure: files and facts of the timeline in, an immutable view out.
+
+A slice is a base file and the logs on top of it.  At table version 6 a log names the instant of
+its slice; at 8 and 9 it names the delta commit that wrote it and belongs to the slice with the
+newest base instant at or before that commit's completion.  While a compaction C of a group is
+pending, new logs of version 6 open a slice named C; readers then merge it with the slice before.
+Source: table_format 5.3, 11.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.filenames import (
+    BaseFileName,
+    DataFileName,
+    LogFileName,
+    is_native_log,
+    join,
+    parse_data_file,
+)
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileInfo
+from pyhudi.timeline.instant import COMMITS, Action, State
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A base or log file on the store."""
+
+    name: DataFileName
+    partition: str
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Path from the table's root."""
+        return join(self.partition, str(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One version of a file group: a base file (or none yet) and its logs, oldest first."""
+
+    group: FileGroupId
+    instant: InstantTime
+    base: DataFile | None = None
+    logs: tuple[DataFile, ...] = ()
+
+    @property
+    def partition(self) -> str:
+        return self.group.partition
+
+    @property
+    def file_id(self) -> str:
+        return self.group.file_id
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*((self.base,) if self.base else ()), *self.logs)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which instants a reader believes: completed ones, and those archived before them.
+
+    `limit` is the newest instant to consider (None: no limit).
+    """
+
+    completed: frozenset[InstantTime]
+    start: InstantTime | None
+    limit: InstantTime | None = None
+
+    @classmethod
+    def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:
+        """Everything up to the first commit of the active timeline that is not kept there by a
+        savepoint counts as archived, and so as completed."""
+        saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED).times
+        commits = timeline.where(COMMITS, State.COMPLETED)
+        start = next((i.time for i in commits if i.time not in saved), None)
+        if start is None and commits.first:
+            start = commits.first.time
+        return cls(commits.times, start, limit)
+
+    def sees(self, time: InstantTime) -> bool:
+        if self.limit is not None and time > self.limit:
+            return False
+        return time in self.completed or (self.start is not None and time < self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlans:
+    """File groups that services have claimed but not finished with."""
+
+    compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+    clustering: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """A file group's slices that a reader may see, newest first.
+
+    `compacting` is the instant of its pending compaction, if any.
+    """
+
+    id: FileGroupId
+    slices: tuple[FileSlice, ...]
+    compacting: InstantTime | None = None
+
+    def latest(self) -> FileSlice | None:
+        """The newest slice, merged over a pending compaction."""
+        if not self.slices:
+            return None
+        newest = self.slices[0]
+        if newest.instant != self.compacting or len(self.slices) == 1:
+            return newest
+        before = self.slices[1]
+        return replace(before, logs=(*before.logs, *newest.logs))
+
+    def latest_base(self) -> FileSlice | None:
+        """The newest slice that has a base file: what a read-optimized query sees."""
+        return next((s for s in self.slices if s.base is not None), None)
+
+
+@dataclass(frozen=True)
+class TableView:
+    """Every file group a reader may see, at one moment of one table."""
+
+    groups: Mapping[FileGroupId, FileGroup]
+    visibility: Visibility
+    pending: PendingPlans = field(default_factory=PendingPlans)
+
+    def latest_slices(self) -> list[FileSlice]:
+        """The newest slice of each group, in order of partition and file id."""
+        found = (self.groups[id].latest() for id in sorted(self.groups))
+        return [s for s in found if s is not None and s.files]
+
+    def latest_base_slices(self) -> list[FileSlice]:
+        found = (self.groups[id].latest_base() for id in sorted(self.groups))
+        return [replace(s, logs=()) for s in found if s is not None]
+
+
+def build_view(
+    files: Iterable[tuple[str, FileInfo]],
+    visibility: Visibility,
+    *,
+    layout: int = 1,
+    replaced: Mapping[FileGroupId, InstantTime] | None = None,
+    pending: PendingPlans | None = None,
+    completions: Mapping[InstantTime, InstantTime] | None = None,
+) -> TableView:
+    """Cut files into slices and keep what `visibility` allows.
+
+    files: (partition, file) in any order; names that are not ours are passed over.
+    replaced: groups taken out of the table, and when.  completions: completion times (layout 2).
+    Raises UnsupportedTableError for logs of table version 10.
+    """
+    pending = pending or PendingPlans()
+    bases: dict[FileGroupId, list[DataFile]] = {}
+    logs: dict[FileGroupId, list[DataFile]] = {}
+    for partition, info in files:
+        name = parse_data_file(info.name)
+        if name is None:
+            if is_native_log(info.name):
+                raise UnsupportedTableError("log files of table version 10", path=info.path)
+            continue
+        group = FileGroupId(partition, name.file_id)
+        file = DataFile(name, partition, info.size_bytes)
+        if isinstance(name, BaseFileName):
+            if visibility.sees(name.instant):
+                bases.setdefault(group, []).append(file)
+        elif not name.is_cdc:
+            logs.setdefault(group, []).append(file)
+    gone = replaced or {}
+    groups: dict[FileGroupId, FileGroup] = {}
+    for group in bases.keys() | logs.keys():
+        at = gone.get(group)
+        if at is not None and visibility.sees(at):
+            continue
+        compacting = pending.compacting.get(group)
+        cut = _cut_by_name if layout == 1 else _cut_by_completion
+        slices = cut(
+            group,
+            bases.get(group, []),
+            logs.get(group, []),
+            visibility,
+            compacting,
+            completions or {},
+        )
+        if slices:
+            groups[group] = FileGroup(group, slices, compacting if layout == 1 else None)
+    return TableView(groups, visibility, pending)
+
+
+def _cut_by_name(
+    group: FileGroupId,
+    bases: list[DataFile],
+    logs: list[DataFile],
+    visibility: Visibility,
+    compacting: InstantTime | None,
+    _completions: Mapping[InstantTime, InstantTime],
+) -> tuple[FileSlice, ...]:
+    """Version 6: a log's name holds the instant of its slice."""
+    base_at = {file.name.instant: file for file in bases}
+    logs_at: dict[InstantTime, list[DataFile]] = {}
+    for file in logs:
+        time = file.name.instant
+        within = visibility.limit is None or time <= visibility.limit
+        if (time == compacting and within) or visibility.sees(time):
+            logs_at.setdefault(time, []).append(file)
+    times = sorted(base_at.keys() | logs_at.keys(), reverse=True)
+    return tuple(
+        FileSlice(group, time, base_at.get(time), _in_order(logs_at.get(time, [])))
+        for time in times
+    )
+
+
+def _cut_by_completion(
+    group: FileGroupId,
+    bases: list[DataFile],
+    logs: list[DataFile],
+    visibility: Visibility,
+    _compacting: InstantTime | None,
+    completions: Mapping[InstantTime, InstantTime],
+) -> tuple[FileSlice, ...]:
+    """Versions 8 and 9: a log belongs to the newest base instant at or before its completion."""
+    base_at = {file.name.instant: file for file in bases}
+    starts = sorted(base_at)
+    logs_at: dict[InstantTime, list[DataFile]] = {}
+    own: InstantTime | None = None
+    seen = sorted(
+        (f for f in logs if visibility.sees(f.name.instant)), key=lambda f: f.name.instant
+    )
+    for file in seen:
+        time = file.name.instant
+        done = completions.get(time, time)
+        home = max((t for t in starts if t <= done), default=None)
+        if home is None:
+            own = home = own or time
+        logs_at.setdefault(home, []).append(file)
+    times = sorted(base_at.keys() | logs_at.keys(), reverse=True)
+    return tuple(
+        FileSlice(
+            group,
+            time,
+            base_at.get(time),
+            _in_order(logs_at.get(time, []), completions),
+        )
+        for time in times
+    )
+
+
+def _in_order(
+    logs: list[DataFile], completions: Mapping[InstantTime, InstantTime] | None = None
+) -> tuple[DataFile, ...]:
+    def key(file: DataFile) -> tuple[str, tuple[str, int, str, bool]]:
+        assert isinstance(file.name, LogFileName)
+        done = (completions or {}).get(file.name.instant, "") if completions else ""
+        return (done, file.name.order)
+
+    return tuple(sorted(logs, key=key))
