@@ -21,8 +21,9 @@ from typing import Any, Final, overload
 
 import pyarrow as pa
 
-from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.storage.local import LocalFileSystem
 
 SCHEME: Final = "inlinefs"
 _RANGE = re.compile(r"\?start_offset=(\d{1,19})&length=(\d{1,19})$", re.ASCII)
@@ -101,49 +102,6 @@ class Window:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-class LocalRange:
-    """A RandomAccess over a plain local file, for callers who have a path and no FileSystem."""
-
-    __slots__ = ("_descriptor", "_path", "_size")
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises FileMissingError, StorageError."""
-        self._path = os.fspath(path)
-        self._descriptor = -1
-        try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            self._size = os.fstat(self._descriptor).st_size
-        except FileNotFoundError as missing:
-            raise FileMissingError("no such file", path=self._path) from missing
-        except OSError as refused:
-            raise StorageError("cannot open a file", path=self._path) from refused
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        if offset < 0 or length < 0 or offset + length > self._size:
-            raise CorruptFileError(
-                "read past the end of a file", path=self._path, offset=offset, length=length
-            )
-        data = os.pread(self._descriptor, length, offset)
-        while len(data) < length:  # pread stops at 2 GiB and at signals
-            more = os.pread(self._descriptor, length - len(data), offset + len(data))
-            if not more:
-                raise CorruptFileError("file was cut while read", path=self._path, offset=offset)
-            data += more
-        return data
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class SeekableFile(io.RawIOBase):
@@ -276,7 +234,7 @@ class InlineFileSystem:
                 hint="pass it: InlineFileSystem(outer=...)",
                 path=outer,
             )
-        return LocalRange(re.sub("^/+", "/", rest))
+        return LocalFileSystem("/").open(os.path.abspath(re.sub("^/+", "/", rest)).lstrip("/"))
 
 
 class _OwningWindow(Window):

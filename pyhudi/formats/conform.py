@@ -1,0 +1,143 @@
+"""Fit rows to a schema: columns and nested fields by name, absent ones null, widening casts.
+
+Why not `Table.cast`: it matches nested fields by position and refuses added ones.
+Source: table_format 5.8 (columns are resolved by name, list styles), 7 (schema evolution).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import SchemaError
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_FLOATS = (pa.float32(), pa.float64())
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`table` with exactly the fields of `schema`, in its order; other columns are dropped.
+
+    Columns that fit already are shared, not copied.  Raises SchemaError for a type that does not
+    widen to the one asked for.
+    """
+    columns = []
+    for field in schema:
+        position = table.schema.get_field_index(field.name)
+        if position < 0:
+            columns.append(pa.nulls(table.num_rows, field.type))
+        else:
+            columns.append(fit(table.column(position), field.type, name=field.name))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def fit(column: pa.ChunkedArray, target: pa.DataType, *, name: str) -> pa.ChunkedArray:
+    """One column as `target`.  Raises SchemaError, naming the column."""
+    if column.type.equals(target, check_metadata=True):  # names of list elements count too
+        return column
+    chunks = [_fit(chunk, target, name) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=target)
+
+
+def normal_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with every list in the one style pyhudi uses: `list<element>`, elements nullable."""
+    if pt.is_list(data_type) or pt.is_large_list(data_type):
+        return pa.list_(pa.field("element", normal_type(data_type.value_type)))
+    if pt.is_struct(data_type):
+        return pa.struct([field.with_type(normal_type(field.type)) for field in data_type])
+    if pt.is_map(data_type):
+        return pa.map_(normal_type(data_type.key_type), normal_type(data_type.item_type))
+    return data_type
+
+
+def normal_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(normal_type(field.type)) for field in schema])
+
+
+def _fit(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
+    source = array.type
+    if source.equals(target, check_metadata=True):
+        return array
+    if pt.is_null(source):
+        return pa.nulls(len(array), target)
+    if pt.is_dictionary(source) and not pt.is_dictionary(target):
+        return _fit(array.dictionary_decode(), target, name)
+    if pt.is_struct(source) and pt.is_struct(target):
+        return _fit_struct(array, target, name)
+    if pt.is_list(source) and pt.is_list(target):
+        values = _fit(array.values, target.value_type, name)
+        return _with_children(array, target, [values])
+    if pt.is_map(source) and pt.is_map(target):
+        return _fit_map(array, target, name)
+    if not widens(source, target):
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name,
+            found=str(source),
+            wanted=str(target),
+        )
+    return pc.cast(array, target)
+
+
+def _fit_struct(array: pa.StructArray, target: pa.StructType, name: str) -> pa.Array:
+    children = []
+    for field in target:
+        position = array.type.get_field_index(field.name)
+        if position < 0:
+            children.append(pa.nulls(len(array), field.type))
+        else:
+            children.append(_fit(array.field(position), field.type, f"{name}.{field.name}"))
+    mask = array.is_null() if array.null_count else None
+    if not children:
+        return pa.array([{}] * len(array), target, mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _fit_map(array: pa.MapArray, target: pa.MapType, name: str) -> pa.Array:
+    entries = pa.StructArray.from_arrays(
+        [
+            _fit(array.keys, target.key_type, name),
+            _fit(array.items, target.item_type, name),
+        ],
+        fields=[target.key_field, target.item_field],
+    )
+    return _with_children(array, target, [entries])
+
+
+def _with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """The same validity and offsets over other children."""
+    validity, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(
+        target, len(array), [validity, offsets], array.null_count, array.offset, children
+    )
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `source` has its like in `target` (schema evolution's promotions)."""
+    if source in _INTEGERS:
+        if target in _INTEGERS:
+            return bool(source.bit_width <= target.bit_width)
+        return target in _FLOATS
+    if source in _FLOATS:
+        return target in _FLOATS and bool(source.bit_width <= target.bit_width)
+    if pt.is_decimal(source) and pt.is_decimal(target):
+        whole = target.precision - target.scale >= source.precision - source.scale
+        return bool(whole and target.scale >= source.scale)
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        return True
+    if pt.is_time(source) and pt.is_time(target):
+        return True
+    return _is_text(source) and _is_text(target)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(
+        pt.is_string(data_type)
+        or pt.is_large_string(data_type)
+        or pt.is_string_view(data_type)
+        or pt.is_binary(data_type)
+        or pt.is_large_binary(data_type)
+        or pt.is_binary_view(data_type)
+        or pt.is_fixed_size_binary(data_type)
+    )
