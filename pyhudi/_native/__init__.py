@@ -1,5 +1,8 @@
-"""The compiled floor: batch functions over Arrow columns, each with the GIL released."""
+"""The compiled core: one door to every native module."""
 
-from pyhudi._native.hashing import hash_id, java_string_hash, murmur3_32, shard_of, xxh64
-
-__all__ = ["hash_id", "java_string_hash", "murmur3_32", "shard_of", "xxh64"]
+from pyhudi._native.avro import AvroCodec as AvroCodec
+from pyhudi._native.hashing import hash_id as hash_id
+from pyhudi._native.hashing import java_string_hash as java_string_hash
+from pyhudi._native.hashing import murmur3_32 as murmur3_32
+from pyhudi._native.hashing import shard_of as shard_of
+from pyhudi._native.hashing import xxh64 as xxh64
