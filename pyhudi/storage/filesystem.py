@@ -69,6 +69,29 @@ class Sink(Protocol):
     ) -> None: ...
 
 
+class Mutex(Protocol):
+    """A lock of the store that ends with its holder's process.  Not re-entrant; see `lock.py`."""
+
+    @property
+    def key(self) -> str:
+        """Equal for two mutexes of this process that exclude each other."""
+        ...
+
+    def acquire(self, wait_seconds: float) -> bool:
+        """Whether it was got within the wait."""
+        ...
+
+    def release(self) -> None: ...
+
+    def sign(self, text: str) -> None:
+        """Leave a text for those who wait; no promise that it is kept."""
+        ...
+
+    def signature(self) -> str:
+        """The text signed last, or an empty one."""
+        ...
+
+
 class FileSystem(Protocol):
     """What the table layer needs of a store."""
 
@@ -121,11 +144,18 @@ class FileSystem(Protocol):
         """Delete a folder and all below it; one already gone is no error."""
         ...
 
+    def mutex(self, path: str) -> Mutex:
+        """The lock named `path`.  What it keeps there is no file of the table."""
+        ...
+
 
 def checked(path: str) -> str:
     """`path` if it stays below the root.  Raises UserError for anything that could leave it."""
     if path.startswith("/") or "\\" in path or "\0" in path:
         raise UserError("a path inside the table must be relative", path=path)
-    if any(part in ("..", ".") for part in path.split("/")):
+    parts = path.split("/")
+    if ".." in parts or "." in parts:
         raise UserError("a path inside the table may not step out of it", path=path)
+    if path and "" in parts:
+        raise UserError("a path inside the table may not have an empty part", path=path)
     return path

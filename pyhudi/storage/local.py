@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
+from filelock import FileLock, Timeout
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked
@@ -54,7 +55,7 @@ class LocalFileSystem:
         return self._at(path)
 
     def read(self, path: str) -> bytes:
-        with self._typed(path), open(self._at(path), "rb") as file:
+        with _typed(self._at(path)), open(self._at(path), "rb") as file:
             return file.read()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -62,17 +63,17 @@ class LocalFileSystem:
             return file.read_at(offset, length)
 
     def open(self, path: str) -> LocalFile:
-        with self._typed(path):
+        with _typed(self._at(path)):
             return LocalFile(self._at(path))
 
     def arrow_file(self, path: str) -> Any:
-        with self._typed(path):
+        with _typed(self._at(path)):
             if os.path.getsize(self._at(path)) == 0:
                 return pa.BufferReader(b"")
             return pa.memory_map(self._at(path))
 
     def size(self, path: str) -> int:
-        with self._typed(path):
+        with _typed(self._at(path)):
             return os.stat(self._at(path)).st_size
 
     def exists(self, path: str) -> bool:
@@ -81,7 +82,7 @@ class LocalFileSystem:
     def children(self, folder: str = "") -> list[FileInfo]:
         prefix = f"{folder}/" if folder else ""
         found = []
-        with self._typed(folder):
+        with _typed(self._at(folder)):
             try:
                 with os.scandir(self._at(folder)) as entries:
                     for entry in entries:
@@ -105,7 +106,7 @@ class LocalFileSystem:
 
     def replace(self, path: str, data: Bytes) -> None:
         place = self._at(path)
-        with self._typed(path):
+        with _typed(self._at(path)):
             staged = _staged(place)
             try:
                 with open(staged, "xb") as file:
@@ -123,42 +124,80 @@ class LocalFileSystem:
         place = self._at(path)
         if os.path.lexists(place):
             raise _NameTakenError("the file exists already", path=place)
-        with self._typed(path):
-            os.makedirs(os.path.dirname(place), exist_ok=True)
+        with _typed(self._at(path)):
             return LocalSink(place)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             place = self._at(path)
-            with self._typed(path):
+            with _typed(self._at(path)):
                 _unlink(place)
                 _unlink(_sidecar(place))
 
     def delete_folder(self, folder: str) -> None:
-        with self._typed(folder), contextlib.suppress(FileNotFoundError):
+        with _typed(self._at(folder)), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._at(folder))
 
-    @contextlib.contextmanager
-    def _typed(self, path: str) -> Iterator[None]:
-        """Turn what the operating system says into the errors of this package."""
-        try:
-            yield
-        except StorageError:
-            raise
-        except FileNotFoundError:
-            raise FileMissingError("no such file", path=self._at(path)) from None
-        except OSError as error:
-            raise StorageError(
-                (error.strerror or str(error)).lower(),
-                path=self._at(path),
-                retryable=error.errno in _RETRYABLE,
-            ) from error
+    def mutex(self, path: str) -> LocalMutex:
+        return LocalMutex(self._at(path))
+
+
+@contextlib.contextmanager
+def _typed(place: str) -> Iterator[None]:
+    """Turn what the operating system says into the errors of this package."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError:
+        raise FileMissingError("no such file", path=place) from None
+    except OSError as error:
+        raise StorageError(
+            (error.strerror or str(error)).lower(),
+            path=place,
+            retryable=error.errno in _RETRYABLE,
+        ) from error
 
 
 class _NameTakenError(StorageError):
     """The name a new file wants is taken."""
 
     code = "NAME_TAKEN"
+
+
+class LocalMutex:
+    """Mutex by an advisory lock of the operating system on a file that stays."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self.key = "local:" + os.path.realpath(place)
+        self._lock = FileLock(place, thread_local=False)
+
+    def acquire(self, wait_seconds: float) -> bool:
+        with _typed(self._place):
+            _make_folders(os.path.dirname(self._place))
+            try:
+                self._lock.acquire(timeout=wait_seconds, poll_interval=0.02)
+            except Timeout:
+                return False
+        return True
+
+    def release(self) -> None:
+        _unlink(self._signature)
+        self._lock.release()
+
+    @property
+    def _signature(self) -> str:
+        return self._place + ".holder"
+
+    def sign(self, text: str) -> None:
+        with contextlib.suppress(OSError), open(self._signature, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def signature(self) -> str:
+        with contextlib.suppress(OSError), open(self._signature, encoding="utf-8") as file:
+            return file.read(4096)
+        return ""
 
 
 class LocalFile:
@@ -201,51 +240,51 @@ class LocalSink(io.RawIOBase):
     def __init__(self, place: str) -> None:
         super().__init__()
         self._place = place
+        self._abandoned = True  # until there is something to publish
         self._staged = _staged(place)
-        self._file = open(self._staged, "xb", buffering=1 << 20)
+        self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
         self._abandoned = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        return self._file.write(data)
+        with _typed(self._place):
+            return self._file.write(data)
 
     def tell(self) -> int:
         return self._file.tell()
-
-    def flush(self) -> None:
-        if not self._file.closed:
-            self._file.flush()
 
     def close(self) -> None:
         if self.closed:
             return
         super().close()
         try:
-            if self._abandoned:
+            with _typed(self._place):
+                if not self._abandoned:
+                    self._publish()
+        finally:
+            with contextlib.suppress(OSError):
                 self._file.close()
-                return
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            _unlink(self._staged)
+
+    def _publish(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        try:
             os.link(self._staged, self._place)
-            _unlink(_sidecar(self._place))
-            _sync_folder(os.path.dirname(self._place))
         except FileExistsError:
             raise _NameTakenError("the file exists already", path=self._place) from None
-        except OSError as error:
-            raise StorageError(
-                (error.strerror or str(error)).lower(),
-                path=self._place,
-                retryable=error.errno in _RETRYABLE,
-            ) from error
-        finally:
-            _unlink(self._staged)
+        _unlink(_sidecar(self._place))
+        _sync_folder(os.path.dirname(self._place))
 
     def abandon(self) -> None:
         self._abandoned = True
         self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.abandon()  # a sink that is merely dropped must not publish its bytes
 
     def __enter__(self) -> Self:
         return self
@@ -261,8 +300,20 @@ class LocalSink(io.RawIOBase):
 
 def _staged(place: str) -> str:
     folder, _ = os.path.split(place)
-    os.makedirs(folder, exist_ok=True)
+    _make_folders(folder)
     return f"{folder}/{STAGED}{secrets.token_hex(8)}"
+
+
+def _make_folders(folder: str) -> None:
+    """Make a folder and those above it, each name durable."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for place in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place)
+        _sync_folder(os.path.dirname(place))
 
 
 def _sidecar(place: str) -> str:

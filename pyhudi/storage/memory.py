@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -22,6 +23,15 @@ class MemoryStore:
     def __init__(self) -> None:
         self.files: SortedDict = SortedDict()
         self.lock = threading.RLock()
+        self.mutexes: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self.signatures: dict[str, str] = {}
+
+    def copy(self) -> MemoryStore:
+        """Another store with the same files, and no lock held."""
+        twin = MemoryStore()
+        with self.lock:
+            twin.files.update(self.files)
+        return twin
 
 
 class MemoryFileSystem:
@@ -29,18 +39,18 @@ class MemoryFileSystem:
 
     def __init__(self, store: MemoryStore | None = None, root: str = "") -> None:
         self.store = store or MemoryStore()
-        self._root = root
+        self.root = root
 
     @property
     def url(self) -> str:
-        return f"memory://{self._root}"
+        return f"memory://{self.root}"
 
     def sub(self, folder: str) -> MemoryFileSystem:
         return MemoryFileSystem(self.store, self._name(checked(folder)))
 
     def _name(self, path: str) -> str:
         checked(path)
-        return f"{self._root}/{path}" if self._root and path else path or self._root
+        return f"{self.root}/{path}" if self.root and path else path or self.root
 
     def read(self, path: str) -> bytes:
         with self._missing(path):
@@ -67,22 +77,23 @@ class MemoryFileSystem:
 
     def exists(self, path: str) -> bool:
         name = self._name(path)
-        return name in self.store.files or any(True for _ in self._below(name))
+        return name in self.store.files or bool(self._below(name))
 
-    def _below(self, folder: str) -> Iterator[str]:
+    def _below(self, folder: str) -> list[str]:
         prefix = f"{folder}/" if folder else ""
         with self.store.lock:
-            yield from list(self.store.files.irange(prefix, prefix + "\U0010ffff"))
+            return list(self.store.files.irange(prefix, prefix + "\U0010ffff"))
 
     def children(self, folder: str = "") -> list[FileInfo]:
         name = self._name(folder)
         skip = len(name) + 1 if name else 0
         found: dict[str, FileInfo] = {}
-        for full in self._below(name):
-            first, _, rest = full[skip:].partition("/")
-            path = f"{folder}/{first}" if folder else first
-            size = 0 if rest else len(self.store.files[full])
-            found.setdefault(first, FileInfo(path, size, bool(rest)))
+        with self.store.lock:
+            for full in self._below(name):
+                first, _, rest = full[skip:].partition("/")
+                path = f"{folder}/{first}" if folder else first
+                size = 0 if rest else len(self.store.files[full])
+                found.setdefault(first, FileInfo(path, size, bool(rest)))
         return [found[key] for key in sorted(found)]
 
     def create(self, path: str, data: Bytes) -> bool:
@@ -111,6 +122,32 @@ class MemoryFileSystem:
         with self.store.lock:
             for full in self._below(self._name(folder)):
                 self.store.files.pop(full, None)
+
+    def mutex(self, path: str) -> MemoryMutex:
+        return MemoryMutex(self.store, self._name(path))
+
+
+class MemoryMutex:
+    """Mutex among the threads that share a MemoryStore."""
+
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        with store.lock:
+            self._lock = store.mutexes[name]
+        self._store, self._name = store, name
+        self.key = f"memory:{id(store)}:{name}"
+
+    def acquire(self, wait_seconds: float) -> bool:
+        return self._lock.acquire(timeout=wait_seconds)
+
+    def release(self) -> None:
+        self._store.signatures.pop(self._name, None)
+        self._lock.release()
+
+    def sign(self, text: str) -> None:
+        self._store.signatures[self._name] = text
+
+    def signature(self) -> str:
+        return self._store.signatures.get(self._name, "")
 
 
 class MemoryFile:
@@ -162,6 +199,9 @@ class MemorySink(io.RawIOBase):
     def abandon(self) -> None:
         self._abandoned = True
         self.close()
+
+    def __del__(self) -> None:
+        self.abandon()  # a sink that is merely dropped must not publish its bytes
 
     def __enter__(self) -> Self:
         return self

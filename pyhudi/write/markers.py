@@ -1,0 +1,190 @@
+"""Markers: a write says which files it will create before it creates them.
+
+```
+.hoodie/.temp/<T>/<partition>/<data file name>.marker.CREATE   a base file of a new file group
+                                                     .MERGE    a rewritten base file
+              .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file
+.hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server's form
+```
+
+Empty files, one for each data file, there before it.  What a failed task or a failed write left
+behind is found by them: markers minus write stats before the commit, all markers in a rollback.
+A log's marker bears the name of a base file that never exists: fileId, write token and base
+instant of the log, its version left open.  Apache Hudi 0.15 and 1.2 name the log itself; both
+forms are read, and the timeline server's text files, where each line is a marker's path.
+Source: table_format 6.1, writer_conformance 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyhudi.errors import UserError
+from pyhudi.filenames import (
+    HOODIE,
+    TEMP,
+    BaseFileName,
+    DataFileName,
+    LogFileName,
+    MarkerName,
+    join,
+    parse_data_file,
+    parse_marker,
+)
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem, checked
+from pyhudi.timeline.stats import WriteStat
+
+_SERVER_FILE: Final = re.compile(r"MARKERS\d{1,4}")
+
+
+class MarkerKind(Enum):
+    """What the announced file is."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One announced file.
+
+    `file` is its name; of a log (APPEND) either the log's, or a base name with the log's file id,
+    write token and base instant.
+    """
+
+    partition: str
+    file: DataFileName
+    kind: MarkerKind
+
+    @property
+    def group(self) -> FileGroupId:
+        return FileGroupId(self.partition, self.file.file_id)
+
+    @property
+    def path(self) -> str:
+        """Path of the announced file from the table's root; for APPEND it may be a phony one."""
+        return join(self.partition, str(self.file))
+
+    @property
+    def base_instant(self) -> InstantTime:
+        """Instant of the slice the file belongs to (APPEND), or of the file itself."""
+        return self.file.instant
+
+
+def marker_path(
+    instant: InstantTime, partition: str, file: DataFileName, *, kind: MarkerKind
+) -> str:
+    """Where the marker of a data file goes."""
+    named: DataFileName = file
+    if isinstance(file, LogFileName):
+        named = BaseFileName(file.file_id, file.write_token or "1-0-1", file.instant)
+    return join(join(f"{TEMP}/{instant}", partition), str(MarkerName(str(named), kind.value)))
+
+
+def announce(
+    fs: FileSystem, instant: InstantTime, partition: str, file: DataFileName, *, kind: MarkerKind
+) -> None:
+    """Create the marker of a data file that is about to be written.  Again is no error."""
+    assert (kind is MarkerKind.APPEND) == isinstance(file, LogFileName)
+    fs.create(marker_path(instant, partition, file, kind=kind), b"")
+
+
+def list_markers(fs: FileSystem, instant: InstantTime) -> list[Marker]:
+    """Every marker of an instant, of both kinds, each once, in order of path.
+
+    Names that are not a data file's, and paths that leave the table's partitions, are passed
+    over: nothing they say may be deleted.  Cost: a listing per folder, a read per MARKERS file.
+    """
+    top = f"{TEMP}/{instant}"
+    found: set[Marker] = set()
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        for info in fs.children(folder):
+            if info.is_folder:
+                folders.append(info.path)
+            elif folder == top and _SERVER_FILE.fullmatch(info.name):
+                lines = fs.read(info.path).decode("utf-8", "replace").splitlines()
+                found.update(filter(None, map(_parse, lines)))
+            elif (marker := _parse(info.path[len(top) + 1 :])) is not None:
+                found.add(marker)
+    return sorted(found, key=lambda m: (m.path, m.kind.value))
+
+
+def _parse(path: str) -> Marker | None:
+    """The marker a path below the instant's folder stands for."""
+    partition, _, name = path.rpartition("/")
+    marker = parse_marker(name)
+    file = parse_data_file(marker.data_file) if marker else None
+    if marker is None or file is None or not _is_partition(partition):
+        return None
+    kind = MarkerKind(marker.kind)
+    if kind is not MarkerKind.APPEND and not isinstance(file, BaseFileName):
+        return None
+    return Marker(partition, file, kind)
+
+
+def _is_partition(path: str) -> bool:
+    try:
+        checked(path)
+    except UserError:
+        return False
+    return path.split("/")[0] != HOODIE
+
+
+def leftovers(
+    fs: FileSystem, instant: InstantTime, *, stats: Sequence[WriteStat], markers: Iterable[Marker]
+) -> list[str]:
+    """Paths of files that failed or repeated task attempts wrote: announced, but not in `stats`.
+
+    A log's version is found by listing its partition, and only where its announced token is in no
+    stat.  Files of other instants are never among them, whatever the markers say.
+    """
+    written = {stat.path for stat in stats}
+    written_logs = {
+        (stat.partition, name.file_id, name.write_token)
+        for stat in stats
+        if isinstance(name := parse_data_file(stat.file_name), LogFileName)
+    }
+    left: list[str] = []
+    logs: dict[str, set[tuple[str, str, InstantTime]]] = {}
+    for marker in markers:
+        file = marker.file
+        if marker.kind is not MarkerKind.APPEND:
+            if file.instant == instant and marker.path not in written:
+                left.append(marker.path)
+        elif (marker.partition, file.file_id, file.write_token) not in written_logs:
+            attempts = logs.setdefault(marker.partition, set())
+            attempts.add((file.file_id, file.write_token or "", file.instant))
+    for partition, attempts in logs.items():
+        for info in fs.children(partition):
+            name = parse_data_file(info.name)
+            if (
+                isinstance(name, LogFileName)
+                and (name.file_id, name.write_token or "", name.instant) in attempts
+            ):
+                left.append(info.path)
+    return sorted(left)
+
+
+def remove_leftovers(
+    fs: FileSystem, instant: InstantTime, *, stats: Sequence[WriteStat]
+) -> list[str]:
+    """Delete what failed attempts left, before the commit; what was deleted (or gone already).
+
+    Only for pyhudi's own instants, whose write tokens no other write shares.
+    """
+    left = leftovers(fs, instant, stats=stats, markers=list_markers(fs, instant))
+    fs.delete(left)
+    return left
+
+
+def remove_markers(fs: FileSystem, instant: InstantTime) -> None:
+    """Delete an instant's markers: last in a commit and in a rollback."""
+    fs.delete_folder(f"{TEMP}/{instant}")
