@@ -1,0 +1,66 @@
+"""Ordering values as ranks: integers that compare as the values do.
+
+Event-time order compares the ordering columns of records from anywhere: the batch, base files,
+logs.  What is to be compared must be ranked together, in one call, unless `is_direct` says that
+the rank of a value does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+Ranks = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def is_direct(kinds: Sequence[pa.DataType]) -> bool:
+    """Whether each value's rank is its own: one integer, date, time or timestamp column."""
+    return len(kinds) == 1 and (
+        pt.is_integer(kinds[0]) or pt.is_temporal(kinds[0]) or pt.is_boolean(kinds[0])
+    )
+
+
+def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
+    """(rank, comparable) of each row over one or several ordering columns.
+
+    A row with a null in any of them is not comparable, and its rank means nothing.
+    """
+    assert columns
+    comparable = _valid(columns[0])
+    for column in columns[1:]:
+        comparable &= _valid(column)
+    if is_direct([c.type for c in columns]):
+        return _direct(columns[0]), comparable
+    ranks = _dense(columns[0])
+    for column in columns[1:]:
+        more = _dense(column)
+        ranks = ranks * np.int64(int(more.max(initial=0)) + 1) + more
+        ranks = np.unique(ranks, return_inverse=True)[1].astype(np.int64)
+    return ranks, comparable
+
+
+def _valid(column: pa.ChunkedArray) -> Mask:
+    if column.null_count == 0:
+        return np.ones(len(column), np.bool_)
+    return np.array(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _direct(column: pa.ChunkedArray) -> Ranks:
+    kind = column.type
+    if pt.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif pt.is_temporal(kind) and kind.bit_width == 32:
+        column = column.cast(pa.int32())
+    filled = pc.fill_null(column.cast(pa.int64()), 0)
+    return np.asarray(filled.to_numpy(), np.int64)
+
+
+def _dense(column: pa.ChunkedArray) -> Ranks:
+    ranked = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    return np.asarray(ranked.to_numpy(zero_copy_only=False), np.int64)

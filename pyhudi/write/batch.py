@@ -1,0 +1,154 @@
+"""The batch: parts of the incoming rows with their keys, ready to be tagged.
+
+Columns of a keyed part: the table's user columns in its order, then
+`_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`,
+`_shard: int32` (the record index group of the key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native import shard_of
+from pyhudi.engine import Engine
+from pyhudi.errors import SchemaError, UserError
+from pyhudi.formats.conform import conform
+from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
+from pyhudi.write.keys import KeyRule, partition_paths, record_keys
+from pyhudi.write.staging import Staged, Staging
+
+SHARD: Final = "_shard"
+PART_ROWS: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """Everything a task needs to key rows.  `schema`: the table's user columns."""
+
+    schema: pa.Schema
+    rule: KeyRule
+    shard_count: int
+    ordering: tuple[str, ...] = ()
+    """Columns that may not hold nulls; empty where order is by commit time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One keyed part of the batch, put aside."""
+
+    staged: Staged
+    row_count: int
+    byte_count: int
+    partition_counts: tuple[tuple[str, int], ...]
+    has_deletes: bool
+
+
+class Rows(Protocol):
+    """Incoming rows, wherever they are."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        """Key every row and put the parts aside; called once."""
+        ...
+
+
+def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
+    """The keyed part of some rows.  Raises UserError for a null key or ordering value."""
+    fitted = conform(rows, plan.schema)
+    for name in plan.ordering:
+        column = fitted.column(name)
+        if column.null_count:
+            deleted = _deleted_mask(fitted)
+            bad = pc.is_null(column)
+            bad = bad if deleted is None else pc.and_(bad, pc.invert(deleted))
+            at = pc.index(bad, True).as_py()
+            if at >= 0:
+                raise UserError(
+                    "an ordering value is null", column=name, row=first_row + at,
+                    hint="fill it, or order by commit time (ordering=None)",
+                )  # fmt: skip
+    keys = record_keys(fitted, plan.rule, first_row=first_row)
+    paths = partition_paths(fitted, plan.rule)
+    shards = pa.array(shard_of(keys, plan.shard_count))
+    return (
+        fitted.append_column(RECORD_KEY, keys)
+        .append_column(PARTITION_PATH, paths)
+        .append_column(SHARD, shards)
+    )
+
+
+def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0) -> Part:
+    """Key some rows and put them aside."""
+    keyed = key_rows(rows, plan, first_row=first_row)
+    deleted = _deleted_mask(keyed)
+    return Part(
+        staging.put("rows", keyed),
+        keyed.num_rows,
+        keyed.nbytes,
+        _partition_counts(keyed),
+        deleted is not None and bool(pc.any(deleted).as_py()),
+    )
+
+
+def _partition_counts(keyed: pa.Table) -> tuple[tuple[str, int], ...]:
+    counts = pc.value_counts(keyed.column(PARTITION_PATH))
+    return tuple(
+        sorted((str(c["values"]), int(c["counts"])) for c in counts.to_pylist() if c["counts"])
+    )
+
+
+def _deleted_mask(rows: pa.Table) -> pa.ChunkedArray | None:
+    if IS_DELETED not in rows.schema.names:
+        return None
+    column = rows.column(IS_DELETED)
+    if not pa.types.is_boolean(column.type):
+        raise SchemaError(f"{IS_DELETED} must be boolean", type=str(column.type))
+    return pc.fill_null(column, False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows in memory."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        starts = range(0, max(1, self.table.num_rows), PART_ROWS)
+        cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
+        return engine.run(_stage_cut, cuts, label="key")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    rows: pa.Table
+    plan: KeyPlan
+    staging: Staging
+    first_row: int
+
+
+def _stage_cut(cut: _Cut) -> Part:
+    return stage_rows(cut.rows, cut.plan, cut.staging, first_row=cut.first_row)
+
+
+def gather(
+    parts: Sequence[Part],
+    columns: Sequence[str],
+    choose: Callable[[pa.Table], pa.Array],
+) -> list[pa.Table]:
+    """Some columns of the chosen rows of every part; `choose` gives a mask over a part."""
+    out = []
+    for part in parts:
+        table = part.staged.load()
+        out.append(table.select(columns).filter(choose(table)))
+    return out
