@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pyhudi._native.avrodecode import Decoder
+from pyhudi._native.avroencode import Encoder
 from pyhudi._native.avrotypes import parse_schema
 from pyhudi.errors import UserError
 
@@ -25,6 +26,7 @@ class AvroCodec:
         self.schema_json = schema_json
         self._root = parse_schema(schema_json)
         self._decoder = Decoder(self._root)
+        self._encoder = Encoder(self._root)
         self._positions = {field.name: i for i, field in enumerate(self._root.fields)}
         self.arrow_schema = pa.schema([field.arrow for field in self._root.fields])
 
@@ -74,6 +76,23 @@ class AvroCodec:
         return pa.Array.from_buffers(
             pa.struct(list(self._projected(wanted))), rows, [validity], children=arrays
         )
+
+    def encode_column(self, rows: pa.RecordBatch | pa.StructArray) -> pa.BinaryArray:
+        """One datum a row; a null row of a struct array is a null slot.
+
+        Columns are found by name, in any order, and cast where Arrow can without loss; dictionaries
+        and large types are taken.  A missing column is null, or the field's default.  A general
+        union is a struct of its branches with one value a row, as decoding gives it.
+
+        Raises SchemaError, naming column and row, for rows that the schema cannot hold, UserError
+        for over 2 GiB of datums.
+        """
+        encoded: pa.BinaryArray = self._encoder.encode_column(rows)
+        return encoded
+
+    def encode_framed(self, rows: pa.RecordBatch | pa.StructArray) -> bytes:
+        """Each row's datum behind its length as a big-endian i32; otherwise as `encode_column`."""
+        return self._encoder.encode_framed(rows)
 
     def _wanted(self, fields: Sequence[str] | None) -> list[int]:
         if fields is None:

@@ -1006,9 +1006,11 @@ cdef class Decoder:
             size = data.size
         if validity is not None:
             valid = <const uint8_t *><uintptr_t>validity.address
-        if len(values) and pa.types.is_large_binary(values.type):
+        if len(values) == 0:
+            return self._decode(wanted, path, NULL, NULL, NULL, NULL, NULL, 0, 0)
+        if pa.types.is_large_binary(values.type):
             wide = <const int64_t *><uintptr_t>offsets.address
-        elif len(values):
+        else:
             narrow = <const int32_t *><uintptr_t>offsets.address
         return self._decode(
             wanted, path, start, start + size, narrow, wide, valid, values.offset, len(values)
