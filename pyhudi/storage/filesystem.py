@@ -136,6 +136,10 @@ class FileSystem(Protocol):
         """A new file to be written in pieces.  Raises StorageError if the name is taken."""
         ...
 
+    def open_scratch(self, path: str) -> Sink:
+        """`open_sink` for a file that need not survive a power loss."""
+        ...
+
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; those already gone are no error."""
         ...

@@ -127,6 +127,10 @@ class LocalFileSystem:
         with _typed(self._at(path)):
             return LocalSink(place)
 
+    def open_scratch(self, path: str) -> LocalSink:
+        with _typed(self._at(path)):
+            return LocalSink(self._at(path), durable=False)
+
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             place = self._at(path)
@@ -237,9 +241,10 @@ class LocalFile:
 class LocalSink(io.RawIOBase):
     """A file that takes its name when it is closed, and then only if the name is free."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *, durable: bool = True) -> None:
         super().__init__()
         self._place = place
+        self._durable = durable
         self._abandoned = True  # until there is something to publish
         self._staged = _staged(place)
         self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
@@ -270,13 +275,15 @@ class LocalSink(io.RawIOBase):
 
     def _publish(self) -> None:
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if self._durable:
+            os.fsync(self._file.fileno())
         try:
             os.link(self._staged, self._place)
         except FileExistsError:
             raise _NameTakenError("the file exists already", path=self._place) from None
         _unlink(_sidecar(self._place))
-        _sync_folder(os.path.dirname(self._place))
+        if self._durable:
+            _sync_folder(os.path.dirname(self._place))
 
     def abandon(self) -> None:
         self._abandoned = True

@@ -113,6 +113,9 @@ class MemoryFileSystem:
             raise StorageError("the file exists already", path=f"{self.url}/{path}")
         return MemorySink(self, path)
 
+    def open_scratch(self, path: str) -> MemorySink:
+        return self.open_sink(path)
+
     def delete(self, paths: Iterable[str]) -> None:
         with self.store.lock:
             for path in paths:

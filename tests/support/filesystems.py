@@ -124,6 +124,9 @@ class TracingFileSystem:
         sink = self._step("open", path, lambda: self.inner.open_sink(path))
         return _TracingSink(self, path, sink)
 
+    def open_scratch(self, path: str) -> Sink:
+        return self.open_sink(path)
+
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._step("delete", path, lambda path=path: self.inner.delete([path]))  # type: ignore[misc]
