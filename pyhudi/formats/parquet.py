@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.formats.conform import conform, fit, normal_schema, normal_type
+from pyhudi.formats.encoding import writer_options
 from pyhudi.storage.filesystem import FileSystem, Sink
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _BLOOM_KIND: Final = "hoodie_bloom_filter_type_code"
 _MIN_KEY: Final = "hoodie_min_record_key"
 _MAX_KEY: Final = "hoodie_max_record_key"
 
-ROW_GROUP_ROWS: Final = 1 << 20
+ROW_GROUP_ROWS: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def write_base(
     keys = _KeyRange(min_key, max_key)
     target = pa.PythonFile(sink, mode="w")
     count = 0
-    with pq.ParquetWriter(target, first.schema, **_layout(first, compression, level)) as writer:
+    options = writer_options(first, compression=compression, level=level)
+    with pq.ParquetWriter(target, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)
             writer.write_table(table, row_group_size=row_group_rows)
@@ -212,16 +214,6 @@ def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange
         entries[_MIN_KEY] = keys.low
         entries[_MAX_KEY] = keys.high
     return entries
-
-
-def _layout(sample: pa.Table, compression: str, level: int | None) -> dict[str, Any]:
-    return {
-        "version": "2.6",
-        "compression": compression,
-        "compression_level": level if compression in ("zstd", "gzip", "brotli") else None,
-        "use_compliant_nested_type": True,
-        "store_schema": False,
-    }
 
 
 def _row_groups(
