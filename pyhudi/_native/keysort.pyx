@@ -1,0 +1,258 @@
+"""Sorts key columns in unsigned byte order, stably, by eight bytes at a time.
+
+A segment of rows that agree in their first `depth` bytes is sorted by the eight bytes behind the
+bytes all of them share: radix passes over large segments, insertion below a few dozen rows.  Rows
+that agree in those eight bytes too are the next segment, so keys with long common parts cost one
+step per eight differing bytes, never a comparison of whole keys per pair.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from pyhudi._native.column cimport Column, ColumnView, Span, first_null, span_at
+from pyhudi._native.words cimport common_bytes, compare_bytes, load_prefix
+from pyhudi.errors import UserError
+
+cdef enum:
+    INSERTION_MAX = 24        # rows up to which insertion beats a radix pass
+    WIDE_MIN = 1 << 17        # rows from which a first pass by two bytes pays
+
+
+cdef struct Entry:
+    uint64_t prefix           # eight bytes of the key, big-endian
+    int64_t row
+
+
+cdef struct Segment:
+    int64_t start
+    int64_t size
+    int64_t depth             # bytes known equal; the number of the byte looked at, in a radix pass
+
+
+cdef struct Stack:
+    Segment *at
+    int64_t size
+    int64_t room
+
+
+def is_strictly_sorted(keys):
+    """Whether each key is greater than the one before it, as unsigned bytes; no null allowed."""
+    cdef Column column = column_without_nulls(keys)
+    cdef int64_t row
+    cdef bint ascending = True
+    with nogil:
+        for row in range(1, column.view.length):
+            if compare_bytes(span_at(&column.view, row - 1), span_at(&column.view, row)) >= 0:
+                ascending = False
+                break
+    return ascending
+
+
+def argsort(keys):
+    """Rows in the order of their keys -> int64[n]; unsigned byte order, equal keys by row.
+
+    Raises UserError for a null key.  Memory while at work: 32 bytes a row.
+    """
+    cdef Column column = column_without_nulls(keys)
+    cdef int64_t rows = column.view.length
+    out = np.empty(rows, dtype=np.int64)
+    cdef int64_t[::1] order = out
+    cdef bint done = True
+    if rows:
+        with nogil:
+            done = sort_rows(&column.view, &order[0])
+    if not done:
+        raise MemoryError("argsort of keys")
+    return out
+
+
+cdef Column column_without_nulls(keys):
+    cdef Column column = Column(keys)
+    cdef int64_t null_row = first_null(&column.view)
+    if null_row >= 0:
+        raise UserError("a key is null", row=null_row)
+    return column
+
+
+# --- core ---------------------------------------------------------------------------------------
+
+cdef bint push(Stack *stack, int64_t start, int64_t size, int64_t depth) noexcept nogil:
+    cdef Segment *grown
+    if stack.size == stack.room:
+        grown = <Segment *>realloc(stack.at, 2 * (stack.room + 32) * sizeof(Segment))
+        if grown == NULL:
+            return False
+        stack.at = grown
+        stack.room = 2 * (stack.room + 32)
+    stack.at[stack.size] = Segment(start, size, depth)
+    stack.size += 1
+    return True
+
+
+cdef bint sort_rows(const ColumnView *keys, int64_t *order) noexcept nogil:
+    """False when memory ran out."""
+    cdef int64_t rows = keys.length
+    cdef Entry *entries = <Entry *>malloc(rows * sizeof(Entry))
+    cdef Entry *spare = <Entry *>malloc(rows * sizeof(Entry))
+    cdef Stack segments = Stack(NULL, 0, 0)
+    cdef Stack passes = Stack(NULL, 0, 0)
+    cdef Segment segment
+    cdef int64_t row
+    cdef bint done = entries != NULL and spare != NULL and push(&segments, 0, rows, 0)
+    if done:
+        for row in range(rows):
+            entries[row].row = row
+    while done and segments.size:
+        segments.size -= 1
+        segment = segments.at[segments.size]
+        segment.depth = load_prefixes(keys, entries + segment.start, segment.size, segment.depth)
+        done = sort_prefixes(entries + segment.start, spare, segment.size, &passes)
+        done = done and split_runs(keys, entries, spare, segment, &segments)
+    if done:
+        for row in range(rows):
+            order[row] = entries[row].row
+    free(entries)
+    free(spare)
+    free(segments.at)
+    free(passes.at)
+    return done
+
+
+cdef int64_t load_prefixes(
+    const ColumnView *keys, Entry *entries, int64_t size, int64_t depth
+) noexcept nogil:
+    """Skip the bytes all keys of a segment share beyond `depth`, load the next eight of each.
+
+    Gives the depth loaded from.
+    """
+    cdef Span model = span_at(keys, entries[0].row)
+    cdef Span key
+    cdef int64_t common = model.size
+    cdef int64_t i
+    model.data += depth
+    common -= depth
+    for i in range(1, size):
+        if common == 0:
+            break
+        key = span_at(keys, entries[i].row)
+        key.data += depth
+        common = common_bytes(model, key, min(common, key.size - depth))
+    depth += common
+    for i in range(size):
+        key = span_at(keys, entries[i].row)
+        entries[i].prefix = load_prefix(key.data + depth, key.size - depth)
+    return depth
+
+
+cdef bint sort_prefixes(Entry *entries, Entry *spare, int64_t size, Stack *passes) noexcept nogil:
+    """Stable sort by prefix: most significant digit first, on a stack of its own."""
+    cdef Segment segment
+    passes.size = 0
+    if not push(passes, 0, size, 0):
+        return False
+    while passes.size:
+        passes.size -= 1
+        segment = passes.at[passes.size]
+        if segment.size <= INSERTION_MAX:
+            insertion_sort(entries + segment.start, segment.size)
+        elif not radix_pass(entries, spare, segment, passes):
+            return False
+    return True
+
+
+cdef void insertion_sort(Entry *entries, int64_t size) noexcept nogil:
+    cdef int64_t i, at
+    cdef Entry entry
+    for i in range(1, size):
+        entry = entries[i]
+        at = i
+        while at > 0 and entries[at - 1].prefix > entry.prefix:
+            entries[at] = entries[at - 1]
+            at -= 1
+        entries[at] = entry
+
+
+cdef bint radix_pass(Entry *entries, Entry *spare, Segment segment, Stack *passes) noexcept nogil:
+    """Scatter a segment by its first byte that varies; push the parts."""
+    cdef int64_t counts[257]
+    cdef Entry *at = entries + segment.start
+    cdef uint64_t varies = 0
+    cdef int64_t i, start
+    cdef int shift, digit
+    for i in range(1, segment.size):
+        varies |= at[i].prefix ^ at[0].prefix
+    if varies == 0:
+        return True
+    shift = 56
+    while not varies >> shift:
+        shift -= 8
+    memset(counts, 0, sizeof(counts))
+    for i in range(segment.size):
+        counts[((at[i].prefix >> shift) & 0xFF) + 1] += 1
+    for digit in range(1, 257):
+        counts[digit] += counts[digit - 1]
+    memcpy(spare, at, segment.size * sizeof(Entry))
+    for i in range(segment.size):
+        digit = (spare[i].prefix >> shift) & 0xFF
+        at[counts[digit]] = spare[i]
+        counts[digit] += 1
+    start = 0
+    for digit in range(256):
+        if counts[digit] - start > 1 and shift > 0:
+            if not push(passes, segment.start + start, counts[digit] - start, 0):
+                return False
+        start = counts[digit]
+    return True
+
+
+cdef bint split_runs(
+    const ColumnView *keys, Entry *entries, Entry *spare, Segment segment, Stack *segments
+) noexcept nogil:
+    """Finish rows with equal prefixes: ended keys by length, the others as new segments."""
+    cdef int64_t start = segment.start
+    cdef int64_t end = segment.start + segment.size
+    cdef int64_t stop
+    while start < end:
+        stop = start + 1
+        while stop < end and entries[stop].prefix == entries[start].prefix:
+            stop += 1
+        if stop - start > 1:
+            if not split_run(keys, entries + start, spare, start, stop - start,
+                             segment.depth, segments):
+                return False
+        start = stop
+    return True
+
+
+cdef bint split_run(
+    const ColumnView *keys, Entry *run, Entry *spare, int64_t start, int64_t size, int64_t depth,
+    Stack *segments,
+) noexcept nogil:
+    """Order a run by how many of the eight bytes each key has; those with more go on deeper.
+
+    A short prefix is filled with zeros, so keys that end here may stand beside longer ones.
+    """
+    cdef int64_t counts[11]
+    cdef int64_t i
+    cdef int64_t left
+    memset(counts, 0, sizeof(counts))
+    for i in range(size):
+        left = min(span_at(keys, run[i].row).size - depth, <int64_t>9)
+        counts[left + 1] += 1
+    if counts[10] < size:
+        for i in range(1, 11):
+            counts[i] += counts[i - 1]
+        memcpy(spare, run, size * sizeof(Entry))
+        for i in range(size):
+            left = min(span_at(keys, spare[i].row).size - depth, <int64_t>9)
+            run[counts[left]] = spare[i]
+            counts[left] += 1
+        left = counts[8]      # rows before those that go on
+    else:
+        left = 0
+    if size - left > 1:
+        return push(segments, start + left, size - left, depth + 8)
+    return True
