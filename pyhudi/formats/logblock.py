@@ -199,16 +199,16 @@ def encode_deletes(keys: Any, partition_path: Any, ordering: pa.Array | None) ->
         paths = pa.repeat(pa.scalar(partition_path), count)
     else:
         paths = _one_array(partition_path, pa.string())
-    record_type = _delete_codec().arrow_schema.field("deleteRecordList").type.value_type
+    codec = _delete_codec()
+    list_type = codec.arrow_schema.field("deleteRecordList").type
+    record_type = list_type.value_type
     records = pa.StructArray.from_arrays(
         [key_column, paths, _ordering_union(ordering, count, record_type.field(2).type)],
         fields=list(record_type),
     )
-    lists = pa.ListArray.from_arrays(
-        pa.array([0, count], pa.int32()), records, type=pa.list_(record_type)
-    )
-    batch = pa.record_batch([lists], schema=_delete_codec().arrow_schema)
-    payload = _delete_codec().encode_column(batch)[0].as_buffer()
+    lists = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), records, type=list_type)
+    batch = pa.record_batch([lists], schema=codec.arrow_schema)
+    payload = codec.encode_column(batch)[0].as_buffer()
     return b"".join((_HEAD.pack(_DELETE_VERSION, payload.size), payload))
 
 
