@@ -1,0 +1,160 @@
+"""The public door: a table, opened."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import UserError
+from pyhudi.options import Options, parse_options
+from pyhudi.read.lookup import fetch_rows, lookup_keys
+from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.scan import Scan
+from pyhudi.read.state import TableState, load_state
+from pyhudi.read.times import PointInTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locate import locate
+from pyhudi.table.config import TableConfig
+from pyhudi.table.view import FileSlice
+from pyhudi.timeline.timeline import Timeline
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+) -> Table:
+    """The table at a path or URL.
+
+    options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    """
+    fs = locate(path, storage_options=storage_options)
+    return Table(fs, options=parse_options(options), engine=engine or LocalEngine())
+
+
+class Table:
+    """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
+
+    def __init__(self, fs: FileSystem, *, options: Options, engine: Engine) -> None:
+        self._fs = fs
+        self._options = options
+        self._engine = engine
+        self._last = load_state(fs, options.read)
+
+    def _state(self) -> TableState:
+        self._last = load_state(self._fs, self._options.read, previous=self._last)
+        return self._last
+
+    @property
+    def config(self) -> TableConfig:
+        return self._state().config
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the newest snapshot, meta columns in front."""
+        return self._state().schema()
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._state().timeline
+
+    def partitions(self) -> list[str]:
+        """Partition paths; `[""]` for a non-partitioned table that has rows."""
+        return self._state().listing.partitions()
+
+    def file_slices(self, partition: str | None = None) -> list[FileSlice]:
+        """The newest slice of every file group, of one partition or of all."""
+        return self._state().slices(partition)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        as_of: PointInTime | None = None,
+        mode: str = "snapshot",
+        with_meta: bool = True,
+    ) -> Scan:
+        """Rows of a snapshot.
+
+        columns: in the order wanted; None is all.  as_of: an instant, `2026-11-21`,
+        `2026-11-21 09:30:00[.123]` in the table's time zone, or a datetime.
+        mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` has `_hoodie_*`.
+        """
+        return self._scan(
+            ScanRequest(
+                columns=None if columns is None else tuple(columns),
+                where=where,
+                as_of=as_of,
+                mode=_mode(mode),
+                with_meta=with_meta,
+            )
+        )
+
+    def changes(
+        self,
+        since: PointInTime,
+        until: PointInTime | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        with_meta: bool = True,
+    ) -> Scan:
+        """Rows of the snapshot at `until` written by commits after `since`.
+
+        since is exclusive, until inclusive (None: the newest commit); "000" is before all.
+        """
+        return self._scan(
+            ScanRequest(
+                columns=None if columns is None else tuple(columns),
+                where=where,
+                with_meta=with_meta,
+                changes=ChangeRange(since, until),
+            )
+        )
+
+    def _scan(self, request: ScanRequest) -> Scan:
+        return Scan(self._state, request, engine=self._engine)
+
+    def lookup(self, keys: Any) -> pa.Table:
+        """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one
+        row a key in the order asked.  Raises IndexNotReadyError without a record index."""
+        return lookup_keys(self._state(), keys, engine=self._engine)
+
+    def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys, reading only the file groups they are in."""
+        return fetch_rows(
+            self._state(), keys, columns=None if columns is None else tuple(columns),
+            engine=self._engine,
+        )  # fmt: skip
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"Table({self._fs.url!r})"
+
+    def _repr_html_(self) -> str:
+        config = self.config
+        facts = (config.name, config.table_type.value, f"version {config.version}", self._fs.url)
+        return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
+
+
+def _mode(text: str) -> ScanMode:
+    try:
+        return ScanMode(text)
+    except ValueError:
+        raise UserError(
+            "unknown mode", mode=text, hint="use 'snapshot' or 'read_optimized'"
+        ) from None

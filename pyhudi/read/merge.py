@@ -1,0 +1,222 @@
+"""Merging the log entries of a slice into the rows of its base file.
+
+    base   b1 b2 b3 b4        rows of the base file, one a key
+    log    d1 | x2 | d3       tables of data rows and batches of deletes, oldest first
+
+Every entry gets a kind and a rank (the ordering value as an int64); the native `fold` finds each
+key's state, `against_base` which base rows stay.  The result is filters and one concatenation:
+no row is touched in Python.  The rules are those of `pyhudi._native.fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi._native.fold import fold
+from pyhudi.read.rules import MergeRules
+from pyhudi.records import IS_DELETED
+
+DATA: Final = 0
+ORDERED_DELETE: Final = 1
+NATURAL_DELETE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """Deletes of one block, in block order.
+
+    ordering: the deletes' ordering values, null for one that wins by commit time alone; None
+    under commit-time order.
+    """
+
+    keys: pa.Array
+    ordering: pa.Array | None = None
+
+
+LogEntries = pa.Table | Deletes
+
+
+def merge(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> pa.Table:
+    """The rows of the slice: base rows that stay in file order, then rows from the logs.
+
+    base and the tables of `log` have one schema, which holds the rules' columns; log has at least
+    one table or base is given.
+    """
+    tables = [entry for entry in log if isinstance(entry, pa.Table)]
+    if not log:
+        assert base is not None
+        return base
+    keys = _keys(log, rules)
+    ranks = _ranks(base, log, rules)
+    state = fold(keys, _kinds(log, rules), ranks.log, ranks.log_valid, rules.is_event_time)
+    if base is None:
+        take = state.winner[state.winner >= 0]
+    else:
+        base_keys = _text(base.column(rules.key_column))
+        keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
+        if not keep.all():
+            base = base.filter(pa.array(keep))
+    taken = np.zeros(len(keys), dtype=np.bool_)
+    taken[take] = True
+    from_log = taken[_is_data(log)]
+    if tables and from_log.any():
+        rows = pa.concat_tables(tables)
+        updated = rows if from_log.all() else rows.filter(pa.array(from_log))
+        return updated if base is None else pa.concat_tables([base, updated])
+    return tables[0].slice(0, 0) if base is None else base
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """Ordering values as int64, alike over base and log; None under commit-time order.  The
+    flags are False where a value is null and so cannot be compared."""
+
+    log: Any = None
+    log_valid: Any = None
+    base: Any = None
+    base_valid: Any = None
+
+
+def _keys(log: Sequence[LogEntries], rules: MergeRules) -> pa.ChunkedArray:
+    chunks: list[pa.Array] = []
+    for entry in log:
+        if isinstance(entry, Deletes):
+            chunks.append(entry.keys)
+        else:
+            chunks += _text(entry.column(rules.key_column)).chunks
+    return pa.chunked_array(chunks, type=pa.string())
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column if pt.is_string(column.type) else column.cast(pa.string())
+
+
+def _is_data(log: Sequence[LogEntries]) -> Any:
+    """Of each entry, whether it is a row of a data block."""
+    return np.concatenate(
+        [
+            np.zeros(len(e.keys), np.bool_)
+            if isinstance(e, Deletes)
+            else np.ones(e.num_rows, np.bool_)
+            for e in log
+        ]
+    )
+
+
+def _kinds(log: Sequence[LogEntries], rules: MergeRules) -> Any:
+    return np.concatenate(
+        [
+            _delete_kinds(entry) if isinstance(entry, Deletes) else _row_kinds(entry, rules)
+            for entry in log
+        ]
+    )
+
+
+def _delete_kinds(deletes: Deletes) -> Any:
+    if deletes.ordering is None:
+        return np.full(len(deletes.keys), NATURAL_DELETE, np.uint8)
+    natural = deletes.ordering.is_null().to_numpy(zero_copy_only=False)
+    return np.where(natural, NATURAL_DELETE, ORDERED_DELETE).astype(np.uint8)
+
+
+def _row_kinds(rows: pa.Table, rules: MergeRules) -> Any:
+    """Rows are data, unless a column marks them as deletes."""
+    kinds = np.full(rows.num_rows, DATA, np.uint8)
+    for mark in _marks(rows, rules):
+        kinds[mark.fill_null(False).to_numpy()] = ORDERED_DELETE
+    return kinds
+
+
+def _marks(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedArray]:
+    marks = []
+    if IS_DELETED in rows.column_names and pt.is_boolean(rows.column(IS_DELETED).type):
+        marks.append(rows.column(IS_DELETED))
+    if rules.delete_field in rows.column_names and rules.delete_marker is not None:
+        text = rows.column(rules.delete_field).cast(pa.string())
+        marks.append(pc.equal(text, rules.delete_marker))
+    return marks
+
+
+def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> _Ranks:
+    if not rules.is_event_time:
+        return _Ranks()
+    base_rows = 0 if base is None else base.num_rows
+    values, valid = _rank_columns(base, log, rules)
+    return _Ranks(values[base_rows:], valid[base_rows:], values[:base_rows], valid[:base_rows])
+
+
+def _rank_columns(
+    base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules
+) -> tuple[Any, Any]:
+    """Ranks of the base rows and then of the log entries, and which of them can be compared."""
+    columns = [
+        _ordering(name, base, log, single=len(rules.ordering) == 1) for name in rules.ordering
+    ]
+    valid = np.ones(len(columns[0]), np.bool_)
+    for column in columns:
+        if column.null_count:
+            valid &= column.is_valid().to_numpy()
+    if len(columns) == 1:
+        return _rank(columns[0]), valid
+    combined = _dense(columns[0])
+    for column in columns[1:]:
+        both = combined * np.int64(len(column) + 1) + _dense(column)
+        combined = np.unique(both, return_inverse=True)[1].astype(np.int64)
+    return combined, valid
+
+
+def _ordering(
+    name: str, base: pa.Table | None, log: Sequence[LogEntries], *, single: bool
+) -> pa.ChunkedArray:
+    """Values of one ordering column: of the base rows, then of every log entry in order.
+
+    Deletes carry one value, so under several columns theirs count as null.
+    """
+    chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
+    kind = next(t for t in (base, *log) if isinstance(t, pa.Table)).schema.field(name).type
+    for entry in log:
+        if isinstance(entry, pa.Table):
+            chunks += entry.column(name).chunks
+        elif entry.ordering is None or not single:
+            chunks.append(pa.nulls(len(entry.keys), kind))
+        else:
+            chunks.append(entry.ordering)
+    return pa.chunked_array(chunks, type=kind)
+
+
+def _rank(column: pa.ChunkedArray) -> Any:
+    """An int64 for each value, in the order of the values; anything for a null."""
+    kind = column.type
+    if pt.is_integer(kind) and not pt.is_uint64(kind):
+        return _filled(column.cast(pa.int64()))
+    if pt.is_boolean(kind):
+        return _filled(column.cast(pa.int8()).cast(pa.int64()))
+    if pt.is_date32(kind) or pt.is_time32(kind):
+        return _filled(column.cast(pa.int32()).cast(pa.int64()))
+    if pt.is_timestamp(kind) or pt.is_time64(kind) or pt.is_date64(kind):
+        return _filled(column.cast(pa.int64()))
+    if pt.is_floating(kind):
+        return _float_rank(_filled(column.cast(pa.float64())))
+    return _dense(column)
+
+
+def _filled(column: pa.ChunkedArray) -> Any:
+    return (column.fill_null(0) if column.null_count else column).to_numpy()
+
+
+def _float_rank(values: Any) -> Any:
+    """Bits that compare as the numbers do, not-a-number last, as Java compares."""
+    values = np.where(np.isnan(values), np.nan, values)
+    bits = values.view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
+def _dense(column: pa.ChunkedArray) -> Any:
+    return pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)

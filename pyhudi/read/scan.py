@@ -1,0 +1,98 @@
+"""A scan: planned when first used, then read as often as asked, always the same snapshot."""
+
+from __future__ import annotations
+
+import html
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, plan_scan, read_task
+from pyhudi.read.state import TableState
+
+
+class Scan:
+    """Rows of a table, not read yet.
+
+    Anything that takes Arrow streams takes a Scan.  state: called once, when the scan is planned.
+    """
+
+    def __init__(
+        self, state: Callable[[], TableState], request: ScanRequest, *, engine: Engine
+    ) -> None:
+        self._state = state
+        self._request = request
+        self._engine = engine
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        return plan_scan(self._state(), self._request)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.schema
+
+    @property
+    def tasks(self) -> tuple[ReadTask, ...]:
+        """Picklable pieces of the scan; `pyhudi.read.plan.read_task` reads one."""
+        return self.plan.tasks
+
+    def to_arrow(self) -> pa.Table:
+        """All rows.  Slices are read in parallel."""
+        tables = self._engine.run(read_task, self.tasks, label="read")
+        return pa.concat_tables([self.schema.empty_table(), *tables])
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """All rows as a stream.  Holds the slice being consumed and the one read ahead."""
+        return pa.RecordBatchReader.from_batches(self.schema, _stream(self.tasks))
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def count(self) -> int:
+        """Number of rows; reads only the columns that the filter and the merge need."""
+        narrow = [replace(t, spec=replace(t.spec, columns=())) for t in self.tasks]
+        return sum(self._engine.run(_count_task, narrow, label="count"))
+
+    def explain(self) -> ScanPlan:
+        """What will be read, and what is skipped; prints as text."""
+        return self.plan
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self.plan))}</pre>"
+
+
+def _count_task(task: ReadTask) -> int:
+    return read_task(task).num_rows
+
+
+def _stream(tasks: tuple[ReadTask, ...], ahead: int = 1) -> Iterator[pa.RecordBatch]:
+    """Batches of each task in turn, while the next ones are being read."""
+    if not tasks:
+        return
+    waiting: deque[Future[pa.Table]] = deque()
+    todo = iter(tasks)
+    with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
+        try:
+            for task in todo:
+                waiting.append(pool.submit(read_task, task))
+                if len(waiting) > ahead:
+                    yield from waiting.popleft().result().to_batches()
+            while waiting:
+                yield from waiting.popleft().result().to_batches()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,182 @@
+"""Reading one file slice: its base file, its logs, merged, as the columns asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.filenames import BaseFileName
+from pyhudi.formats.conform import conform
+from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
+from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.parquet import read_base
+from pyhudi.read.blocks import PlacedBlock, believed
+from pyhudi.read.merge import Deletes, LogEntries, merge
+from pyhudi.read.rules import MergeRules
+from pyhudi.records import IS_DELETED
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.view import FileSlice, Visibility
+
+_NO_VALUES: Final[Mapping[str, pa.Scalar]] = {}
+
+
+@dataclass(frozen=True)
+class SliceSpec:
+    """What to read of a slice, alike for many slices.  Pickles.
+
+    table: every column of the table, meta columns included.  columns: names of those wanted, in
+    order.  where: keeps rows for which it is true; filter_columns: the columns it names.
+    """
+
+    table: pa.Schema
+    columns: tuple[str, ...]
+    rules: MergeRules
+    visibility: Visibility
+    where: pc.Expression | None = None
+    filter_columns: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([self.table.field(name) for name in self.columns])
+
+
+def read_slice(
+    fs: FileSystem,
+    slice: FileSlice,
+    *,
+    spec: SliceSpec,
+    partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
+) -> pa.Table:
+    """The rows of a slice, with the schema of `spec`.
+
+    partition_values: columns whose values the slice's partition tells; they are not read.
+    Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
+    UnsupportedTableError.
+    """
+    blocks = _blocks(fs, slice, spec)
+    if blocks:
+        spec.rules.check()
+        rows = _merged(fs, slice, blocks, spec, partition_values)
+    else:
+        rows = _base_rows(fs, slice, _visible(spec), partition_values, spec.where)
+    return _finish(rows, spec, partition_values)
+
+
+def _visible(spec: SliceSpec) -> pa.Schema:
+    """Columns wanted, and those the filter needs."""
+    names = dict.fromkeys((*spec.columns, *spec.filter_columns))
+    return pa.schema([spec.table.field(name) for name in names])
+
+
+def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
+    """Partition columns set, the filter applied, columns in order."""
+    columns = []
+    visible = _visible(spec)
+    for wanted in visible:
+        if wanted.name in values:
+            columns.append(pa.repeat(values[wanted.name], rows.num_rows))
+        else:
+            columns.append(rows.column(wanted.name))
+    if not columns:
+        return rows.select([])
+    table = pa.Table.from_arrays(columns, schema=visible)
+    if spec.where is not None:
+        table = table.filter(spec.where)
+    return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))
+
+
+def _base_rows(
+    fs: FileSystem,
+    slice: FileSlice,
+    wanted: pa.Schema,
+    values: Mapping[str, pa.Scalar],
+    where: pc.Expression | None,
+) -> pa.Table:
+    """Rows of the base file with the columns of `wanted` that the path does not tell.
+
+    where: rows it excludes may be left out.
+    """
+    stored = pa.schema([f for f in wanted if f.name not in values])
+    if slice.base is None:
+        return stored.empty_table()
+    assert isinstance(slice.base.name, BaseFileName)
+    if slice.base.name.extension != ".parquet":
+        raise UnsupportedTableError(
+            f"base files of format {slice.base.name.extension[1:]}", path=slice.base.path
+        )
+    return read_base(fs, slice.base.path, schema=stored)
+
+
+def _merged(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+) -> pa.Table:
+    needed = _needed(spec, values)
+    log = list(_entries(fs, blocks, needed, spec.rules))
+    base = None if slice.base is None else _base_rows(fs, slice, needed, _NO_VALUES, None)
+    if base is None and not any(isinstance(entry, pa.Table) for entry in log):
+        return needed.empty_table()
+    return merge(base, log, _present(spec.rules, needed))
+
+
+def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
+    """Columns to read of base and logs: what is visible, and what the merge looks at."""
+    rules = spec.rules
+    visible = (f.name for f in _visible(spec) if f.name not in values)
+    marks = (rules.key_column, *rules.ordering, IS_DELETED, rules.delete_field)
+    known = set(spec.table.names)
+    names = dict.fromkeys((*visible, *(name for name in marks if name in known)))
+    return pa.schema([spec.table.field(name) for name in names])
+
+
+def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
+    """The rules, for a table that may lack the ordering columns they name."""
+    if all(name in needed.names for name in rules.ordering):
+        return rules
+    raise UnsupportedTableError(
+        "the table's ordering column is not in its schema", columns=",".join(rules.ordering)
+    )
+
+
+def _blocks(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> list[PlacedBlock]:
+    found: list[PlacedBlock] = []
+    for log in slice.logs:
+        with closing(fs.open(log.path)) as file:
+            found += [PlacedBlock(log.path, b) for b in read_blocks(file, path=log.path)]
+    return believed(found, spec.visibility)
+
+
+def _entries(
+    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+) -> Iterator[LogEntries]:
+    """What the blocks hold, in order, data rows with the columns of `needed`."""
+    for placed in blocks:
+        with closing(fs.open(placed.path)) as file:
+            block = placed.block
+            if block.kind is BlockKind.DELETE:
+                content = read_content(block, file)
+                yield _deletes(content, placed.path, needed, rules)
+            elif block.kind is BlockKind.HFILE:
+                raise UnsupportedTableError("HFile log blocks of a data table", path=placed.path)
+            else:
+                rows = data_batches(block, file, path=placed.path, columns=needed.names)
+                yield conform(rows, needed)
+
+
+def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
+    if not rules.is_event_time:
+        return Deletes(decode_deletes(content, path=path).column("record_key"))
+    several = len(rules.ordering) > 1
+    kind = pa.int64() if several else needed.field(rules.ordering[0]).type
+    batch = decode_deletes(content, path=path, ordering_type=kind)
+    return Deletes(batch.column("record_key"), batch.column("ordering"))

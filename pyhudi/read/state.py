@@ -1,0 +1,99 @@
+"""A table as found on its store at one moment: what every read starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import pyarrow as pa
+
+from pyhudi.errors import UserError
+from pyhudi.options import ReadOptions
+from pyhudi.read.schema import footer_schema, full_schema, stated_schema
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig, load_config
+from pyhudi.table.listing import Listing, StoreListing
+from pyhudi.table.plans import check_readable, load_view
+from pyhudi.table.view import FileSlice, TableView
+from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class TableState:
+    """Properties, timeline and where to ask for files.  Immutable; shared between threads."""
+
+    fs: FileSystem
+    config: TableConfig
+    log: TimelineLog
+    timeline: Timeline
+    listing: Listing
+    archive: Archive
+
+    @property
+    def zone(self) -> tzinfo | None:
+        return zone_of(self.config.timezone)
+
+    def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
+        """Columns as of `limit` (None: now), meta columns in front if the table keeps them."""
+        columns = stated_schema(self.log, self.timeline, self.archive, self.config, limit=limit)
+        if columns is None:
+            columns = footer_schema(self.fs, self.view(limit=limit).latest_slices())
+        return full_schema(columns, self.config)
+
+    def view(
+        self, *, partitions: Sequence[str] | None = None, limit: InstantTime | None = None
+    ) -> TableView:
+        """File groups as of `limit`, over some partitions (None: all)."""
+        return load_view(
+            self.log,
+            self.timeline,
+            self.listing,
+            partitions=None if partitions is None else list(partitions),
+            limit=limit,
+        )
+
+    def slices(self, partition: str | None = None) -> list[FileSlice]:
+        """The newest slice of each file group, of one partition or of all."""
+        if partition is None:
+            return self.view().latest_slices()
+        if partition not in self.listing.partitions():
+            raise UserError("the table has no such partition", partition=partition)
+        return self.view(partitions=[partition]).latest_slices()
+
+    def until(self, time: InstantTime) -> tuple[TableState, InstantTime | None]:
+        """The table as it was when instants up to `time` had completed, and the limit to view it
+        with: layout 2 tells by completion times, layout 1 by the instants' own."""
+        if self.log.layout == 1:
+            return self, time
+        kept = (i for i in self.timeline if i.completed_at is None or i.completed_at <= time)
+        return replace(self, timeline=Timeline(tuple(kept))), None
+
+
+def load_state(
+    fs: FileSystem, options: ReadOptions, *, previous: TableState | None = None
+) -> TableState:
+    """The table now.  Two small reads; `previous` is returned again if nothing has changed.
+
+    Raises TableNotFoundError, UnsupportedTableError, CorruptFileError.
+    """
+    config = load_config(fs)
+    check_readable(config)
+    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    if previous is not None and previous.config == config:
+        log = previous.log
+    timeline = log.load()
+    if previous is not None and previous.log is log and previous.timeline == timeline:
+        return previous
+    return TableState(
+        fs=fs,
+        config=config,
+        log=log,
+        timeline=timeline,
+        listing=StoreListing(fs),
+        archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
+    )

@@ -1,0 +1,70 @@
+"""Points in time as users write them, to instant times of the table.
+
+    20261121093000000                    an instant, 14 digits or more; compared as text
+    2026-11-21                           the start of that day
+    2026-11-21 09:30:00[.123]            that moment (a T may stand for the blank)
+    datetime                             with a zone: that moment; without: in the table's zone
+
+All in the zone of `hoodie.table.timeline.timezone`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, tzinfo
+from typing import Final
+
+from pyhudi.errors import UserError
+from pyhudi.records import InstantTime
+from pyhudi.timeline.clock import format_instant
+
+PointInTime = str | datetime | date
+
+_TEXT: Final = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2}):(\d{2})(?:[.,](\d{1,6}))?)?"
+)
+
+
+def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
+    """The instant time of a point in time.  Raises UserError for text of another form."""
+    if isinstance(point, datetime):
+        if point.tzinfo is None:
+            return _digits(point)
+        return format_instant(point, zone)
+    if isinstance(point, date):
+        return _digits(datetime(point.year, point.month, point.day))
+    text = str(point).strip()
+    if text.isdecimal() and len(text) >= 14:
+        return InstantTime(text)
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise _unknown(point)
+    year, month, day, hour, minute, second, fraction = match.groups()
+    millis = int((fraction or "0").ljust(3, "0")[:3])
+    try:
+        return _digits(
+            datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0),
+                     int(second or 0), millis * 1000)
+        )  # fmt: skip
+    except ValueError as error:
+        raise _unknown(point) from error
+
+
+def as_bound(point: PointInTime, zone: tzinfo | None) -> InstantTime:
+    """As `as_instant`, but digits of any length count: `000` is before every instant."""
+    if isinstance(point, str) and point.strip().isdecimal():
+        return InstantTime(point.strip())
+    return as_instant(point, zone)
+
+
+def _digits(moment: datetime) -> InstantTime:
+    """The digits of a moment that is in the table's zone already."""
+    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")
+
+
+def _unknown(point: object) -> UserError:
+    return UserError(
+        "not a point in time",
+        given=point,
+        hint="give an instant, 2026-11-21, '2026-11-21 09:30:00.123' or a datetime",
+    )

@@ -1,0 +1,172 @@
+"""The archived timeline: completed instants that have left the active one.
+
+```
+layout 1   .hoodie/<archive folder>/.commits_.archive.N_<token>   a log file; its Avro blocks hold
+           HoodieArchivedMetaEntry records, one per state of an instant
+layout 2   .hoodie/timeline/history/   _version_ names N, manifest_N lists Parquet files of
+           [instantTime, completionTime, action, metadata, plan]
+```
+
+Only what readers of old snapshots ask for is kept: commits (schema, replaced file groups) and
+cleans (files deleted).  Read once, when first asked.  Source: table_format 4, 11.2.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.filenames import HOODIE, archive_number
+from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.timeline.instant import COMMITS, Action
+from pyhudi.timeline.payload import read_avro, read_commit
+from pyhudi.timeline.stats import CommitMetadata
+
+_HISTORY: Final = f"{HOODIE}/timeline/history"
+_ACTIONS: Final = {action.value: action for action in Action}
+_BROKEN: Final = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError,
+                  AttributeError, struct.error, UnicodeDecodeError, StopIteration)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCommit:
+    """A completed commit, delta commit or replace commit."""
+
+    time: InstantTime
+    action: Action
+    metadata: CommitMetadata
+    completed_at: InstantTime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedClean:
+    """A completed clean; `record` is its HoodieCleanMetadata."""
+
+    time: InstantTime
+    record: Mapping[str, Any]
+
+
+class Archive:
+    """What has been archived, oldest first.  Reads every archive file at the first question."""
+
+    def __init__(self, fs: FileSystem, *, layout: int, folder: str) -> None:
+        self._fs = fs
+        self._layout = layout
+        self._folder = folder
+
+    @property
+    def commits(self) -> tuple[ArchivedCommit, ...]:
+        return tuple(e for e in self._entries if isinstance(e, ArchivedCommit))
+
+    @property
+    def cleans(self) -> tuple[ArchivedClean, ...]:
+        return tuple(e for e in self._entries if isinstance(e, ArchivedClean))
+
+    @cached_property
+    def _entries(self) -> tuple[ArchivedCommit | ArchivedClean, ...]:
+        read = _read_logs if self._layout == 1 else _read_history
+        found = {(entry.time, type(entry)): entry for entry in read(self._fs, self._folder)}
+        return tuple(sorted(found.values(), key=lambda entry: entry.time))
+
+
+def _read_logs(fs: FileSystem, folder: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+    numbered = [
+        (number, info.path)
+        for info in fs.children(folder)
+        if (number := archive_number(info.name)) is not None
+    ]
+    for _, path in sorted(numbered):
+        file = fs.open(path)
+        try:
+            for block in read_blocks(file, path=path):
+                if block.kind is BlockKind.AVRO:
+                    yield from _log_entries(_records(block, file, path), path)
+        finally:
+            file.close()
+
+
+def _records(block: LogBlock, file: RandomAccess, path: str) -> Iterator[Mapping[str, Any]]:
+    """The records of an Avro block; a few nested ones a block, so plain Python serves."""
+    content = file.read_at(block.content_offset, block.content_length)
+    try:
+        schema = fastavro.parse_schema(json.loads(block.schema or ""))
+        count = struct.unpack_from(">i", content, 4)[0]
+        at = 8
+        for _ in range(count):
+            (length,) = struct.unpack_from(">i", content, at)
+            if not 0 <= length <= len(content) - at - 4:
+                raise CorruptFileError("torn archive record", path=path, offset=at)
+            datum = io.BytesIO(content[at + 4 : at + 4 + length])
+            yield fastavro.schemaless_reader(datum, schema, None)  # type: ignore[misc]
+            at += 4 + length
+    except _BROKEN as error:
+        raise CorruptFileError(
+            "unreadable archive block", path=path, offset=block.offset
+        ) from error
+
+
+def _log_entries(
+    records: Iterator[Mapping[str, Any]], path: str
+) -> Iterator[ArchivedCommit | ArchivedClean]:
+    for record in records:
+        action = _ACTIONS.get(record.get("actionType") or "")
+        if record.get("actionState") != "COMPLETED" or action is None:
+            continue
+        time = InstantTime(record["commitTime"])
+        if action is Action.CLEAN and record.get("hoodieCleanMetadata"):
+            yield ArchivedClean(time, record["hoodieCleanMetadata"])
+        elif action in COMMITS:
+            body = record.get("hoodieReplaceCommitMetadata") or record.get("hoodieCommitMetadata")
+            yield ArchivedCommit(time, action, _metadata(body or {}, path))
+
+
+def _metadata(body: Mapping[str, Any], path: str) -> CommitMetadata:
+    try:
+        return CommitMetadata.from_object(body)
+    except _BROKEN as error:
+        raise CorruptFileError("an archived commit has an unknown shape", path=path) from error
+
+
+def _read_history(fs: FileSystem, _folder: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+    try:
+        version = fs.read(f"{_HISTORY}/_version_").decode().strip()
+        manifest = json.loads(fs.read(f"{_HISTORY}/manifest_{version}"))
+        names = [entry["fileName"] for entry in manifest["files"]]
+    except FileMissingError:
+        return
+    except _BROKEN as error:
+        raise CorruptFileError("unreadable archive manifest", path=_HISTORY) from error
+    for name in names:
+        yield from _history_entries(fs, f"{_HISTORY}/{name}")
+
+
+def _history_entries(fs: FileSystem, path: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+    try:
+        with fs.arrow_file(path) as file:
+            rows = pq.read_table(
+                file, columns=["instantTime", "completionTime", "action", "metadata"]
+            ).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError("unreadable archive file", path=path) from error
+    for row in rows:
+        action = _ACTIONS.get(row["action"] or "")
+        content = row["metadata"] or b""
+        time = InstantTime(row["instantTime"])
+        if action is Action.CLEAN:
+            yield ArchivedClean(time, read_avro(content, path=path))
+        elif action in COMMITS or action is Action.CLUSTERING:
+            done = row["completionTime"]
+            commit = read_commit(content, path=path)
+            yield ArchivedCommit(time, action, commit, InstantTime(done) if done else None)
