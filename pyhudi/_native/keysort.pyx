@@ -18,7 +18,7 @@ from pyhudi.errors import UserError
 
 cdef enum:
     INSERTION_MAX = 24        # rows up to which insertion beats a radix pass
-    WIDE_MIN = 1 << 17        # rows from which a first pass by two bytes pays
+    WIDE_MIN = 1 << 15        # rows from which a pass by two bytes at once pays
 
 
 cdef struct Entry:
@@ -29,13 +29,21 @@ cdef struct Entry:
 cdef struct Segment:
     int64_t start
     int64_t size
-    int64_t depth             # bytes known equal; the number of the byte looked at, in a radix pass
+    int64_t depth             # bytes known equal; not used by radix passes
 
 
 cdef struct Stack:
     Segment *at
     int64_t size
     int64_t room
+
+
+cdef struct Work:
+    Entry *entries
+    Entry *spare              # as many
+    int64_t *counts           # one for each two-byte digit and one more
+    Stack segments
+    Stack passes
 
 
 def is_strictly_sorted(keys):
@@ -95,30 +103,43 @@ cdef bint push(Stack *stack, int64_t start, int64_t size, int64_t depth) noexcep
 cdef bint sort_rows(const ColumnView *keys, int64_t *order) noexcept nogil:
     """False when memory ran out."""
     cdef int64_t rows = keys.length
-    cdef Entry *entries = <Entry *>malloc(rows * sizeof(Entry))
-    cdef Entry *spare = <Entry *>malloc(rows * sizeof(Entry))
-    cdef Stack segments = Stack(NULL, 0, 0)
-    cdef Stack passes = Stack(NULL, 0, 0)
-    cdef Segment segment
     cdef int64_t row
-    cdef bint done = entries != NULL and spare != NULL and push(&segments, 0, rows, 0)
+    cdef bint done
+    cdef Work work
+    work.entries = <Entry *>malloc(rows * sizeof(Entry))
+    work.spare = <Entry *>malloc(rows * sizeof(Entry))
+    work.counts = <int64_t *>malloc(65537 * sizeof(int64_t))
+    work.segments = Stack(NULL, 0, 0)
+    work.passes = Stack(NULL, 0, 0)
+    done = work.entries != NULL and work.spare != NULL and work.counts != NULL
+    done = done and push(&work.segments, 0, rows, 0)
     if done:
         for row in range(rows):
-            entries[row].row = row
-    while done and segments.size:
-        segments.size -= 1
-        segment = segments.at[segments.size]
-        segment.depth = load_prefixes(keys, entries + segment.start, segment.size, segment.depth)
-        done = sort_prefixes(entries + segment.start, spare, segment.size, &passes)
-        done = done and split_runs(keys, entries, spare, segment, &segments)
+            work.entries[row].row = row
+        done = sort_segments(keys, &work)
     if done:
         for row in range(rows):
-            order[row] = entries[row].row
-    free(entries)
-    free(spare)
-    free(segments.at)
-    free(passes.at)
+            order[row] = work.entries[row].row
+    free(work.entries)
+    free(work.spare)
+    free(work.counts)
+    free(work.segments.at)
+    free(work.passes.at)
     return done
+
+
+cdef bint sort_segments(const ColumnView *keys, Work *work) noexcept nogil:
+    cdef Segment segment
+    while work.segments.size:
+        work.segments.size -= 1
+        segment = work.segments.at[work.segments.size]
+        segment.depth = load_prefixes(
+            keys, work.entries + segment.start, segment.size, segment.depth
+        )
+        if not (sort_prefixes(work, segment.start, segment.size)
+                and split_runs(keys, work, segment)):
+            return False
+    return True
 
 
 cdef int64_t load_prefixes(
@@ -147,18 +168,18 @@ cdef int64_t load_prefixes(
     return depth
 
 
-cdef bint sort_prefixes(Entry *entries, Entry *spare, int64_t size, Stack *passes) noexcept nogil:
+cdef bint sort_prefixes(Work *work, int64_t start, int64_t size) noexcept nogil:
     """Stable sort by prefix: most significant digit first, on a stack of its own."""
-    cdef Segment segment
-    passes.size = 0
-    if not push(passes, 0, size, 0):
+    cdef Segment part
+    work.passes.size = 0
+    if not push(&work.passes, start, size, 0):
         return False
-    while passes.size:
-        passes.size -= 1
-        segment = passes.at[passes.size]
-        if segment.size <= INSERTION_MAX:
-            insertion_sort(entries + segment.start, segment.size)
-        elif not radix_pass(entries, spare, segment, passes):
+    while work.passes.size:
+        work.passes.size -= 1
+        part = work.passes.at[work.passes.size]
+        if part.size <= INSERTION_MAX:
+            insertion_sort(work.entries + part.start, part.size)
+        elif not radix_pass(work, part):
             return False
     return True
 
@@ -175,84 +196,82 @@ cdef void insertion_sort(Entry *entries, int64_t size) noexcept nogil:
         entries[at] = entry
 
 
-cdef bint radix_pass(Entry *entries, Entry *spare, Segment segment, Stack *passes) noexcept nogil:
-    """Scatter a segment by its first byte that varies; push the parts."""
-    cdef int64_t counts[257]
-    cdef Entry *at = entries + segment.start
+cdef bint radix_pass(Work *work, Segment part) noexcept nogil:
+    """Scatter rows by the first byte that varies, with the next one when many; push the parts."""
+    cdef Entry *at = work.entries + part.start
+    cdef int64_t *counts = work.counts
     cdef uint64_t varies = 0
+    cdef uint64_t mask = 0xFF
+    cdef uint64_t digit
     cdef int64_t i, start
-    cdef int shift, digit
-    for i in range(1, segment.size):
+    cdef int shift = 56
+    for i in range(1, part.size):
         varies |= at[i].prefix ^ at[0].prefix
     if varies == 0:
         return True
-    shift = 56
     while not varies >> shift:
         shift -= 8
-    memset(counts, 0, sizeof(counts))
-    for i in range(segment.size):
-        counts[((at[i].prefix >> shift) & 0xFF) + 1] += 1
-    for digit in range(1, 257):
+    if part.size >= WIDE_MIN and shift > 0:
+        shift -= 8
+        mask = 0xFFFF
+    memset(counts, 0, (mask + 2) * sizeof(int64_t))
+    for i in range(part.size):
+        counts[((at[i].prefix >> shift) & mask) + 1] += 1
+    for digit in range(1, mask + 1):
         counts[digit] += counts[digit - 1]
-    memcpy(spare, at, segment.size * sizeof(Entry))
-    for i in range(segment.size):
-        digit = (spare[i].prefix >> shift) & 0xFF
-        at[counts[digit]] = spare[i]
+    memcpy(work.spare, at, part.size * sizeof(Entry))
+    for i in range(part.size):
+        digit = (work.spare[i].prefix >> shift) & mask
+        at[counts[digit]] = work.spare[i]
         counts[digit] += 1
     start = 0
-    for digit in range(256):
+    for digit in range(mask + 1):
         if counts[digit] - start > 1 and shift > 0:
-            if not push(passes, segment.start + start, counts[digit] - start, 0):
+            if not push(&work.passes, part.start + start, counts[digit] - start, 0):
                 return False
         start = counts[digit]
     return True
 
 
-cdef bint split_runs(
-    const ColumnView *keys, Entry *entries, Entry *spare, Segment segment, Stack *segments
-) noexcept nogil:
+cdef bint split_runs(const ColumnView *keys, Work *work, Segment segment) noexcept nogil:
     """Finish rows with equal prefixes: ended keys by length, the others as new segments."""
     cdef int64_t start = segment.start
     cdef int64_t end = segment.start + segment.size
     cdef int64_t stop
+    cdef Entry *entries = work.entries
     while start < end:
         stop = start + 1
         while stop < end and entries[stop].prefix == entries[start].prefix:
             stop += 1
         if stop - start > 1:
-            if not split_run(keys, entries + start, spare, start, stop - start,
-                             segment.depth, segments):
+            if not split_run(keys, work, Segment(start, stop - start, segment.depth)):
                 return False
         start = stop
     return True
 
 
-cdef bint split_run(
-    const ColumnView *keys, Entry *run, Entry *spare, int64_t start, int64_t size, int64_t depth,
-    Stack *segments,
-) noexcept nogil:
+cdef bint split_run(const ColumnView *keys, Work *work, Segment run) noexcept nogil:
     """Order a run by how many of the eight bytes each key has; those with more go on deeper.
 
     A short prefix is filled with zeros, so keys that end here may stand beside longer ones.
     """
+    cdef Entry *at = work.entries + run.start
     cdef int64_t counts[11]
-    cdef int64_t i
-    cdef int64_t left
+    cdef int64_t i, left
+    cdef int64_t ended = 0
     memset(counts, 0, sizeof(counts))
-    for i in range(size):
-        left = min(span_at(keys, run[i].row).size - depth, <int64_t>9)
+    for i in range(run.size):
+        left = min(span_at(keys, at[i].row).size - run.depth, <int64_t>9)
         counts[left + 1] += 1
-    if counts[10] < size:
+    if counts[10] < run.size:
+        ended = run.size - counts[10]
         for i in range(1, 11):
             counts[i] += counts[i - 1]
-        memcpy(spare, run, size * sizeof(Entry))
-        for i in range(size):
-            left = min(span_at(keys, spare[i].row).size - depth, <int64_t>9)
-            run[counts[left]] = spare[i]
+        memcpy(work.spare, at, run.size * sizeof(Entry))
+        for i in range(run.size):
+            left = min(span_at(keys, work.spare[i].row).size - run.depth, <int64_t>9)
+            at[counts[left]] = work.spare[i]
             counts[left] += 1
-        left = counts[8]      # rows before those that go on
-    else:
-        left = 0
-    if size - left > 1:
-        return push(segments, start + left, size - left, depth + 8)
+    if run.size - ended > 1:
+        return push(&work.segments, run.start + ended, run.size - ended, run.depth + 8)
     return True
