@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE, PARTITION_METAFILE, join
 from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.filesystem import FileInfo, FileSystem, checked
 
 
 class Listing(Protocol):
@@ -49,6 +50,15 @@ class StoreListing:
             partition: [e for e in self._fs.children(partition) if not e.is_folder]
             for partition in partitions
         }
+
+
+def is_partition(path: str) -> bool:
+    """Whether a path can be a partition of a table: below its root, not in `.hoodie`."""
+    try:
+        checked(path)
+    except UserError:
+        return False
+    return path.split("/")[0] != HOODIE
 
 
 def partition_metafile(instant: InstantTime, partition: str) -> bytes:

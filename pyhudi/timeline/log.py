@@ -118,6 +118,17 @@ class TimelineLog:
             raise WriteConflictError("another writer has completed this instant", instant=instant)
         return completed
 
+    def unpublish(self, instant: Instant) -> None:
+        """completed -> inflight: readers stop believing it.  The first act of its rollback."""
+        assert instant.is_completed
+        self._commits.pop(instant, None)
+        self.fs.delete([self.path(instant)])
+
+    def reopen(self, instant: Instant) -> None:
+        """inflight -> requested: a planned service that failed waits for its next run."""
+        assert not instant.is_completed
+        self.fs.delete([self.path(replace(instant, state=State.INFLIGHT))])
+
     def forget(self, instant: Instant) -> None:
         """Remove a pending instant's files, inflight first; done last in a rollback."""
         assert not instant.is_completed

@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pyhudi.errors import UserError
 from pyhudi.filenames import (
-    HOODIE,
     TEMP,
     BaseFileName,
     DataFileName,
@@ -36,7 +34,8 @@ from pyhudi.filenames import (
     parse_marker,
 )
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.storage.filesystem import FileSystem, checked
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.listing import is_partition
 from pyhudi.timeline.stats import WriteStat
 
 _SERVER_FILE: Final = re.compile(r"MARKERS\d{1,4}")
@@ -122,20 +121,12 @@ def _parse(path: str) -> Marker | None:
     partition, _, name = path.rpartition("/")
     marker = parse_marker(name)
     file = parse_data_file(marker.data_file) if marker else None
-    if marker is None or file is None or not _is_partition(partition):
+    if marker is None or file is None or not is_partition(partition):
         return None
     kind = MarkerKind(marker.kind)
     if kind is not MarkerKind.APPEND and not isinstance(file, BaseFileName):
         return None
     return Marker(partition, file, kind)
-
-
-def _is_partition(path: str) -> bool:
-    try:
-        checked(path)
-    except UserError:
-        return False
-    return path.split("/")[0] != HOODIE
 
 
 def leftovers(

@@ -1,0 +1,344 @@
+"""Rollback: take back a write that failed, or the newest commit, so that no trace of it is read.
+
+```
+plan -> R.rollback.requested -> R.rollback.inflight -> X unpublished (if it was completed)
+     -> X's files deleted, command blocks appended -> metadata table -> X's inflight, requested
+     gone -> R.rollback -> X's markers and heartbeat gone
+```
+
+Every step may be done again, so a rollback cut short anywhere is finished by the next writer
+under its own R.  X's instant files go only after its data files are dealt with.  R is drawn
+before the next commit's instant: a command block later than the commit behind it would hide that
+commit from Apache Hudi 0.15.
+
+The caller holds the table's lock, over which this package's writes live whole: a pending write
+met under it has no living writer.  Planned services (compaction, clustering) are not failures.
+Source: table_format 5.4, 6.2, 7.7.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.filenames import (
+    METADATA_TABLE,
+    TEMP,
+    BaseFileName,
+    LogFileName,
+    join,
+    parse_data_file,
+)
+from pyhudi.formats.logblock import rollback_block
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services.rollback_files import (
+    files_of_compaction,
+    files_of_completed,
+    files_of_pending,
+)
+from pyhudi.services.rollback_plan import (
+    Removal,
+    RollbackPlan,
+    RolledBack,
+    from_record,
+    plan,
+    to_metadata,
+    to_record,
+)
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.heartbeat import remove_heartbeat
+from pyhudi.write.markers import remove_markers
+
+_SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+_COMMAND_TOKEN: Final = "1-0-1"  # what Apache Hudi writes where it knows no task
+
+
+class MetadataRollback(Protocol):
+    """Tell the metadata table: `pyhudi.metadata.rollback_metadata`.  Must bear being repeated."""
+
+    def __call__(
+        self,
+        fs: FileSystem,
+        config: TableConfig,
+        log: TimelineLog,
+        timeline: Timeline,
+        *,
+        failed: Instant,
+        at: InstantTime,
+        log_files: Mapping[str, Mapping[str, int]],
+    ) -> None: ...
+
+
+def roll_back_failed(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, *, metadata_rollback: MetadataRollback
+) -> list[RolledBack]:
+    """Roll back every failed write, newest first, after finishing rollbacks that were cut short.
+
+    To be called under the table's lock before a new instant is drawn; the timeline must be loaded
+    anew after it unless the result is empty.  Cost where nothing failed: two listings.
+    """
+    marked = [InstantTime(i.name) for i in fs.children(TEMP) if i.is_folder]
+    timeline = log.load()
+    done = [
+        execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
+        for at, resumed in _cut_short(log, timeline)
+    ]
+    for failed in reversed(failed_writes(log, log.load() if done else timeline)):
+        planned = plan(failed, files_of_pending(fs, log, failed))
+        at = _request(fs, log, planned)
+        done.append(
+            execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+        )
+    _remove_stale_markers(fs, marked, timeline)
+    return done
+
+
+def rollback(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    instant: InstantTime,
+    *,
+    metadata_rollback: MetadataRollback,
+) -> RolledBack:
+    """Undo the newest completed commit, for good.  The caller holds the table's lock.
+
+    Raises UserError, before anything is changed, for any other instant, a savepointed one, one
+    that a pending service or the metadata table's compaction builds on, and one whose
+    predecessors' files are cleaned.
+    """
+    roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback)
+    timeline = log.load()
+    target = _undoable(timeline, instant)
+    _check_metadata_table(fs, config, target)
+    written = log.commit(target)
+    _check_predecessors(fs, written, target)
+    planned = plan(target, files_of_completed(fs, written))
+    at = _request(fs, log, planned)
+    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+
+
+def roll_back_compaction(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    pending: Instant,
+    *,
+    metadata_rollback: MetadataRollback,
+) -> RolledBack:
+    """Take a failed compaction back to requested, so that it can be run again.
+
+    Only base files at its instant go; the logs that later writes put on its slices stay.
+    """
+    assert pending.action is Action.COMPACTION and not pending.is_completed
+    planned = plan(pending, files_of_compaction(fs, log, pending))
+    at = _request(fs, log, planned)
+    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+
+
+def failed_writes(log: TimelineLog, timeline: Timeline) -> list[Instant]:
+    """Pending commits, delta commits and replace commits that are no planned service's."""
+    pending = timeline.where(WRITES - _SERVICES, State.REQUESTED, State.INFLIGHT)
+    return [instant for instant in pending if not _is_clustering(log, instant)]
+
+
+def _is_clustering(log: TimelineLog, instant: Instant) -> bool:
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    requested = log.requested(instant)
+    return requested.get("operationType") == "CLUSTER" or bool(requested.get("clusteringPlan"))
+
+
+def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
+    content = write_avro(ROLLBACK_PLAN, to_record(planned, root=fs.url))
+    return log.request(Action.ROLLBACK, content)
+
+
+def _cut_short(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant, RollbackPlan]]:
+    """Pending rollbacks that can go on, oldest first; those that never began are forgotten.
+
+    A rollback of a commit that still stands has changed nothing yet.  It goes on only if that
+    commit is the newest: what came later builds on it.
+    """
+    newest = timeline.commits.last
+    for at in timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
+        planned = _planned(log, at)
+        stands = planned is not None and any(i.time == planned.time for i in timeline.commits)
+        if planned is None or (stands and newest is not None and newest.time != planned.time):
+            log.forget(at)
+        else:
+            yield at, planned
+
+
+def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
+    """The plan of a pending rollback; None if its requested file was cut short."""
+    path = log.path(replace(at, state=State.REQUESTED))
+    try:
+        record = log.requested(at)
+    except CorruptFileError:
+        if at.state is State.REQUESTED:  # writers without atomic creation leave half a file
+            return None
+        raise
+    return from_record(record, path=path)
+
+
+def execute(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    at: Instant,
+    *,
+    planned: RollbackPlan,
+    metadata_rollback: MetadataRollback,
+) -> RolledBack:
+    """Carry out a plan, from wherever it was left.  `at` is the pending rollback."""
+    began = time.monotonic()
+    if at.state is State.REQUESTED:
+        at = log.start(at)
+    failed = Instant(planned.time, planned.action, State.INFLIGHT)
+    log.unpublish(replace(failed, action=COMPLETES_AS[failed.action], state=State.COMPLETED))
+    deleted = tuple(path for removal in planned.removals for path in removal.files)
+    fs.delete(deleted)
+    commands, logs = _append_commands(fs, planned, at.time)
+    done = RolledBack(planned.time, planned.action, at.time, deleted, commands, logs)
+    if "files" in config.metadata_partitions:
+        metadata_rollback(
+            fs, config, log, log.load(), failed=failed, at=at.time, log_files=done.log_files()
+        )
+    if planned.keeps_request:
+        log.reopen(failed)
+    else:
+        log.forget(failed)
+    took_millis = round((time.monotonic() - began) * 1000)
+    result = to_metadata(done, root=fs.url, took_millis=took_millis)
+    log.complete(at, write_avro(ROLLBACK_METADATA, result))
+    remove_markers(fs, planned.time)
+    remove_heartbeat(fs, planned.time)
+    return done
+
+
+def _append_commands(
+    fs: FileSystem, planned: RollbackPlan, at: InstantTime
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Answer each slice's failed logs by one command block, unless it is there already.
+
+    Returns the sizes of the command files and of the failed logs, by path.
+    """
+    block = rollback_block(at, planned.time)
+    removals = [removal for removal in planned.removals if removal.logs]
+    logs_of = _logs_by_slice(fs, {removal.group.partition for removal in removals})
+    commands: dict[str, int] = {}
+    failed: dict[str, int] = {}
+    for removal in removals:
+        logs = logs_of.get((removal.group, removal.base_instant), [])
+        failed |= {info.path: info.size_bytes for info, _ in logs if info.name in removal.logs}
+        there = (
+            info.path
+            for info, _ in logs
+            if info.size_bytes == len(block) and fs.read(info.path) == block
+        )
+        version = max((name.version for _, name in logs), default=0)
+        path = next(there, None) or _create_next_log(fs, removal, version, block)
+        commands[path] = len(block)
+    return commands, failed
+
+
+def _logs_by_slice(
+    fs: FileSystem, partitions: Iterable[str]
+) -> dict[tuple[FileGroupId, InstantTime], list[tuple[FileInfo, LogFileName]]]:
+    found: dict[tuple[FileGroupId, InstantTime], list[tuple[FileInfo, LogFileName]]] = {}
+    for partition in sorted(partitions):
+        for info in fs.children(partition):
+            name = parse_data_file(info.name)
+            if isinstance(name, LogFileName):
+                slice_ = (FileGroupId(partition, name.file_id), name.instant)
+                found.setdefault(slice_, []).append((info, name))
+    return found
+
+
+def _create_next_log(fs: FileSystem, removal: Removal, version: int, block: bytes) -> str:
+    while True:
+        version += 1
+        name = LogFileName(removal.group.file_id, removal.base_instant, version, _COMMAND_TOKEN)
+        path = join(removal.group.partition, str(name))
+        if fs.create(path, block):
+            return path
+
+
+def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: Timeline) -> None:
+    """Markers that a crash left after the end of their instant.
+
+    marked: listed before the timeline was loaded, so a write that is in it cannot have begun
+    after.  Instants newer than all of the timeline are left alone.
+    """
+    pending, last = timeline.pending.times, timeline.last
+    for instant in marked:
+        if last is not None and instant <= last.time and instant not in pending:
+            remove_markers(fs, instant)
+
+
+def _undoable(timeline: Timeline, instant: InstantTime) -> Instant:
+    """The completed commit at `instant`, if it may be rolled back."""
+    target = timeline.commits.last
+    if target is None or target.time != instant:
+        raise UserError(
+            "only the newest completed commit can be rolled back",
+            instant=instant,
+            newest=target.time if target else None,
+            hint="restore to a savepoint to undo more than one",
+        )
+    later = timeline.after(instant).where(WRITES, State.REQUESTED, State.INFLIGHT)
+    if later.first is not None:
+        raise UserError(
+            "a pending service builds on this commit", instant=instant, pending=later.first
+        )
+    if any(i.time == instant for i in timeline.where({Action.SAVEPOINT})):
+        raise UserError("the commit is savepointed", instant=instant, hint="delete the savepoint")
+    return target
+
+
+def _check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
+    """A metadata table that has compacted the commit into a base file cannot forget it."""
+    if "files" not in config.metadata_partitions:
+        return
+    compactions = TimelineLog(fs.sub(METADATA_TABLE)).load().where({Action.COMMIT})
+    if compactions.last is not None and compactions.last.time >= target.time:
+        raise UserError(
+            "the metadata table has compacted this commit",
+            instant=target.time,
+            compaction=compactions.last.time,
+            hint="rebuild the metadata table without it first",
+        )
+
+
+def _check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
+    """What the commit replaced must still be there to come back."""
+    wanted: dict[str, set[tuple[str, InstantTime | None]]] = {}
+    for stat in written.stats:
+        if stat.previous_instant and isinstance(parse_data_file(stat.file_name), BaseFileName):
+            known = wanted.setdefault(stat.partition, set())
+            known.add((stat.file_id, InstantTime(stat.previous_instant)))
+    for partition, file_ids in (written.replaced or {}).items():
+        wanted.setdefault(partition, set()).update((file_id, None) for file_id in file_ids)
+    for partition, slices in wanted.items():
+        present: set[tuple[str, InstantTime | None]] = set()
+        for info in fs.children(partition):
+            if (name := parse_data_file(info.name)) is not None:
+                present |= {(name.file_id, name.instant), (name.file_id, None)}
+        for file_id, base_instant in sorted(slices - present, key=str):
+            raise UserError(
+                "the files before this commit have been cleaned",
+                instant=target.time,
+                partition=partition,
+                file_id=file_id,
+                base_instant=base_instant,
+            )

@@ -1,0 +1,116 @@
+"""Which files on the store may be a failed write's: by its markers, its metadata, or a listing.
+
+Markers name the partitions and slices to look into; a completed commit's metadata names its files
+exactly; a pending write of a writer without markers is looked for everywhere.  Of logs only the
+framing is read.  Source: table_format 5.1, 6.1, 7.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services.rollback_plan import FoundFile
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.listing import StoreListing
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.write.markers import Marker, MarkerKind, list_markers
+
+
+def files_of_pending(fs: FileSystem, log: TimelineLog, failed: Instant) -> Iterator[FoundFile]:
+    """Files that may be a pending write's: where its markers point, or else by a full listing."""
+    markers = list_markers(fs, failed.time)
+    if markers:
+        return _files_by_markers(fs, failed, markers)
+    if failed.state is State.REQUESTED:  # data files come after the inflight file
+        return iter(())
+    try:
+        profile = log.commit(failed)
+    except CorruptFileError:  # half a file, of a writer without atomic creation
+        profile = CommitMetadata()
+    return _files_by_listing(fs, failed, profile)
+
+
+def _files_by_markers(
+    fs: FileSystem, failed: Instant, markers: Iterable[Marker]
+) -> Iterator[FoundFile]:
+    markers = list(markers)
+    appended = {(m.group, m.base_instant) for m in markers if m.kind is MarkerKind.APPEND}
+
+    def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
+        return (group, base_instant) in appended
+
+    for partition in sorted({marker.partition for marker in markers}):
+        yield from _files_in(fs, failed, partition, is_suspect)
+
+
+def _files_by_listing(
+    fs: FileSystem, failed: Instant, profile: CommitMetadata
+) -> Iterator[FoundFile]:
+    """Every partition is listed; logs are opened in the groups that the profile names, or in all
+    where it names none."""
+    named = profile.groups
+
+    def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
+        return failed.action is Action.DELTA_COMMIT and (not named or group in named)
+
+    for partition in StoreListing(fs).partitions():
+        yield from _files_in(fs, failed, partition, is_suspect)
+
+
+def _files_in(
+    fs: FileSystem,
+    failed: Instant,
+    partition: str,
+    is_suspect: Callable[[FileGroupId, InstantTime], bool],
+) -> Iterator[FoundFile]:
+    """Files of a partition at the failed instant, and suspect logs that hold its blocks."""
+    for info in fs.children(partition):
+        name = parse_data_file(info.name)
+        if name is None or info.is_folder:
+            continue
+        if name.instant == failed.time:
+            yield FoundFile(partition, name, info.size_bytes)
+        elif (
+            isinstance(name, LogFileName)
+            and is_suspect(FileGroupId(partition, name.file_id), name.instant)
+            and _has_blocks(fs, info.path, failed.time)
+        ):
+            yield FoundFile(partition, name, info.size_bytes, has_blocks=True)
+
+
+def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
+    """Whether a log holds a block of the instant, or nothing whose instant can be told."""
+    with closing(fs.open(path)) as file:
+        try:
+            blocks = read_blocks(file, path=path)
+        except CorruptFileError:
+            return True
+    return any(b.instant == instant for b in blocks) or all(
+        b.kind is BlockKind.CORRUPT for b in blocks
+    )
+
+
+def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> Iterator[FoundFile]:
+    operations = log.requested(pending).get("operations") or ()
+    groups = {FileGroupId(o["partitionPath"] or "", o["fileId"]) for o in operations}
+    for partition in sorted({group.partition for group in groups}):
+        for found in _files_in(fs, pending, partition, lambda *_: False):
+            if FileGroupId(partition, found.name.file_id) in groups:
+                yield found
+
+
+def files_of_completed(fs: FileSystem, written: CommitMetadata) -> Iterator[FoundFile]:
+    """A completed commit's files: exactly those its metadata names."""
+    for stat in written.stats:
+        for path in (stat.path, *(stat.cdc_sizes or {})):
+            name = parse_data_file(path.rpartition("/")[2])
+            if name is not None:
+                size_bytes = fs.size(path) if fs.exists(path) else stat.size_bytes
+                yield FoundFile(stat.partition, name, size_bytes, isinstance(name, LogFileName))
