@@ -247,6 +247,10 @@ def _writer_schema(block: LogBlock, path: str) -> str:
     return block.schema
 
 
+def _present(columns: list[str], schema: pa.Schema) -> list[str]:
+    return [name for name in columns if name in schema.names]
+
+
 def _avro_rows(
     block: LogBlock, file: RandomAccess, path: str, columns: list[str] | None
 ) -> pa.Table:
@@ -259,9 +263,7 @@ def _avro_rows(
         raise CorruptFileError("unknown version of a data block", path=path, version=version)
     if not 0 <= count * 4 <= len(content) - _HEAD.size:
         raise CorruptFileError("impossible row count in a data block", path=path, count=count)
-    names = None
-    if columns is not None:
-        names = [name for name in columns if name in codec.arrow_schema.names]
+    names = None if columns is None else _present(columns, codec.arrow_schema)
     body = memoryview(content)[_HEAD.size :]
     batch = codec.decode_framed(body, count, fields=names, path=path)
     table = pa.Table.from_batches([batch])
@@ -272,7 +274,8 @@ def _parquet_rows(
     block: LogBlock, file: RandomAccess, path: str, columns: list[str] | None
 ) -> pa.Table:
     if block.content_length == 0:
-        return _codec(_writer_schema(block, path)).arrow_schema.empty_table()
+        nothing = _codec(_writer_schema(block, path)).arrow_schema.empty_table()
+        return nothing if columns is None else nothing.select(_present(columns, nothing.schema))
     with as_pyarrow_file(_window(block, file)) as source:
         return read_parquet(source, path=path, columns=columns)
 
@@ -400,6 +403,8 @@ def _ordering_values(
         values = child.flatten()[0]
         if kind == _INT:
             values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
+            if pt.is_temporal(wanted) and wanted.bit_width == 64:
+                values = pc.cast(values, pa.int64())
         result = pc.coalesce(result, _as_ordering(values, wanted, path))
     return result
 
