@@ -329,9 +329,7 @@ def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa
     return codec(SCHEMA).encode_column(rows).take(pairs.indices)
 
 
-def decode_locations(
-    values: pa.Array, schema: str, *, zone: tzinfo | None, path: str
-) -> Locations:
+def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path: str) -> Locations:
     """The places that values of `record_index` name; zone: that of the table's instants.
 
     A value of length 0 counts as absent.  Cost: as `encode_locations`.

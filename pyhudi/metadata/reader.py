@@ -1,0 +1,341 @@
+"""The metadata table, read: file listing and record index of a data table.
+
+A reader opened here stands for one moment: the timelines and folders as they were then.
+Source: table_format 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi._native.hashing import shard_of
+from pyhudi.engine import Engine
+from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join
+from pyhudi.metadata.records import (
+    ALL_PARTITIONS,
+    FILES,
+    NON_PARTITIONED,
+    RECORD_INDEX,
+    FileMap,
+    Locations,
+    MetadataPartition,
+    decode_files,
+    decode_locations,
+    gather,
+    merge_files,
+)
+from pyhudi.metadata.slices import DeleteLayer, MapSlice, layers, newest
+from pyhudi.metadata.validity import valid_instants
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.table.listing import StoreListing
+from pyhudi.table.plans import load_view
+from pyhudi.table.view import FileSlice
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+_WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
+
+
+def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
+    """The metadata table's timeline; fs is rooted at the data table."""
+    zone = zone_of(config.timezone)
+    return TimelineLog(fs.sub(METADATA_TABLE), layout=config.layout, zone=zone)
+
+
+def open_metadata(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
+) -> MetadataTable | None:
+    """The table's metadata table; None if the table lists none, or the folder is gone.
+
+    fs: rooted at the data table; log, timeline: of the data table.
+    """
+    if FILES.path not in config.metadata_partitions:
+        return None
+    own = own_log(fs, config)
+    if not own.fs.exists(PROPERTIES):
+        return None
+    return MetadataTable(fs, config, log, timeline, own, own.load())
+
+
+class MetadataTable:
+    """A metadata table at one moment.  Nothing is read before it is asked for."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: TableConfig,
+        data_log: TimelineLog,
+        data: Timeline,
+        log: TimelineLog,
+        timeline: Timeline,
+    ) -> None:
+        self._data_fs = fs
+        self._config = config
+        self._data_log = data_log
+        self._data = data
+        self.log = log
+        self.timeline = timeline
+
+    @property
+    def partitions_listed(self) -> frozenset[str]:
+        """Metadata partitions that readers may trust."""
+        return self._config.metadata_partitions
+
+    @cached_property
+    def valid(self) -> frozenset[str]:
+        """Instants whose log blocks count."""
+        return valid_instants(self._data_log, self._data, self.log, self.timeline)
+
+    def slices(self, partition: MetadataPartition) -> tuple[FileSlice, ...]:
+        """The newest slice of each group, by group number.
+
+        Raises CorruptFileError if the groups are not numbered 0..n-1: n decides where keys are.
+        """
+        view = load_view(
+            self.log, self.timeline, StoreListing(self.log.fs), partitions=[partition.path]
+        )
+        return numbered(view.latest_slices(), partition)
+
+    def listing(self) -> MetadataListing:
+        """Partitions and files of the data table, without listing folders."""
+        pieces = tuple(
+            MapSlice.of(piece, number, self.valid)
+            for number, piece in enumerate(self.slices(FILES))
+        )
+        return MetadataListing(self.log.fs, pieces)
+
+    def record_index(self) -> RecordIndex:
+        """Raises IndexNotReadyError if the table lists no record index."""
+        if RECORD_INDEX.path not in self.partitions_listed:
+            raise IndexNotReadyError(
+                "the table has no record index",
+                path=self._data_fs.url,
+                hint="create one, or use another index",
+            )
+        zone = zone_of(self._config.timezone)
+        shards = tuple(
+            IndexShard(MapSlice.of(piece, number, self.valid), zone)
+            for number, piece in enumerate(self.slices(RECORD_INDEX))
+        )
+        return RecordIndex(self._data_fs, shards)
+
+
+def numbered(pieces: Iterable[FileSlice], partition: MetadataPartition) -> tuple[FileSlice, ...]:
+    """Slices in the order of their groups' numbers.  Raises CorruptFileError if one is missing."""
+    by_number: dict[int | None, FileSlice] = {}
+    count = 0
+    for piece in pieces:
+        by_number[partition.number(piece.file_id)] = piece
+        count += 1
+    if count == 0 or by_number.keys() != set(range(count)):
+        raise CorruptFileError(
+            "the file groups of a metadata partition are not complete",
+            partition=partition.path,
+            found=sorted(map(str, by_number)),
+            hint="rebuild the metadata table",
+        )
+    return tuple(by_number[number] for number in range(count))
+
+
+class MetadataListing:
+    """Listing out of the partition `files`.  Sizes of log files are hints: writers of Apache Hudi
+    may record wrong ones after a rollback."""
+
+    def __init__(self, fs: FileSystem, pieces: tuple[MapSlice, ...]) -> None:
+        self._fs = fs
+        self._pieces = pieces
+
+    def partitions(self) -> list[str]:
+        """Partition paths in order; `""` for a non-partitioned table."""
+        names = self._records([ALL_PARTITIONS]).get(ALL_PARTITIONS) or {}
+        return sorted(
+            "" if name == NON_PARTITIONED else name
+            for name, size in names.items()
+            if size is not None
+        )
+
+    def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
+        """Data and log files per partition; paths from the data table's root."""
+        wanted = list(partitions)
+        records = self._records([partition or NON_PARTITIONED for partition in wanted])
+        found: dict[str, list[FileInfo]] = {}
+        for partition in wanted:
+            record = records.get(partition or NON_PARTITIONED) or {}
+            found[partition] = [
+                FileInfo(join(partition, name), size)
+                for name, size in sorted(record.items())
+                if size is not None
+            ]
+        return found
+
+    def _records(self, keys: list[str]) -> dict[str, FileMap]:
+        column = pa.array(keys, pa.string())
+        found: dict[str, FileMap] = {}
+        homes = shard_of(column, len(self._pieces))
+        for number in sorted(set(homes.tolist())):
+            asked = column.filter(pa.array(homes == number))
+            merged = file_records(self._fs, self._pieces[number], asked)
+            names = asked.to_pylist()
+            found.update((n, m) for n, m in zip(names, merged, strict=True) if m is not None)
+        return found
+
+
+def file_records(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[FileMap | None]:
+    """Records of `files`, every layer merged; None for a key without one."""
+    merged: list[FileMap | None] = [None] * len(keys)
+    for layer in layers(fs, piece):
+        if isinstance(layer, DeleteLayer):
+            for position in np.flatnonzero(layer.table.contains(keys)):
+                merged[position] = None
+            continue
+        values = layer.reader.get_many(keys)
+        if values.null_count == len(values):
+            continue
+        for position, record in enumerate(decode_files(values, layer.schema, path=layer.path)):
+            if record is not None:
+                merged[position] = merge_files(merged[position] or {}, record)
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class IndexShard:
+    """One bucket of the record index; picklable, for workers.  zone: that of the instants."""
+
+    piece: MapSlice
+    zone: tzinfo | None
+
+    @property
+    def number(self) -> int:
+        return self.piece.number
+
+
+class RecordIndex:
+    """Where record keys live, over all buckets."""
+
+    def __init__(self, fs: FileSystem, shards: tuple[IndexShard, ...]) -> None:
+        self._fs = fs
+        self.shards = shards
+
+    @property
+    def shard_count(self) -> int:
+        return len(self.shards)
+
+    def lookup(self, keys: Any, *, engine: Engine | None = None) -> pa.Table:
+        """One row a key, in the order asked.
+
+        keys: list or column of strings; a null key is absent.  Returns [record_key: string,
+        partition_path: string, file_id: string, instant_time: string, found: bool]; the places
+        are null where the key is absent.
+        """
+        column = _key_column(keys)
+        asked = column.drop_null()
+        homes = shard_of(asked, self.shard_count)
+        order = np.argsort(homes.astype(np.uint16), kind="stable")  # a radix sort at this width
+        bounds = np.searchsorted(homes[order], np.arange(self.shard_count + 1))
+        by_shard = asked.take(pa.array(order))
+        tasks = [
+            LookupTask(self._fs, self.shards[s], by_shard[bounds[s] : bounds[s + 1]])
+            for s in range(self.shard_count)
+            if bounds[s] < bounds[s + 1]
+        ]
+        if engine is None or len(tasks) < 2 or len(asked) < _WORTH_SPREADING:
+            parts = [_locate(task) for task in tasks]
+        else:
+            parts = engine.run(_locate, tasks, label="lookup")
+        positions = order if not column.null_count else _valid_positions(column)[order]
+        found = gather(parts, positions, len(column))
+        return pa.table(
+            {
+                "record_key": column,
+                "partition_path": found.partition_path.cast(pa.string()),
+                "file_id": found.file_id.cast(pa.string()),
+                "instant_time": found.instant_time,
+                "found": found.file_id.is_valid(),
+            }
+        )
+
+
+def _key_column(keys: Any) -> pa.Array:
+    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        keys = pa.chunked_array(keys).combine_chunks()
+    if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        keys = pa.array(keys, pa.string())
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
+        return keys
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowException as error:
+        raise UserError("record keys come as strings", type=keys.type) from error
+
+
+def _valid_positions(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTask:
+    """Keys for one bucket."""
+
+    fs: FileSystem
+    shard: IndexShard
+    keys: pa.Array
+
+
+def _locate(task: LookupTask) -> Locations:
+    hits = newest(task.fs.sub(METADATA_TABLE), task.shard.piece, task.keys)
+    if not hits:
+        return Locations.none(len(task.keys))
+    parts = [
+        decode_locations(hit.values, hit.schema, zone=task.shard.zone, path=hit.path)
+        for hit in hits
+    ]
+    return gather(parts, np.concatenate([hit.positions for hit in hits]), len(task.keys))
+
+
+LOOKUP_SCHEMA: Final = pa.schema(
+    {
+        "partition_path": pa.dictionary(pa.int32(), pa.string()),
+        "file_id": pa.dictionary(pa.int32(), pa.string()),
+        "instant_time": pa.string(),
+        "found": pa.bool_(),
+    }
+)
+
+
+def lookup_shard(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> pa.RecordBatch:
+    """Where keys of one bucket live: rows of LOOKUP_SCHEMA in the order of `keys`.
+
+    fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
+    """
+    found = _locate(LookupTask(fs, shard, keys))
+    return pa.RecordBatch.from_arrays(
+        [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
+        schema=LOOKUP_SCHEMA,
+    )
+
+
+__all__ = [
+    "LOOKUP_SCHEMA",
+    "IndexShard",
+    "LookupTask",
+    "MetadataListing",
+    "MetadataTable",
+    "RecordIndex",
+    "file_records",
+    "lookup_shard",
+    "numbered",
+    "open_metadata",
+    "own_log",
+]

@@ -1,0 +1,304 @@
+"""One file group of the metadata table as a sorted map: a base HFile under layers of log blocks.
+
+A base file and each HFILE block of a log is an HFile; each DELETE block is a set of keys.  Which
+blocks count is decided here (`layers`, oldest first); what two values of one key mean together is
+the caller's affair: the record index takes the newest, `files` merges them all.
+
+Files never change once written, so opened ones are kept for the process, within bounds.
+Source: table_format 5.4, 9.9; storage_format 2.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyhudi._native.block_cache import BlockCache
+from pyhudi._native.hfile import HFileReader
+from pyhudi._native.keys import KeyTable
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.formats.logblock import decode_deletes
+from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks
+from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.storage.inline import Window
+from pyhudi.table.view import DataFile, FileSlice
+
+OPEN_BYTES_MAX: Final = 64 << 20
+"""Bound on what opened files keep beside decoded blocks, which have a bound of their own."""
+
+_HELD_WHOLE: Final = 1 << 20  # a smaller file is read in one request and kept
+_MAPPED_COST: Final = 256 << 10  # charged for a mapped file, so that few stay open at a time
+
+_OPENED = BlockCache(OPEN_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the metadata table, by its path from that table's root."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapSlice:
+    """A file group as a reader finds it: what a worker needs to answer for its keys.
+
+    number: which of the partition's groups.  valid: instants whose log blocks count.
+    """
+
+    partition: str
+    number: int
+    base: StoredFile | None
+    logs: tuple[StoredFile, ...]
+    valid: frozenset[str]
+
+    @classmethod
+    def of(cls, piece: FileSlice, number: int, valid: frozenset[str]) -> MapSlice:
+        def stored(file: DataFile) -> StoredFile:
+            return StoredFile(file.path, file.size_bytes)
+
+        base = stored(piece.base) if piece.base else None
+        return cls(piece.partition, number, base, tuple(map(stored, piece.logs)), valid)
+
+
+class ValueLayer:
+    """An HFile of keys and values."""
+
+    def __init__(self, source: Any, *, path: str, schema: str | None, size_bytes: int) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self._source = source
+        self._stated = schema
+
+    @cached_property
+    def reader(self) -> HFileReader:
+        return HFileReader(self._source, path_for_errors=self.path)
+
+    @cached_property
+    def schema(self) -> str:
+        """The Avro schema of the values."""
+        if self._stated is not None:
+            return self._stated
+        text = self.reader.metadata.get("schema")
+        if text is None:
+            raise CorruptFileError("an HFile of the metadata table has no schema", path=self.path)
+        try:
+            return bytes(text).decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFileError("the schema of an HFile is not UTF-8", path=self.path) from error
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every entry, in key order: [key: binary, value: binary]."""
+        yield from self.reader.scan()
+
+
+class DeleteLayer:
+    """Keys that end here."""
+
+    def __init__(self, content: bytes, *, path: str) -> None:
+        self.keys = decode_deletes(content, path=path).column("record_key")
+
+    @cached_property
+    def table(self) -> KeyTable:
+        return KeyTable(self.keys)
+
+
+Layer = ValueLayer | DeleteLayer
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Values that one layer gave: positions (in the keys asked) and their bytes."""
+
+    positions: NDArray[np.int64]
+    values: pa.Array
+    schema: str
+    path: str
+
+
+def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
+    """The newest value of each key; a key in no hit is absent or deleted.
+
+    fs: rooted at the metadata table.  keys: strings or binary without nulls, in any order.
+    Cost: layers are asked newest first, each only for the keys no newer one knew.
+    """
+    found: list[Hits] = []
+    asked = np.arange(len(keys), dtype=np.int64)
+    for layer in reversed(layers(fs, piece)):
+        if not len(asked):
+            break
+        if isinstance(layer, DeleteLayer):
+            known = layer.table.contains(keys)
+        else:
+            values = layer.reader.get_many(keys)
+            if values.null_count == len(values):
+                continue
+            known = values.is_valid().to_numpy(zero_copy_only=False)
+            found.append(Hits(asked[known], values.drop_null(), layer.schema, layer.path))
+        if known.any():
+            rest = np.flatnonzero(~known)
+            asked, keys = asked[rest], keys.take(pa.array(rest))
+    return found
+
+
+def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
+    """The layers that count, oldest first.  Logs are framed once in the life of the process."""
+    found: list[Layer] = [] if piece.base is None else [_open_base(fs, piece.base)]
+    opened = [_open_log(fs, log) for log in piece.logs]
+    for log, number in _believed(opened, piece.valid):
+        layer = log.layer(number)
+        if layer is not None:
+            found.append(layer)
+    return tuple(found)
+
+
+def _believed(logs: Sequence[OpenLog], valid: frozenset[str]) -> Iterator[tuple[OpenLog, int]]:
+    """Blocks (log, number in it) that count, in the order in which they apply.
+
+    A rollback takes out what its target wrote before it.  Blocks of a log compaction stand in the
+    place of the newest block they replace; the replaced ones go.
+    """
+    by_instant: dict[str, list[tuple[OpenLog, int]]] = {}
+    for log in logs:
+        for number, block in enumerate(log.blocks):
+            if block.is_rollback:
+                by_instant.pop(block.target_instant or "", None)
+            elif _holds_data(block) and block.instant in valid:
+                by_instant.setdefault(block.instant, []).append((log, number))
+    replaced_by: dict[str, str] = {}
+    order: list[str] = []
+    for instant in reversed(by_instant):
+        log, number = by_instant[instant][0]
+        compacted = log.blocks[number].compacted_instants
+        for old in compacted:
+            replaced_by[old] = replaced_by.get(instant, instant)
+        if compacted:
+            continue
+        standing = replaced_by.get(instant, instant)
+        if standing not in order:
+            order.append(standing)
+    for instant in reversed(order):
+        yield from _one_attempt(by_instant[instant])
+
+
+def _holds_data(block: LogBlock) -> bool:
+    return block.kind in (BlockKind.HFILE, BlockKind.DELETE, BlockKind.AVRO, BlockKind.PARQUET)
+
+
+def _one_attempt(blocks: list[tuple[OpenLog, int]]) -> Iterable[tuple[OpenLog, int]]:
+    """Of blocks that several attempts of a task left, those of the fullest, the later on a tie."""
+    attempts: dict[int, list[tuple[OpenLog, int]]] = {}
+    for log, number in blocks:
+        text = log.blocks[number].header.get(HeaderKey.BLOCK_IDENTIFIER)
+        if text is None:
+            return blocks
+        attempt = text.split(",")[0]
+        if not attempt.isdecimal():
+            raise CorruptFileError("a block identifier is no number", path=log.path)
+        attempts.setdefault(int(attempt), []).append((log, number))
+    return max(attempts.items(), key=lambda item: (len(item[1]), item[0]))[1]
+
+
+class OpenLog:
+    """A log file framed, its blocks opened as they are asked for."""
+
+    def __init__(self, fs: FileSystem, file: StoredFile) -> None:
+        self.path = file.path
+        self._fs = fs
+        self._content = _content(fs, file)
+        self.blocks = tuple(read_blocks(self._content, path=file.path))
+        self._layers: dict[int, Layer | None] = {}
+
+    def layer(self, number: int) -> Layer | None:
+        """The block as a layer; None for a delete block of no keys, which only marks a group."""
+        if number not in self._layers:
+            self._layers[number] = self._open(self.blocks[number])
+        return self._layers[number]
+
+    def _open(self, block: LogBlock) -> Layer | None:
+        window = Window(self._content, block.content_offset, block.content_length)
+        if block.kind is BlockKind.DELETE:
+            layer = DeleteLayer(window.read_at(0, window.size), path=self.path)
+            return layer if len(layer.keys) else None
+        if block.kind is not BlockKind.HFILE:
+            raise UnsupportedTableError(
+                "a log of the metadata table holds blocks that are not HFiles",
+                path=self.path,
+                kind=block.kind.name,
+            )
+        return ValueLayer(
+            _range(self._content, block.content_offset, block.content_length),
+            path=self.path,
+            schema=block.schema,
+            size_bytes=block.content_length,
+        )
+
+
+def _open_base(fs: FileSystem, file: StoredFile) -> ValueLayer:
+    key = (fs.url, file.path, file.size_bytes)
+    opened: ValueLayer | None = _OPENED.get(key)
+    if opened is None:
+        content = _content(fs, file)
+        source = _range(content, 0, content.size)
+        opened = ValueLayer(source, path=file.path, schema=None, size_bytes=content.size)
+        _OPENED.put(key, opened, _cost(file))
+    return opened
+
+
+def _open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
+    key = (fs.url, file.path, file.size_bytes)
+    opened: OpenLog | None = _OPENED.get(key)
+    if opened is None:
+        opened = OpenLog(fs, file)
+        _OPENED.put(key, opened, _cost(file))
+    return opened
+
+
+def _cost(file: StoredFile) -> int:
+    return file.size_bytes + 4096 if file.size_bytes <= _HELD_WHOLE else _MAPPED_COST
+
+
+class Held:
+    """A file's bytes in memory, or mapped: a RandomAccess that can also be cut without a copy."""
+
+    def __init__(self, data: Any, path: str) -> None:
+        self.buffer = memoryview(data)
+        self._path = path
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > len(self.buffer):
+            raise CorruptFileError(
+                "read past the end of the file", path=self._path, offset=offset, length=length
+            )
+        return bytes(self.buffer[offset : offset + length])
+
+    def close(self) -> None:
+        """Nothing to release: views may outlive this."""
+
+
+def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
+    """The file's bytes: small ones are read whole, local ones mapped, others left on the store."""
+    if file.size_bytes <= _HELD_WHOLE:
+        return Held(fs.read(file.path), file.path)
+    local_path = getattr(fs, "local_path", None)
+    if local_path is None:
+        return fs.open(file.path)
+    return Held(fs.arrow_file(file.path).read_buffer(), file.path)
+
+
+def _range(content: RandomAccess, offset: int, length: int) -> Any:
+    """Part of a file as the HFile reader takes it: bytes where there are some."""
+    if isinstance(content, Held):
+        return content.buffer[offset : offset + length]
+    return Window(content, offset, length)

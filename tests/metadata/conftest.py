@@ -1,0 +1,65 @@
+"""Tables for the tests of the metadata table."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pyhudi.metadata.reader import MetadataTable, open_metadata
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.table.config import TableConfig, load_config
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.log import TimelineLog
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
+
+
+def shared_fixtures() -> Path | None:
+    default = Path(__file__).parents[3] / "shared" / "fixtures"
+    folder = Path(os.environ.get("PYHUDI_FIXTURES", default))
+    return folder if folder.is_dir() else None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table on the disk and what was read of it first."""
+
+    root: Path
+    fs: FileSystem
+    config: TableConfig
+    log: TimelineLog
+
+    @classmethod
+    def at(cls, root: Path) -> Opened:
+        fs = LocalFileSystem(root)
+        config = load_config(fs)
+        return cls(
+            root, fs, config, TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+        )
+
+    def metadata(self) -> MetadataTable | None:
+        return open_metadata(self.fs, self.config, self.log, self.log.load())
+
+
+Unzip = Callable[[Path], Opened]
+
+
+@pytest.fixture
+def unzip(tmp_path: Path) -> Iterator[Unzip]:
+    def extract(archive: Path) -> Opened:
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(tmp_path)
+        roots = [
+            p.parent
+            for p in tmp_path.rglob(".hoodie")
+            if p.is_dir() and ".hoodie" not in p.parent.parts and "__MACOSX" not in p.parts
+        ]
+        return Opened.at(min(roots, key=lambda p: len(p.parts)))
+
+    yield extract
