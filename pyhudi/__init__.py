@@ -1,5 +1,7 @@
 """pyhudi: Apache Hudi tables for Python and PySpark, without a jar."""
 
+from pyhudi._native import HFileReader as HFileReader
+from pyhudi._native import HFileWriter as HFileWriter
 from pyhudi.api import Table as Table
 from pyhudi.api import open_table as open_table
 from pyhudi.errors import CorruptFileError as CorruptFileError

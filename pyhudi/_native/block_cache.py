@@ -1,0 +1,62 @@
+"""Decoded blocks kept for the next look-up, least recently used first out, within a byte bound.
+
+One cache serves every reader of the process unless a reader asks for its own; its bound is
+therefore what look-ups may keep in memory, whatever the number of open files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+CACHE_BYTES = 256 << 20
+
+
+class BlockCache:
+    """Values by key, each with its size.  Values in use outlive their eviction."""
+
+    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
+        self.bytes_max = bytes_max
+        self.bytes_held = 0
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def get(self, key: Hashable) -> Any | None:
+        with self._turn:
+            entry = self._held.get(key)
+            if entry is None:
+                return None
+            self._held.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: Hashable, value: Any, size_bytes: int) -> bool:
+        """Keep `value`; False if it alone is over the bound."""
+        if size_bytes > self.bytes_max:
+            return False
+        with self._turn:
+            self._forget(key)
+            self._held[key] = (value, size_bytes)
+            self.bytes_held += size_bytes
+            while self.bytes_held > self.bytes_max:
+                _, (_, freed) = self._held.popitem(last=False)
+                self.bytes_held -= freed
+        return True
+
+    def forget(self, key: Hashable) -> None:
+        with self._turn:
+            self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
+        entry = self._held.pop(key, None)
+        if entry is not None:
+            self.bytes_held -= entry[1]
+
+    def check(self) -> None:
+        """All invariants, for tests."""
+        assert self.bytes_held == sum(size for _, size in self._held.values())
+        assert self.bytes_held <= self.bytes_max
+
+
+SHARED = BlockCache()

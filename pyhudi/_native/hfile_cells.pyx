@@ -1,0 +1,185 @@
+"""Cells of decoded DATA blocks as Arrow columns: counted once, copied once."""
+
+import pyarrow as pa
+
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.string cimport memcpy
+
+from pyhudi._native.cursor cimport MALFORMED, OK, OUT_OF_ORDER, Status
+from pyhudi._native.hfile_block cimport Cell, compare_rows, take_cell
+
+SCHEMA = pa.schema(
+    [pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
+)
+
+
+cdef Body body_of_bytes(bytes data):
+    cdef Body body = Body()
+    body.owner = data
+    body.at = data
+    body.size = <uint32_t>len(data)
+    return body
+
+
+cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cells) noexcept nogil:
+    """Walk a whole body and add its cells to `cells`."""
+    cdef const uint8_t *end = at + size
+    cdef Cell cell
+    cdef Status status
+    while at < end:
+        status = take_cell(at, end, tail, &cell)
+        if status != OK:
+            return status
+        at = cell.next
+        cells[0] += 1
+    return OK
+
+
+cdef class CellColumns:
+    """Collects bodies, then gives them as one RecordBatch of key and value (both binary)."""
+
+    def __cinit__(self, int tail):
+        self.tail = tail
+        self.owners = []
+
+    def __dealloc__(self):
+        PyMem_Free(self.ranges)
+
+    cdef Status add(self, Body body, bytes start, bytes stop) except *:
+        """Take the cells with start <= row < stop; None is no bound.  Keeps the body alive."""
+        cdef CellRange *range
+        cdef bint from_start = start is not None
+        cdef bint to_stop = stop is not None
+        cdef bytes low = start if from_start else b""
+        cdef bytes high = stop if to_stop else b""
+        cdef const uint8_t *start_at = low
+        cdef const uint8_t *stop_at = high
+        cdef int64_t start_size = len(low)
+        cdef int64_t stop_size = len(high)
+        cdef const uint8_t *at = body.at
+        cdef const uint8_t *end = body.at + body.size
+        cdef Cell cell
+        cdef Status status
+        if self.range_count == self.range_room:
+            self.range_room = max(64, 2 * self.range_room)
+            range = <CellRange *>PyMem_Realloc(self.ranges, self.range_room * sizeof(CellRange))
+            if range == NULL:
+                raise MemoryError
+            self.ranges = range
+        range = &self.ranges[self.range_count]
+        range.at = at
+        with nogil:
+            while at < end:
+                status = take_cell(at, end, self.tail, &cell)
+                if status != OK:
+                    with gil:
+                        return status
+                if from_start and compare_rows(cell.row, cell.row_size, start_at, start_size) < 0:
+                    at = cell.next
+                    range.at = at
+                    continue
+                if to_stop and compare_rows(cell.row, cell.row_size, stop_at, stop_size) >= 0:
+                    break
+                self.cells += 1
+                self.key_bytes += cell.row_size
+                self.value_bytes += cell.value_size
+                at = cell.next
+        range.end = at
+        self.range_count += 1
+        self.owners.append(body)
+        return OK
+
+    cdef object take(self):
+        """The cells collected as a RecordBatch; begins anew."""
+        cdef int64_t cells = self.cells
+        key_offsets = pa.allocate_buffer(4 * (cells + 1))
+        value_offsets = pa.allocate_buffer(4 * (cells + 1))
+        keys = pa.allocate_buffer(self.key_bytes)
+        values = pa.allocate_buffer(self.value_bytes)
+        cdef uintptr_t key_offsets_at = key_offsets.address
+        cdef uintptr_t value_offsets_at = value_offsets.address
+        cdef uintptr_t keys_at = keys.address
+        cdef uintptr_t values_at = values.address
+        with nogil:
+            fill(
+                self.ranges, self.range_count, self.tail,
+                <int32_t *>key_offsets_at, <uint8_t *>keys_at,
+                <int32_t *>value_offsets_at, <uint8_t *>values_at,
+            )
+        self.range_count = self.cells = self.key_bytes = self.value_bytes = 0
+        self.owners = []
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.Array.from_buffers(pa.binary(), cells, [None, key_offsets, keys], 0),
+                pa.Array.from_buffers(pa.binary(), cells, [None, value_offsets, values], 0),
+            ],
+            schema=SCHEMA,
+        )
+
+
+cdef class RowOrder:
+    """Walks bodies in file order and checks that rows ascend; equal rows stay in one block."""
+
+    def __cinit__(self, int tail):
+        self.tail = tail
+
+    cdef Status follow(self, Body body, bytes separator):
+        """The next body, whose index row is `separator`: above all before, not above its first."""
+        cdef const uint8_t *at = body.at
+        cdef const uint8_t *end = body.at + body.size
+        cdef const uint8_t *row = separator
+        cdef int64_t row_size = len(separator)
+        cdef int order
+        cdef Cell cell
+        cdef Status status
+        if self.last is not None and (
+            compare_rows(self.last_at, self.last_size, row, row_size) >= 0
+        ):
+            return OUT_OF_ORDER
+        with nogil:
+            while at < end:
+                status = take_cell(at, end, self.tail, &cell)
+                if status != OK:
+                    break
+                if compare_rows(row, row_size, cell.row, cell.row_size) > 0:
+                    status = OUT_OF_ORDER
+                    break
+                row = cell.row
+                row_size = cell.row_size
+                at = cell.next
+                self.cells += 1
+        if at == body.at and body.size == 0:
+            return MALFORMED
+        self.last = body
+        self.last_at = row
+        self.last_size = row_size
+        return status
+
+    cdef bytes last_row(self):
+        return <bytes>self.last_at[: self.last_size]
+
+
+cdef void fill(
+    const CellRange *ranges, int64_t count, int tail,
+    int32_t *key_offsets, uint8_t *keys, int32_t *value_offsets, uint8_t *values,
+) noexcept nogil:
+    """Copy the cells of ranges that have been walked once, so sizes are known to hold."""
+    cdef int64_t r, i = 0, key_at = 0, value_at = 0
+    cdef const uint8_t *at
+    cdef Cell cell
+    for r in range(count):
+        at = ranges[r].at
+        while at < ranges[r].end:
+            if take_cell(at, ranges[r].end, tail, &cell) != OK:
+                break
+            key_offsets[i] = <int32_t>key_at
+            value_offsets[i] = <int32_t>value_at
+            memcpy(keys + key_at, cell.row, cell.row_size)
+            memcpy(values + value_at, cell.value, cell.value_size)
+            key_at += cell.row_size
+            value_at += cell.value_size
+            at = cell.next
+            i += 1
+    key_offsets[i] = <int32_t>key_at
+    value_offsets[i] = <int32_t>value_at

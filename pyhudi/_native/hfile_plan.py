@@ -1,0 +1,81 @@
+"""Seek or scan: what each would cost, from constants that bench/hfile_lookup.py measures.
+
+On a mapped file the sorted merge skips untouched blocks and is never slower than a scan.  Where a
+request costs, ranges closer than what one request's latency could transfer are fetched together,
+and above some density one read of the whole file is cheapest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi._native.hfile_source import LOCAL_BYTES_PER_SECOND, REMOTE_BYTES_PER_SECOND
+
+INFLATE_BYTES_PER_SECOND = 0.45e9
+"""Stored bytes of GZ blocks inflated in a second, by ISA-L on one core."""
+CELL_SECONDS = 10e-9
+KEY_SECONDS = 60e-9
+BLOCK_SECONDS = 1.5e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LookupPlan:
+    """The choice for one batch, both predicted costs in seconds, and what they rest on."""
+
+    method: str
+    seek_cost: float
+    scan_cost: float
+    keys: int
+    touched_blocks: int
+    touched_bytes: int
+    requests: int
+    blocks: int
+    file_bytes: int
+
+
+def plan_lookup(
+    source: Any,
+    *,
+    keys: int,
+    touched_blocks: int,
+    touched_bytes: int,
+    requests: int,
+    requested_bytes: int,
+    scan_requests: int,
+    blocks: int,
+    file_bytes: int,
+    entries: int,
+    compressed: bool,
+) -> LookupPlan:
+    """keys: those that can be in the file.  touched_*: blocks not decoded before that can hold
+    them.  requests, requested_bytes: ranges that fetch these, gaps included.  Ties go to seek.
+    """
+    latency = getattr(source, "request_cost_seconds", 0.0)
+    speed = getattr(
+        source, "bytes_per_second", REMOTE_BYTES_PER_SECOND if latency else LOCAL_BYTES_PER_SECOND
+    )
+
+    def cost(requests: int, fetched: int, decoded: int, count: int) -> float:
+        return (
+            requests * latency
+            + fetched / speed
+            + (decoded / INFLATE_BYTES_PER_SECOND if compressed else 0.0)
+            + count * BLOCK_SECONDS
+            + entries * (count / max(blocks, 1)) * CELL_SECONDS
+            + keys * KEY_SECONDS
+        )
+
+    seek = cost(requests, requested_bytes, touched_bytes, touched_blocks)
+    scan = cost(scan_requests, file_bytes, file_bytes, blocks)
+    return LookupPlan(
+        method="seek" if seek <= scan else "scan",
+        seek_cost=seek,
+        scan_cost=scan,
+        keys=keys,
+        touched_blocks=touched_blocks,
+        touched_bytes=touched_bytes,
+        requests=requests,
+        blocks=blocks,
+        file_bytes=file_bytes,
+    )

@@ -1,0 +1,120 @@
+"""Where an HFile's bytes come from: one shape for paths, bytes, random-access and seekable files.
+
+A source has `size` and `read_at(offset, length)`.  Two attributes are optional:
+`buffer`, a read-only memoryview of the whole file where it is addressable (then nothing is
+copied), and the costs `request_cost_seconds` and `bytes_per_second` of a store where a request
+takes time, by which look-ups coalesce ranges or read the whole file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+
+LOCAL_BYTES_PER_SECOND = 8e9
+REMOTE_BYTES_PER_SECOND = 100e6
+
+
+class Source(Protocol):
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, offset: int, length: int) -> bytes: ...
+
+
+class HeldBytes:
+    """Bytes in memory, or a range of them."""
+
+    def __init__(self, data: Any) -> None:
+        self.buffer = memoryview(data).cast("B").toreadonly()
+        self.size = len(self.buffer)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self.buffer[offset : offset + length])
+
+    def close(self) -> None:
+        """The memory belongs to whoever holds a view; there is nothing to release."""
+
+
+class SeekableFile:
+    """A file object that seeks; reads take turns."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._turn = threading.Lock()
+        self.size = file.seek(0, os.SEEK_END)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        with self._turn:
+            self._file.seek(offset)
+            parts = []
+            while length > 0:
+                part = self._file.read(length)
+                if not part:
+                    raise CorruptFileError("file ends before its content", offset=offset)
+                parts.append(part)
+                length -= len(part)
+            return b"".join(parts)
+
+    def close(self) -> None:
+        """The file stays open: it belongs to the caller."""
+
+
+def open_source(source: Any) -> tuple[Any, str | None]:
+    """The source and the path to name in errors.  Raises FileMissingError, UserError."""
+    if isinstance(source, str) and source.startswith("inlinefs:"):
+        return inline_range(source), source
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        return mapped(path), path
+    if hasattr(source, "read_at") and hasattr(source, "size"):
+        return source, getattr(source, "path", None)
+    if isinstance(source, (bytes, bytearray, memoryview)) or hasattr(source, "__buffer__"):
+        return HeldBytes(source), None
+    if hasattr(source, "seek") and hasattr(source, "read"):
+        return SeekableFile(source), getattr(source, "name", None)
+    try:
+        return HeldBytes(source), None
+    except TypeError:
+        raise UserError(
+            "an HFile is read from a path, bytes, or an object with read_at or seek and read",
+            type=type(source).__name__,
+        ) from None
+
+
+def mapped(path: str) -> HeldBytes:
+    """A local file, mapped; pages are read as they are touched."""
+    try:
+        with Path(path.removeprefix("file://")).open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return HeldBytes(b"")
+            return HeldBytes(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except FileNotFoundError as error:
+        raise FileMissingError("there is no file", path=path) from error
+    except OSError as error:
+        raise StorageError("the file cannot be opened", path=path) from error
+
+
+def inline_range(url: str) -> HeldBytes:
+    """The range of a local file that an inlinefs: URL names (storage_format 3)."""
+    base, _, query = url.partition("?")
+    parts = dict(part.partition("=")[::2] for part in query.split("&"))
+    folder, _, scheme = base.removeprefix("inlinefs:").rstrip("/").rpartition("/")
+    try:
+        offset, length = int(parts["start_offset"]), int(parts["length"])
+    except (KeyError, ValueError) as error:
+        raise UserError("not an inlinefs: URL", url=url) from error
+    if scheme != "file":
+        raise UserError(
+            "only ranges of local files open by URL", url=url, hint="pass an opened Window instead"
+        )
+    outer = mapped("/" + unquote(folder).lstrip("/"))
+    if offset < 0 or length < 0 or offset + length > outer.size:
+        raise CorruptFileError("range lies outside its file", path=url, offset=offset)
+    return HeldBytes(outer.buffer[offset : offset + length])
