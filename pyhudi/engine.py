@@ -23,6 +23,11 @@ class Engine(Protocol):
         """How many tasks run at one time."""
         ...
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether tasks run in this process, so that tables need not be staged in files."""
+        ...
+
     def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
         """Results of `task` over `items`, in order.  The first error ends the run and is raised."""
         ...
@@ -37,6 +42,10 @@ class LocalEngine:
     @property
     def parallelism(self) -> int:
         return self._threads
+
+    @property
+    def shares_memory(self) -> bool:
+        return True
 
     def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
         if len(items) <= 1 or self._threads == 1:

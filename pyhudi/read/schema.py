@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.formats.avroschema import avro_to_arrow
+from pyhudi.formats.avroschema import avro_to_arrow, without_meta_fields
 from pyhudi.formats.conform import normal_schema
 from pyhudi.formats.parquet import footer
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
@@ -36,8 +36,21 @@ def stated_schema(
     limit: InstantTime | None = None,
 ) -> pa.Schema | None:
     """User columns as the newest commit at or before `limit` states them; None if none does."""
-    text = _active(log, timeline, limit) or _archived(archive, limit) or config.create_schema
+    text = schema_text(log, timeline, archive, config, limit=limit)
     return None if text is None else user_columns(avro_to_arrow(text))
+
+
+def schema_text(
+    log: TimelineLog,
+    timeline: Timeline,
+    archive: Archive,
+    config: TableConfig,
+    *,
+    limit: InstantTime | None = None,
+) -> str | None:
+    """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
+    text = _active(log, timeline, limit) or _archived(archive, limit) or config.create_schema
+    return None if text is None else without_meta_fields(text)
 
 
 def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:

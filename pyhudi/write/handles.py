@@ -121,12 +121,10 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     name = _base_name(plan, number, target.group)
     incoming = routed.rows.filter(pa.array(settled.emit))
     kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
-    rows = pa.concat_tables(
-        [
-            _constants(kept, target.group, str(name)),
-            _with_meta(plan, incoming, target.group, number, str(name), kept.num_rows),
-        ]
-    )
+    rows = _constants(kept, target.group, str(name))
+    if incoming.num_rows:
+        fresh = _with_meta(plan, incoming, target.group, number, str(name), kept.num_rows)
+        rows = pa.concat_tables([rows, fresh])
     foot = parquet.footer(plan.fs, base.path)
     bloom = foot.bloom  # deleted keys stay in it: a filter may say yes too often, never no
     if bloom is None:
@@ -147,13 +145,14 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
 class Settled:
     """Stored rows against incoming ones.
 
-    keep: mask over stored rows.  emit, matched: masks over incoming rows (to be written;
-    their key is stored).
+    keep: mask over stored rows.  emit, matched, lost: masks over incoming rows (to be written;
+    their key is stored; the stored record is newer).
     """
 
     keep: npt.NDArray[np.bool_]
     emit: npt.NDArray[np.bool_]
     matched: npt.NDArray[np.bool_]
+    lost: npt.NDArray[np.bool_]
     inserted: int
     updated: int
     deleted: int
@@ -175,10 +174,8 @@ def settle(
     at = np.asarray(table.find(stored.column(RECORD_KEY)))
     hit = at >= 0
     matched[at[hit]] = True
-    if ordering and hit.any():
+    if ordering and not natural_deletes and hit.any():
         ahead = _stored_is_newer(stored, routed, ordering, at, hit)
-        if natural_deletes:
-            ahead &= routed.action[at] == Action.PUT
         loses[at[hit & ahead]] = True
         hit = hit & ~ahead
     puts = routed.action == Action.PUT
@@ -188,6 +185,7 @@ def settle(
         keep=~hit,
         emit=emit,
         matched=matched,
+        lost=loses,
         inserted=int((emit & ~matched).sum()),
         updated=int((emit & matched).sum()),
         deleted=int(gone.sum()),

@@ -1,0 +1,384 @@
+"""One write from the lock to the report: what surrounds the steps of `write/`.
+
+lock -> own remains rolled back -> index ready -> batch fitted and planned -> instant drawn
+     -> files and index written -> metadata table -> data commit -> markers gone
+
+The table's lock is held throughout, so whatever is pending under it was left by the dead.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import (
+    IndexNotReadyError,
+    OptionError,
+    PyhudiError,
+    SchemaError,
+    UnsupportedTableError,
+    UserError,
+    WriteConflictError,
+)
+from pyhudi.filenames import HOODIE, TEMP
+from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
+from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.reader import RecordIndex, open_metadata
+from pyhudi.metadata.records import FILES, RECORD_INDEX
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.metadata.writer import begin_metadata, check_writable
+from pyhudi.options import IndexKind, Options
+from pyhudi.read.rules import merge_rules
+from pyhudi.read.schema import schema_text
+from pyhudi.read.slices import SliceSpec, read_slice
+from pyhudi.read.state import TableState, load_state
+from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId
+from pyhudi.services.rollback import roll_back_failed
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import TableLock
+from pyhudi.table.config import (
+    WRITABLE_VERSION,
+    MergeMode,
+    TableConfig,
+    TableType,
+    load_config,
+    new_table_properties,
+    store_config,
+)
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.instant import Action, Instant
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.write.batch import Rows
+from pyhudi.write.commit import conflicting_instant
+from pyhudi.write.keys import key_rule
+from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.write.operations import (
+    Operation,
+    PlannedWrite,
+    Setting,
+    Stopwatch,
+    WrittenFiles,
+    plan_write,
+    profile,
+    report_of,
+    write_files,
+)
+from pyhudi.write.report import WriteReport
+from pyhudi.write.schema import FittedSchema, fit_schema, plain_schema
+from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
+
+_SCRATCH = "pyhudi-"
+_PAYLOADS: Mapping[str, MergeMode] = {
+    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
+    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
+}
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """What a new table is to be.  schema: user columns."""
+
+    schema: pa.Schema
+    name: str
+    table_type: TableType
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    options: Options = field(default_factory=Options)
+
+
+def create(fs: FileSystem, table: NewTable) -> TableConfig:
+    """Create an empty table with its record index.  Raises UserError if there is one already."""
+    schema = plain_schema(table.schema)
+    named = (*table.record_key, *table.partition_by, *table.ordering)
+    absent = [name for name in named if name not in schema.names]
+    if absent:
+        raise SchemaError(
+            "columns named are not in the schema", columns=", ".join(absent),
+            schema=", ".join(schema.names),
+        )  # fmt: skip
+    if not table.record_key:
+        raise UserError("a table needs a record key", hint="record_key='id'")
+    record_name, namespace = table_record_name(table.name)
+    with TableLock(fs, purpose="create", wait_seconds=table.options.write.lock_seconds):
+        if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
+            raise UserError(
+                "there is a table here already", path=fs.url, hint="open_table opens it"
+            )
+        config = new_table_properties(
+            name=table.name,
+            table_type=table.table_type,
+            record_key=table.record_key,
+            partition_by=table.partition_by,
+            ordering=table.ordering,
+            create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
+            merge_mode=_merge_mode(table),
+            hive_style=table.options.table.hive_style,
+            url_encoded=table.options.table.url_encoded,
+            timezone=table.options.table.timezone,
+        )
+        key_rule(config)
+        config = store_config(fs, config)
+        return create_metadata(
+            fs, config, _log(fs, config), shard_count=table.options.write.shard_count
+        )
+
+
+def _merge_mode(table: NewTable) -> MergeMode:
+    stated = table.options.table.payload_class
+    if stated is None:
+        return MergeMode.EVENT_TIME if table.ordering else MergeMode.COMMIT_TIME
+    mode = _PAYLOADS.get(stated.rsplit(".", 1)[-1])
+    if mode is None:
+        raise OptionError(
+            "unsupported payload class", option="hoodie.datasource.write.payload.class",
+            value=stated, hint="use " + " or ".join(_PAYLOADS),
+        )  # fmt: skip
+    return mode
+
+
+def _log(fs: FileSystem, config: TableConfig) -> TimelineLog:
+    return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """One write as asked for."""
+
+    operation: Operation
+    rows: Rows
+    options: Options
+    engine: Engine
+    dry_run: bool = False
+
+
+def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
+    """Do one write and report it.
+
+    Raises SchemaError, UserError before anything changes; LockError, WriteConflictError,
+    StorageError with the table as it was.
+    """
+    options = request.options.write
+    if request.dry_run:
+        with _scratch(fs, request.engine) as staging:
+            setting, _ = _setting(fs, load_config(fs), request, staging, Stopwatch())
+            planned = plan_write(setting, request.rows, request.operation)
+            return report_of(setting, planned, instant=None, files=None)
+    purpose = request.operation.value.lower()
+    with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds):
+        config = load_config(fs)
+        check_table(config)
+        rolled_back = roll_back_failed(
+            fs, config, _log(fs, config), metadata_rollback=rollback_metadata
+        )
+        _sweep(fs)
+        config = ensure_index(fs, config, request)
+        with _scratch(fs, request.engine) as staging:
+            watch = Stopwatch()
+            setting, fitted = _setting(fs, config, request, staging, watch)
+            planned = plan_write(setting, request.rows, request.operation)
+            notes = _notes(request, fitted)
+            if planned.is_empty and not fitted.added:
+                return report_of(
+                    setting, planned, instant=None, files=None,
+                    notes=("nothing to write",),
+                )  # fmt: skip
+            instant, files = _execute(setting, planned)
+        return report_of(
+            setting,
+            planned,
+            instant=instant,
+            files=files,
+            rolled_back=tuple(str(done.failed.time) for done in rolled_back),
+            added_columns=fitted.added,
+            notes=notes,
+        )
+
+
+def check_table(config: TableConfig) -> None:
+    """Raise UnsupportedTableError, saying why, for a table that cannot be written."""
+    if config.version != WRITABLE_VERSION or config.layout != 1:
+        raise UnsupportedTableError(
+            f"tables of version {config.version} are opened for reading only",
+            hint=f"version {WRITABLE_VERSION} can be written",
+        )
+    if not config.has_meta_columns:
+        raise UnsupportedTableError("a table without meta columns cannot be written")
+    if config.drops_partition_columns:
+        raise UnsupportedTableError("a table that drops partition columns cannot be written")
+    if config.cdc_enabled:
+        raise UnsupportedTableError("change data capture logs are not written yet")
+    if config.partition_metafile_in_base_format:
+        raise UnsupportedTableError("partition metafiles in Parquet are not written")
+    check_writable(config)
+
+
+def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> TableConfig:
+    """The table with a record index.
+
+    An empty table, and one whose user asked for the index, gets it now.  Raises
+    IndexNotReadyError for any other table without one.
+    """
+    if {FILES.path, RECORD_INDEX.path} <= config.metadata_partitions:
+        return config
+    state = load_state(fs, request.options.read)
+    asked = request.options.write.index is IndexKind.RECORD
+    if len(state.timeline.commits) and not asked:
+        raise IndexNotReadyError(
+            "the table has no record index",
+            path=fs.url,
+            hint="open it with options={'hoodie.index.type': 'RECORD_INDEX'} to build one",
+        )
+    return create_metadata(
+        fs,
+        config,
+        _log(fs, config),
+        shard_count=request.options.write.shard_count,
+        records=_stored_keys(state),
+    )
+
+
+def _stored_keys(state: TableState) -> Iterator[tuple[pa.ChunkedArray, FileGroupId]]:
+    """(record keys, file group) of every slice."""
+    view = state.view()
+    spec = SliceSpec(state.schema(), (RECORD_KEY,), merge_rules(state.config), view.visibility)
+    for slice_ in view.latest_slices():
+        rows = read_slice(state.fs, slice_, spec=spec)
+        yield rows.column(RECORD_KEY), slice_.group
+
+
+def _setting(
+    fs: FileSystem,
+    config: TableConfig,
+    request: WriteRequest,
+    staging: Staging,
+    watch: Stopwatch,
+) -> tuple[Setting, FittedSchema]:
+    state = load_state(fs, request.options.read)
+    check_table(state.config)
+    stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
+    fitted = FittedSchema(stored)
+    if request.operation is not Operation.DELETE:
+        fitted = fit_schema(request.rows.schema, stored)
+    return (
+        Setting(
+            state,
+            request.engine,
+            staging,
+            request.options.write,
+            _index(state),
+            fitted.table,
+            _avro_text(state, fitted),
+            watch,
+        ),
+        fitted,
+    )
+
+
+def _index(state: TableState) -> RecordIndex:
+    metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
+    if metadata is None:
+        raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
+    return metadata.record_index()
+
+
+def _avro_text(state: TableState, fitted: FittedSchema) -> str:
+    """The schema text of the commit: the table's own while it stays the same."""
+    text = schema_text(state.log, state.timeline, state.archive, state.config)
+    if text is not None and not fitted.added:
+        return text
+    name, namespace = table_record_name(state.config.name)
+    return arrow_to_avro(fitted.table, name=name, namespace=namespace)
+
+
+def _execute(setting: Setting, planned: PlannedWrite) -> tuple[Instant, WrittenFiles]:
+    """Draw the instant, write, publish.  A failure that can be caught is rolled back at once."""
+    state = setting.state
+    fs, config = state.fs, state.config
+    action = Action.DELTA_COMMIT if config.is_merge_on_read else Action.COMMIT
+    requested = state.log.request(action)
+    try:
+        return _publish(setting, planned, requested)
+    except (PyhudiError, OSError, pa.ArrowException):
+        roll_back_failed(fs, config, state.log, metadata_rollback=rollback_metadata)
+        raise
+
+
+def _publish(
+    setting: Setting, planned: PlannedWrite, requested: Instant
+) -> tuple[Instant, WrittenFiles]:
+    state = setting.state
+    fs, config, log = state.fs, state.config, state.log
+    with setting.watch.phase("index"):
+        metadata = begin_metadata(fs, config, log, log.load(), requested)
+    inflight = log.start(requested, profile(planned))
+    with setting.watch.phase("write"):
+        files = write_files(setting, planned, inflight, metadata)
+    with setting.watch.phase("commit"):
+        remove_leftovers(fs, inflight.time, stats=files.stats)
+        _check_unchanged(setting, planned, inflight)
+        content = CommitMetadata(
+            files.stats,
+            operation=planned.operation.value,
+            extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
+        ).to_json()
+        metadata.finish(files.stats, files.index)
+        completed = log.complete(inflight, content)
+        remove_markers(fs, inflight.time)
+    return completed, files
+
+
+def _check_unchanged(setting: Setting, planned: PlannedWrite, instant: Instant) -> None:
+    """Raise WriteConflictError if somebody who does not know our lock came between."""
+    state = setting.state
+    config = load_config(state.fs)
+    if (config.version, config.metadata_partitions) != (
+        state.config.version,
+        state.config.metadata_partitions,
+    ):
+        raise WriteConflictError(
+            "the table's properties changed during the write", path=state.fs.url
+        )
+    groups = frozenset(target.group for target in planned.assignment.targets)
+    other = conflicting_instant(
+        state.log, before=state.timeline, now=state.log.load(), mine=instant, groups=groups
+    )
+    if other is not None:
+        raise WriteConflictError(
+            "another writer changed the same file groups",
+            instant=other.instant.time,
+            action=other.instant.action.value,
+            file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in other.groups),
+        )
+
+
+def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
+    notes = [f"option without effect here: {name}" for name in request.options.ignored]
+    notes += [f"column added to the table: {name}" for name in fitted.added]
+    return tuple(notes)
+
+
+@contextmanager
+def _scratch(fs: FileSystem, engine: Engine) -> Iterator[Staging]:
+    """Where the write stages its rows: memory if tasks share it, else a temporary folder."""
+    if engine.shares_memory:
+        yield MemoryStaging()
+        return
+    folder = f"{TEMP}/{_SCRATCH}{secrets.token_hex(8)}"
+    try:
+        yield FileStaging(fs, folder)
+    finally:
+        fs.delete_folder(folder)
+
+
+def _sweep(fs: FileSystem) -> None:
+    """Remove what dead writers staged."""
+    for entry in fs.children(TEMP):
+        if entry.is_folder and entry.name.startswith(_SCRATCH):
+            fs.delete_folder(entry.path)
