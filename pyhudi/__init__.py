@@ -3,6 +3,7 @@
 from pyhudi._native import HFileReader as HFileReader
 from pyhudi._native import HFileWriter as HFileWriter
 from pyhudi.api import Table as Table
+from pyhudi.api import create_table as create_table
 from pyhudi.api import open_table as open_table
 from pyhudi.errors import CorruptFileError as CorruptFileError
 from pyhudi.errors import IndexNotReadyError as IndexNotReadyError

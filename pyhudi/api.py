@@ -10,9 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arguments import (
+    arrow_schema,
+    arrow_table,
+    index_of,
+    keys_to_delete,
+    names_of,
+    table_name,
+    table_type_of,
+)
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import Options, parse_options
+from pyhudi.pipeline import NewTable, WriteRequest, create, write
 from pyhudi.read.lookup import fetch_rows, lookup_keys
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
 from pyhudi.read.scan import Scan
@@ -23,6 +33,9 @@ from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.batch import KeyRows, Rows, TableRows
+from pyhudi.write.operations import Operation
+from pyhudi.write.report import WriteReport
 
 
 def open_table(
@@ -38,6 +51,45 @@ def open_table(
     """
     fs = locate(path, storage_options=storage_options)
     return Table(fs, options=parse_options(options), engine=engine or LocalEngine())
+
+
+def create_table(
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+) -> Table:
+    """A new, empty table of version 6 with a record index.
+
+    schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  ordering: columns whose greater
+    value wins (event time); None: the later write wins.  table_type: "cow" or "mor".
+    name: the last part of the path where not given.
+    Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
+    """
+    fs = locate(path, storage_options=storage_options)
+    parsed = parse_options(options)
+    index_of(index)
+    create(
+        fs,
+        NewTable(
+            arrow_schema(schema),
+            name or table_name(os.fspath(path)),
+            table_type_of(table_type),
+            names_of(record_key),
+            names_of(partition_by),
+            names_of(ordering),
+            parsed,
+        ),
+    )
+    return Table(fs, options=parsed, engine=engine or LocalEngine())
 
 
 class Table:
@@ -135,6 +187,41 @@ class Table:
             self._state(), keys, columns=None if columns is None else tuple(columns),
             engine=self._engine,
         )  # fmt: skip
+
+    def upsert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
+        """Insert rows whose key is new, replace those of the others.
+
+        rows: anything with `__arrow_c_stream__`.  Rows marked by `_hoodie_is_deleted` delete.
+        dry_run: plan only; nothing changes.  Raises SchemaError, UserError before anything is
+        written; LockError, WriteConflictError with the table as it was.
+        """
+        return self._write(Operation.UPSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+
+    def insert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
+        """Add rows without looking their keys up: a key that is there already is there twice."""
+        return self._write(Operation.INSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+
+    def bulk_insert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
+        """`insert` into new file groups only: the fast way to load much."""
+        return self._write(Operation.BULK_INSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+
+    def delete(
+        self,
+        rows: Any = None,
+        *,
+        keys: Any = None,
+        where: pc.Expression | None = None,
+        dry_run: bool = False,
+    ) -> WriteReport:
+        """Delete records: by `keys`, by rows that hold the key columns, or by a predicate.
+
+        Keys that are not there are counted as `missing_keys`.
+        """
+        found = keys_to_delete(self, rows, keys, where)
+        return self._write(Operation.DELETE, KeyRows(found), dry_run=dry_run)
+
+    def _write(self, operation: Operation, rows: Rows, *, dry_run: bool) -> WriteReport:
+        return write(self._fs, WriteRequest(operation, rows, self._options, self._engine, dry_run))
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

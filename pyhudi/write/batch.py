@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -127,6 +128,35 @@ class TableRows:
         starts = range(0, max(1, self.table.num_rows), PART_ROWS)
         cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
         return engine.run(_stage_cut, cuts, label="key")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Keys to delete: record keys as text, in memory."""
+
+    keys: pa.ChunkedArray
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        keys = self.keys
+        bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
+        if bad >= 0:
+            raise UserError("a key to delete is null or empty", row=bad)
+        count = len(keys)
+        nowhere = pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(count, np.int32)), pa.array([""])
+        )
+        table = pa.table(
+            {
+                RECORD_KEY: keys,
+                PARTITION_PATH: nowhere,
+                SHARD: pa.array(shard_of(keys, plan.shard_count)),
+            }
+        )
+        return [Part(staging.put("rows", table), count, table.nbytes, (("", count),), True)]
 
 
 @dataclass(frozen=True, slots=True)
