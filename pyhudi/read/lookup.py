@@ -5,28 +5,65 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
-from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.read.partitions import partition_values
+from pyhudi.read.plan import ReadTask, ScanRequest, columns_of, read_task
+from pyhudi.read.rules import merge_rules
+from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
-
-
-def key_column(keys: Any) -> pa.Array | pa.ChunkedArray:
-    """Keys as the caller has them (a list, an Arrow array or column) as one string column."""
-    if hasattr(keys, "__arrow_c_stream__") and not isinstance(keys, pa.Array | pa.ChunkedArray):
-        keys = pa.chunked_array(keys)
-    column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys, pa.string())
-    try:
-        return column if pa.types.is_string(column.type) else column.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unfit:
-        raise UserError("keys are strings", found=str(column.type)) from unfit
+from pyhudi.records import FileGroupId
 
 
 def lookup_keys(state: TableState, keys: Any, *, engine: Engine) -> pa.Table:
-    raise IndexNotReadyError("the table has no record index")
+    """Where each key lives, one row a key in the order asked.
+
+    Returns [record_key, partition_path, file_id, instant_time, found].  Raises
+    IndexNotReadyError where the table has no record index that can be trusted.
+    """
+    return state.record_index.lookup(keys, engine=engine)
 
 
 def fetch_rows(
     state: TableState, keys: Any, *, columns: tuple[str, ...] | None, engine: Engine
 ) -> pa.Table:
-    raise IndexNotReadyError("the table has no record index")
+    """The rows of these keys, in no order; keys that are absent give none.
+
+    Only file groups that hold one of the keys are read, and of those only rows with its keys.
+    """
+    schema = state.schema()
+    names = columns_of(schema, ScanRequest(columns=columns))
+    tasks = _tasks(state, schema, names, lookup_keys(state, keys, engine=engine))
+    tables = engine.run(read_task, tasks, label="fetch")
+    empty = pa.schema([schema.field(name) for name in names]).empty_table()
+    return pa.concat_tables([empty, *tables])
+
+
+def _tasks(
+    state: TableState, schema: pa.Schema, names: tuple[str, ...], places: pa.Table
+) -> list[ReadTask]:
+    """One task a file group that holds keys, filtered to them."""
+    found = places.filter(pc.field("found")).select(["partition_path", "file_id", "record_key"])
+    grouped = found.group_by(["partition_path", "file_id"]).aggregate([("record_key", "distinct")])
+    partitions = pc.unique(grouped.column("partition_path")).to_pylist()
+    view = state.view(partitions=partitions)
+    rules = merge_rules(state.config)
+    tasks = []
+    for row in range(grouped.num_rows):
+        partition, file_id, of_group = (grouped.column(i)[row] for i in range(3))
+        group = view.groups.get(FileGroupId(partition.as_py(), file_id.as_py()))
+        newest = None if group is None else group.latest()
+        if newest is None:
+            continue
+        spec = SliceSpec(
+            table=schema,
+            columns=names,
+            rules=rules,
+            visibility=view.visibility,
+            where=pc.field(rules.key_column).isin(of_group.values),
+            filter_columns=(rules.key_column,),
+        )
+        values = partition_values(state.config, schema, newest.partition)
+        tasks.append(ReadTask(state.fs, newest, spec, values))
+    return tasks

@@ -105,7 +105,7 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
     """
     moment, limit, wheres = _bounds(state, request)
     schema = moment.schema(limit=limit if request.as_of is not None else None)
-    columns = _columns(schema, request)
+    columns = columns_of(schema, request)
     where = _conjunction(wheres)
     filter_columns = () if where is None else named_columns(where, schema)
     partitions, values = _partitions(moment, schema, where)
@@ -177,7 +177,8 @@ def _commit_filter(
     return filters
 
 
-def _columns(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
+def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
+    """Names of the columns asked for.  Raises UserError for one the table lacks."""
     if request.columns is None:
         skipped = () if request.with_meta else META_COLUMNS
         return tuple(name for name in schema.names if name not in skipped)

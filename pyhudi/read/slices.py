@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import BaseFileName
@@ -111,7 +112,22 @@ def _base_rows(
         raise UnsupportedTableError(
             f"base files of format {slice.base.name.extension[1:]}", path=slice.base.path
         )
-    return read_base(fs, slice.base.path, schema=stored)
+    return _fitted(read_base(fs, slice.base.path, columns=stored.names), stored)
+
+
+def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Rows as written, with the columns of `wanted`.
+
+    A number that has since become text is widened here: a read may do so, a write may not.
+    """
+    for index, found in enumerate(rows.schema):
+        if _is_number(found.type) and pt.is_string(wanted.field(found.name).type):
+            rows = rows.set_column(index, found.name, rows.column(index).cast(pa.string()))
+    return conform(rows, wanted)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind))
 
 
 def _merged(
@@ -170,7 +186,7 @@ def _entries(
                 raise UnsupportedTableError("HFile log blocks of a data table", path=placed.path)
             else:
                 rows = data_batches(block, file, path=placed.path, columns=needed.names)
-                yield conform(rows, needed)
+                yield _fitted(rows, needed)
 
 
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import cached_property
 
 import pyarrow as pa
 
-from pyhudi.errors import UserError
+from pyhudi.errors import CorruptFileError, FileMissingError, IndexNotReadyError, UserError
+from pyhudi.metadata.reader import MetadataTable, RecordIndex, open_metadata
 from pyhudi.options import ReadOptions
 from pyhudi.read.schema import footer_schema, full_schema, stated_schema
 from pyhudi.records import InstantTime
@@ -22,6 +25,8 @@ from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
+logger = logging.getLogger("pyhudi")
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -32,11 +37,23 @@ class TableState:
     log: TimelineLog
     timeline: Timeline
     listing: Listing
+    metadata: MetadataTable | None
     archive: Archive
 
     @property
     def zone(self) -> tzinfo | None:
         return zone_of(self.config.timezone)
+
+    @cached_property
+    def record_index(self) -> RecordIndex:
+        """Raises IndexNotReadyError where the table has no record index to be trusted."""
+        if self.metadata is None:
+            raise IndexNotReadyError(
+                "the table has no record index",
+                path=self.fs.url,
+                hint="scan(where=...) finds rows without one",
+            )
+        return self.metadata.record_index()
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
         """Columns as of `limit` (None: now), meta columns in front if the table keeps them."""
@@ -89,11 +106,22 @@ def load_state(
     timeline = log.load()
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
+    metadata = open_metadata(fs, config, log, timeline) if options.metadata_enabled else None
     return TableState(
         fs=fs,
         config=config,
         log=log,
         timeline=timeline,
-        listing=StoreListing(fs),
+        listing=StoreListing(fs) if metadata is None else _trusted_listing(fs, metadata),
+        metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
     )
+
+
+def _trusted_listing(fs: FileSystem, metadata: MetadataTable) -> Listing:
+    """Listing by the metadata table, by the store itself where that is damaged."""
+    try:
+        return metadata.listing()
+    except (CorruptFileError, FileMissingError) as broken:
+        logger.warning("listing the store, as the metadata table cannot be read: %s", broken)
+        return StoreListing(fs)
