@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi._native.fold import fold
+from pyhudi._native.keys import fold
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED
 
@@ -40,7 +40,7 @@ class Deletes:
     ordering: pa.Array | None = None
 
 
-LogEntries = pa.Table | Deletes
+LogEntries: TypeAlias = pa.Table | Deletes
 
 
 def merge(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> pa.Table:

@@ -76,7 +76,8 @@ class Scan:
 
 
 def _count_task(task: ReadTask) -> int:
-    return read_task(task).num_rows
+    rows: int = read_task(task).num_rows
+    return rows
 
 
 def _stream(tasks: tuple[ReadTask, ...], ahead: int = 1) -> Iterator[pa.RecordBatch]:
