@@ -1,0 +1,55 @@
+# make demo     build pyhudi and run the demo: PySpark upserts into a table Apache Hudi wrote
+# make test     build pyhudi and run the test suite (what CI runs)
+# make check    format, ruff, mypy --strict, layer test, tests, bench smoke
+# make bench    the benches at full size; figures go to bench/RESULTS.md
+# make interop  long form: pyhudi and Apache Hudi take turns, more seeds
+# make fuzz     long form: damage in every byte of the sample files
+# make wheel    the wheel, in dist/
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check bench interop fuzz wheel build clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
+	@command -v $${CC:-cc} >/dev/null || { echo "pyhudi needs a C compiler: install gcc or clang (or set CC)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+
+# The stamp follows what decides about the installed packages and the compiled core.
+$(VENV)/.built: pyproject.toml setup.py $(wildcard pyhudi/_native/*.pyx pyhudi/_native/*.pxd pyhudi/_native/*.h) | $(BIN)/python
+	$(BIN)/python -m pip install -q setuptools cython numpy
+	$(BIN)/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]'
+	@touch $@
+
+build: $(VENV)/.built
+
+demo: build
+	$(BIN)/pyhudi demo
+
+test: build
+	$(BIN)/python -m pytest -m 'not slow'
+
+check: build
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m bench --smoke
+
+bench: build
+	$(BIN)/python -m bench
+
+interop: build
+	$(BIN)/python -m pytest -m 'interop' tests/interop
+
+fuzz: build
+	$(BIN)/python -m pytest -m 'slow' tests
+
+wheel: build
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info pyhudi/_native/*.so pyhudi/_native/*.c pyhudi/_native/*.cpp
