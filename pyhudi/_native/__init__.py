@@ -1,6 +1,7 @@
 """The compiled core: one door to every native module."""
 
 from pyhudi._native.avro import AvroCodec as AvroCodec
+from pyhudi._native.bloom import BloomFilter as BloomFilter
 from pyhudi._native.hashing import hash_id as hash_id
 from pyhudi._native.hashing import java_string_hash as java_string_hash
 from pyhudi._native.hashing import murmur3_32 as murmur3_32
