@@ -45,14 +45,19 @@ def normal_type(data_type: pa.DataType) -> pa.DataType:
     if pt.is_list(data_type) or pt.is_large_list(data_type):
         return pa.list_(pa.field("element", normal_type(data_type.value_type)))
     if pt.is_struct(data_type):
-        return pa.struct([field.with_type(normal_type(field.type)) for field in data_type])
+        return pa.struct(
+            [pa.field(field.name, normal_type(field.type), field.nullable) for field in data_type]
+        )
     if pt.is_map(data_type):
         return pa.map_(normal_type(data_type.key_type), normal_type(data_type.item_type))
     return data_type
 
 
 def normal_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_type(normal_type(field.type)) for field in schema])
+    """`normal_type` of every field; metadata of the schema and its fields is dropped."""
+    return pa.schema(
+        [pa.field(field.name, normal_type(field.type), field.nullable) for field in schema]
+    )
 
 
 def _fit(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:

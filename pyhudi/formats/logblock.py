@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from pyhudi._native import AvroCodec
+from pyhudi._native.hfile import HFileReader
 from pyhudi.errors import CorruptFileError, UnsupportedTableError, UserError
 from pyhudi.formats.conform import conform
 from pyhudi.formats.encoding import writer_options
@@ -121,8 +122,6 @@ def data_batches(
         case BlockKind.PARQUET:
             return _parquet_rows(block, file, path, columns)
         case BlockKind.HFILE:
-            from pyhudi._native.hfile import HFileReader
-
             with HFileReader(_window(block, file), path_for_errors=path) as reader:
                 return reader.scan().read_all()
         case _:

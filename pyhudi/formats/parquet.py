@@ -15,19 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
+from pyhudi._native.bloom import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError
-from pyhudi.formats.conform import conform, fit, normal_schema, normal_type
+from pyhudi.formats.conform import conform, fit, normal_schema
 from pyhudi.formats.encoding import writer_options
 from pyhudi.storage.filesystem import FileSystem, Sink
-
-if TYPE_CHECKING:
-    from pyhudi._native.bloom import BloomFilter
 
 RECORD_KEY: Final = "_hoodie_record_key"
 _AVRO_SCHEMA: Final = "parquet.avro.schema"
@@ -75,8 +74,6 @@ class BaseFooter:
         """The filter over the record keys, parsed anew at each call.  Raises CorruptFileError."""
         if self.bloom_text is None:
             return None
-        from pyhudi._native.bloom import BloomFilter
-
         return BloomFilter.from_base64(self.bloom_text, self.bloom_kind)
 
 
@@ -111,6 +108,8 @@ def write_base(
             keys.see(table)
             writer.write_table(table, row_group_size=row_group_rows)
             count += table.num_rows
+        if count == 0:
+            keys = _KeyRange(None, None)
         writer.add_key_value_metadata(_footer_entries(avro_schema, bloom, keys))
     return BaseFileInfo(sink.tell(), count, keys.low, keys.high)
 
@@ -122,16 +121,26 @@ def read_base(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
+    keep_dictionaries: bool = False,
 ) -> pa.Table:
     """The rows of a base file.
 
     columns: top-level names in the order wanted, those the file lacks left out.  schema: instead
     of `columns`, exactly these fields, nulls where the file lacks one, types widened.  filter:
     only rows for which it is true; row groups that cannot hold one are not read.
+    keep_dictionaries: string columns of few values come as dictionary arrays (index int32), which
+    a rewrite filters and writes several times faster; not together with `filter`.
     Raises FileMissingError, CorruptFileError, SchemaError.
     """
     with fs.arrow_file(path) as file:
-        return read_parquet(file, path=path, columns=columns, filter=filter, schema=schema)
+        return read_parquet(
+            file,
+            path=path,
+            columns=columns,
+            filter=filter,
+            schema=schema,
+            keep_dictionaries=keep_dictionaries,
+        )
 
 
 def read_parquet(
@@ -141,18 +150,41 @@ def read_parquet(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
+    keep_dictionaries: bool = False,
 ) -> pa.Table:
-    """`read_base` for an open pyarrow file or buffer; `path` names it in errors."""
+    """`read_base` for an open pyarrow file; `path` names it in errors."""
     wanted = schema.names if schema is not None else columns
     with corrupt_as(path):
         file = _open(source)
-        present = set(file.schema_arrow.names)
-        names = None if wanted is None else [name for name in wanted if name in present]
+        if keep_dictionaries and filter is None:
+            file = _open(source, _few_valued(file))
+        names = None if wanted is None else _present(wanted, file.schema_arrow)
         if filter is None:
-            table = _normal(file.read(columns=names))
+            table = file.read(columns=names)
         else:
-            table = _normal(_filtered(source, file.schema_arrow, names, filter, schema))
-    return table if schema is None else conform(table, schema)
+            table = _filtered(source, file.schema_arrow, names, filter, schema)
+        table = _normal(table if names is None else table.select(names))
+    return table if schema is None else conform(table, _as_stored(schema, table.schema))
+
+
+def base_row_groups(
+    fs: FileSystem,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+) -> Iterator[pa.Table]:
+    """`read_base` a row group at a time, in the file's order; memory for one row group."""
+    wanted = schema.names if schema is not None else columns
+    with fs.arrow_file(path) as source:
+        with corrupt_as(path):
+            file = _open(source)
+            names = None if wanted is None else _present(wanted, file.schema_arrow)
+        for index in range(file.num_row_groups):
+            with corrupt_as(path):
+                table = file.read_row_group(index, columns=names)
+                table = _normal(table if names is None else table.select(names))
+            yield table if schema is None else conform(table, schema)
 
 
 def footer(fs: FileSystem, path: str) -> BaseFooter:
@@ -163,7 +195,7 @@ def footer(fs: FileSystem, path: str) -> BaseFooter:
         metadata = opened.metadata
         entries = _text_entries(metadata.metadata or {})
         return BaseFooter(
-            schema=normal_schema(opened.schema_arrow.remove_metadata()),
+            schema=normal_schema(opened.schema_arrow),
             rows=metadata.num_rows,
             row_groups=metadata.num_row_groups,
             size_bytes=size,
@@ -246,20 +278,56 @@ def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield from rest
 
 
-def _open(source: Any) -> pq.ParquetFile:
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+def _open(source: Any, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+    source.seek(0)
+    return pq.ParquetFile(
+        source, coerce_int96_timestamp_unit="us", read_dictionary=dictionaries or []
+    )
+
+
+def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
+    known = set(schema.names)
+    return [name for name in names if name in known]
+
+
+def _few_valued(file: pq.ParquetFile) -> list[str]:
+    """String columns stored under a dictionary so small that its indexes are the bulk."""
+    metadata = file.metadata
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    found = []
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
+        if name not in file.schema_arrow.names:
+            continue  # a leaf of a nested column
+        chunks = [group.column(index) for group in groups]
+        if file.schema_arrow.field(name).type == pa.string() and all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values * 3
+            for chunk in chunks
+        ):
+            found.append(name)
+    return found
+
+
+def _as_stored(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
+    """`schema`, with dictionary types where such a column was read as one."""
+    fields = []
+    for field in schema:
+        position = stored.get_field_index(field.name)
+        found = stored.field(position).type if position >= 0 else field.type
+        if pt.is_dictionary(found) and found.value_type == field.type:
+            field = field.with_type(found)
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def _normal(table: pa.Table) -> pa.Table:
     """Every list as `list<element>`, no schema metadata."""
+    schema = normal_schema(table.schema)
     columns = [
-        fit(column, normal_type(column.type), name=name)
-        for name, column in zip(table.column_names, table.columns, strict=True)
+        fit(column, field.type, name=field.name)
+        for field, column in zip(schema, table.columns, strict=True)
     ]
-    fields = [
-        field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _filtered(
@@ -273,9 +341,9 @@ def _filtered(
     import pyarrow.dataset as ds  # slow to import
 
     absent = [field for field in wanted or [] if field.name not in physical.names]
-    options = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    parquet = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     source.seek(0)
-    return options.make_fragment(source).to_table(
+    return parquet.make_fragment(source).to_table(
         schema=pa.schema([*physical, *absent]),
         columns=physical.names if columns is None else columns,
         filter=filter,
