@@ -27,7 +27,9 @@ $(VENV)/.built: pyproject.toml setup.py $(wildcard pyhudi/_native/*.pyx pyhudi/_
 build: $(VENV)/.built
 
 demo: build
-	$(BIN)/pyhudi demo
+	rm -rf build/demo
+	$(BIN)/pyhudi demo --keep build/demo
+	$(BIN)/python tests/interop/apache_hudi.py build/demo
 
 test: build
 	$(BIN)/python -m pytest -m 'not slow'

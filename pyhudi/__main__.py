@@ -1,0 +1,5 @@
+"""`python -m pyhudi`."""
+
+from pyhudi.cli import main
+
+main()

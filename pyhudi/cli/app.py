@@ -1,0 +1,51 @@
+"""Commands, nouns first: `pyhudi NOUN VERB PATH`.
+
+Exit codes: 0 ok, 1 failure, 2 usage, 3 a check found problems, 4 conflict.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from pyhudi.cli import demo, files, tables
+from pyhudi.cli.output import explain
+from pyhudi.errors import PyhudiError, UserError, WriteConflictError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pyhudi")
+def commands() -> None:
+    """Apache Hudi tables without a jar."""
+
+
+for command in (
+    demo.demo,
+    tables.table,
+    tables.timeline,
+    tables.index,
+    files.hfile,
+    files.log,
+):
+    commands.add_command(command)
+
+
+def run() -> None:
+    """Run the command line; errors of ours become one line and an exit code."""
+    try:
+        commands(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(1)
+    except PyhudiError as error:
+        explain(error)
+        match error:
+            case WriteConflictError():
+                sys.exit(4)
+            case UserError():
+                sys.exit(2)
+            case _:
+                sys.exit(1)

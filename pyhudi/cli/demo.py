@@ -1,0 +1,194 @@
+"""`pyhudi demo`: upsert into tables that Apache Hudi wrote, and see what changed.
+
+The tables (demo_tables.zip) were written by Apache Hudi 0.15.0: one copy-on-write, one
+merge-on-read, each with a record index, a failed write and its rollback behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import pyhudi
+from pyhudi.cli.output import as_json, show
+
+_TABLES = ("cow_rolled_back", "mor_rolled_back")
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What happened to one table."""
+
+    table: str
+    engine: str
+    rows_before: int
+    updated: int
+    inserted: int
+    deleted: int
+    rows_after: int
+    index_agrees: bool
+    seconds: float
+
+
+@click.command()
+@click.option("--keep", type=click.Path(file_okay=False), help="Leave the tables in this folder.")
+@click.option("--engine", type=click.Choice(["auto", "spark", "local"]), default="auto")
+@as_json
+def demo(keep: str | None, engine: str, as_json: bool) -> None:
+    """Upsert into tables that Apache Hudi wrote: on Spark, or on this machine without Java."""
+    console = Console(stderr=True, highlight=False)
+    with _folder(keep) as folder, _session(engine, console) as spark:
+        unpack(folder)
+        results = []
+        for name in _TABLES:
+            with _progress(console, f"{name}: upsert and delete"):
+                results.append(_run(folder / name, spark))
+    show([vars(r) for r in results], as_json=as_json, title="pyhudi demo")
+    if keep:
+        console.print(f"The tables are in {keep}; rows as pyhudi reads them in <table>.parquet.")
+    if not all(r.index_agrees for r in results):
+        sys.exit(3)
+
+
+def unpack(folder: Path) -> None:
+    """The demo tables, with their files' times: Apache Hudi 1.x reads completion times there."""
+    packed = resources.files("pyhudi.cli") / "demo_tables.zip"
+    with packed.open("rb") as file, zipfile.ZipFile(file) as archive:
+        archive.extractall(folder)
+        for info in archive.infolist():
+            when = time.mktime((*info.date_time, 0, 0, -1))
+            os.utime(folder / info.filename, (when, when))
+
+
+def _run(path: Path, spark: Any) -> DemoResult:
+    began = time.monotonic()
+    table = pyhudi.open_table(path)
+    columns = [n for n in table.schema.names if not n.startswith("_hoodie_")]
+    before = table.scan(columns).to_arrow()
+    batch = changed_rows(before)
+    gone = before["id"].slice(5, 3).to_pylist()
+    if spark is None:
+        report = table.upsert(batch)
+        deleted = table.delete(keys=gone).deleted
+    else:
+        import pyhudi.spark as hudi
+
+        spark_table = hudi.open_table(spark, str(path))
+        report = spark_table.upsert(spark.createDataFrame(batch.to_pylist(), _struct(spark, path)))
+        deleted = spark_table.delete(keys=gone).deleted
+    after = table.scan(columns).to_arrow()
+    found = table.lookup(after["id"])["found"]
+    missing = table.lookup(gone)["found"]
+    pq.write_table(after, path.with_suffix(".parquet"))
+    return DemoResult(
+        path.name,
+        "one machine" if spark is None else f"PySpark {spark.version}",
+        before.num_rows,
+        report.updated,
+        report.inserted,
+        deleted,
+        after.num_rows,
+        bool(pc.all(found).as_py()) and not pc.any(missing).as_py(),
+        round(time.monotonic() - began, 2),
+    )
+
+
+def _struct(spark: Any, path: Path) -> Any:
+    """The table's columns as Spark types them."""
+    import pyhudi.spark as hudi
+
+    return hudi.open_table(spark, str(path)).scan(with_meta=False).schema
+
+
+def changed_rows(rows: pa.Table) -> pa.Table:
+    """Five rows changed, and five new ones: the batch of the demo."""
+    some = rows.slice(0, 5)
+    newer = pc.add(pc.max(rows["ts"]), 1)
+    stamped = pa.repeat(newer, 5)
+    changed = _with(
+        _with(some, "ts", stamped), "name", pa.array([f"changed-{i}" for i in range(5)])
+    )
+    fresh = _with(changed, "id", pa.array([f"new-{i}" for i in range(5)]))
+    return pa.concat_tables([changed, fresh])
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(name), name, values)
+
+
+@contextmanager
+def _folder(keep: str | None) -> Iterator[Path]:
+    if keep:
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        yield Path(keep).absolute()
+        return
+    folder = tempfile.mkdtemp(prefix="pyhudi-demo-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _session(engine: str, console: Console) -> Iterator[Any]:
+    """A small Spark session, or None where Spark or Java is missing (or not wanted)."""
+    lacking = [
+        what
+        for what, there in (
+            ("PySpark", find_spec("pyspark") is not None),
+            ("Java", bool(os.environ.get("JAVA_HOME") or shutil.which("java"))),
+        )
+        if not there
+    ]
+    if engine == "local" or lacking:
+        if lacking:
+            console.print(
+                f"No {' and no '.join(lacking)} here: the demo runs on this machine alone."
+            )
+            if engine == "spark":
+                sys.exit(1)
+        yield None
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    with _progress(console, "starting Spark"):
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("pyhudi demo")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _progress(console: Console, what: str) -> Iterator[None]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(what)
+        yield
