@@ -1,0 +1,549 @@
+"""Rolling back failed writes and the newest commit, on shell tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
+from pyhudi.formats.logblock import rollback_block
+from pyhudi.records import InstantTime
+from pyhudi.services.rollback import (
+    failed_writes,
+    roll_back_compaction,
+    roll_back_failed,
+    rollback,
+)
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableConfig, TableType
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.timeline import Timeline
+from tests.support.filesystems import TracingFileSystem, every_stop
+from tests.support.shells import (
+    ShellWrite,
+    T,
+    base,
+    create_shell,
+    data_files,
+    delta,
+    log_bytes,
+    shell_config,
+    ticking,
+)
+
+
+class Metadata:
+    """Stands for the metadata table: remembers what it was told, and checks the order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[InstantTime, InstantTime, Mapping[str, Mapping[str, int]]]] = []
+
+    def __call__(
+        self,
+        fs: FileSystem,
+        config: TableConfig,
+        log: TimelineLog,
+        timeline: Timeline,
+        *,
+        failed: Instant,
+        at: InstantTime,
+        log_files: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        pending = {i.time for i in timeline.where({Action.ROLLBACK}, State.INFLIGHT)}
+        assert at in pending
+        self.told.append((failed.time, at, log_files))
+
+
+def mor(fs: FileSystem) -> TableConfig:
+    """Two partitions; in p0 group a (base and a log) and b (base), in p1 group c."""
+    config = create_shell(fs, shell_config())
+    log = TimelineLog(fs, clock=ticking())
+    first = ShellWrite(fs, log).start()
+    for partition, file_id in (("p0", "a"), ("p0", "b"), ("p1", "c")):
+        first.put(partition, base(file_id, first.time))
+    first.commit()
+    ShellWrite(fs, log).start().put("p0", delta("a", first.time, 1)).commit()
+    return config
+
+
+def fail_upsert(fs: FileSystem, *, marker: bool = True, token: str = "7-1-2") -> ShellWrite:
+    """A write that dies before its commit: logs on a, b; a new group with log; a new base file."""
+    write = ShellWrite(fs, timeline_log(fs)).start()
+    write.put("p0", delta("a", T[0], 2, token), marker=marker)
+    write.put("p0", delta("b", T[0], 1, token), marker=marker)
+    write.put("p1", delta("fresh", write.time, 1, token), marker=marker)
+    write.put("p1", base("new", write.time, token), marker=marker)
+    return write
+
+
+def timeline_log(fs: FileSystem) -> TimelineLog:
+    return TimelineLog(fs, clock=ticking(10))
+
+
+def undo(fs: FileSystem, config: TableConfig, told: Metadata | None = None) -> list[InstantTime]:
+    done = roll_back_failed(fs, config, timeline_log(fs), metadata_rollback=told or Metadata())
+    return [d.time for d in done]
+
+
+def pending(fs: FileSystem) -> list[str]:
+    return [str(i) for i in timeline_log(fs).load().pending]
+
+
+def commands(fs: FileSystem) -> dict[str, bytes]:
+    return {p: fs.read(p) for p in data_files(fs) if p.endswith("_1-0-1")}
+
+
+def test_a_failed_delta_commit_loses_its_files_and_gets_one_command_block_a_slice() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    before = set(data_files(fs))
+    failed = fail_upsert(fs)
+    told = Metadata()
+    assert undo(fs, config, told) == [failed.time]
+    at = timeline_log(fs).load().last
+    assert at is not None and at.action is Action.ROLLBACK and at.is_completed
+    block = rollback_block(at.time, failed.time)
+    assert len(block) == 105
+    assert commands(fs) == {
+        f"p0/.a_{T[0]}.log.3_1-0-1": block,
+        f"p0/.b_{T[0]}.log.2_1-0-1": block,
+    }
+    stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
+    assert set(data_files(fs)) == before | stayed | set(commands(fs))
+    assert pending(fs) == [] and not fs.exists(f".hoodie/.temp/{failed.time}")
+    assert told.told == []  # no metadata table is listed
+
+
+def test_the_metadata_table_is_told_the_exact_size_of_every_log_that_stays() -> None:
+    fs = MemoryFileSystem()
+    mor(fs)
+    config = shell_config(hoodie__table__metadata__partitions="files")
+    failed = fail_upsert(fs)
+    told = Metadata()
+    undo(fs, config, told)
+    ((time, at, logs),) = told.told
+    size = len(log_bytes(failed.time))
+    assert time == failed.time < at
+    assert logs == {
+        "p0": {
+            f".a_{T[0]}.log.2_7-1-2": size,
+            f".a_{T[0]}.log.3_1-0-1": 105,
+            f".b_{T[0]}.log.1_7-1-2": size,
+            f".b_{T[0]}.log.2_1-0-1": 105,
+        }
+    }
+
+
+@pytest.mark.parametrize("profiled", [True, False])
+def test_a_failed_write_without_markers_is_found_by_listing(profiled: bool) -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    before = set(data_files(fs))
+    log = timeline_log(fs)
+    write = ShellWrite(fs, log)
+    profile = (
+        b'{"partitionToWriteStats":{"p0":[{"fileId":"","numInserts":1},'
+        b'{"fileId":"a","prevCommit":"1"}]}}'
+        if profiled
+        else b""
+    )
+    write.start(profile).put("p0", delta("a", T[0], 2, "7-1-2"), marker=False)
+    write.put("p1", base("new", write.time), marker=False)
+    undo(fs, config)
+    assert set(data_files(fs)) - before == {
+        f"p0/.a_{T[0]}.log.2_7-1-2",
+        f"p0/.a_{T[0]}.log.3_1-0-1",
+    }
+
+
+def test_a_failed_copy_on_write_commit_loses_its_base_files_only() -> None:
+    fs = MemoryFileSystem()
+    config = create_shell(fs, shell_config(TableType.COPY_ON_WRITE))
+    log = timeline_log(fs)
+    first = ShellWrite(fs, log, Action.COMMIT).start().put("p0", base("a", T[10]))
+    first.commit()
+    before = set(data_files(fs))
+    write = ShellWrite(fs, log, Action.COMMIT).start()
+    write.put("p0", base("a", write.time), previous=first.time)
+    write.put("p0", base("a", write.time, "9-9-9"), previous=first.time)  # a repeated task
+    write.put("p2", base("b", write.time))
+    assert f"{write.time}.inflight" in pending(fs)
+    assert undo(fs, config) == [write.time]
+    assert set(data_files(fs)) == before
+    assert [i.action for i in timeline_log(fs).load()] == [Action.COMMIT, Action.ROLLBACK]
+
+
+def test_the_timeline_servers_markers_count_too() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = fail_upsert(fs, marker=False)
+    folder = f".hoodie/.temp/{write.time}"
+    fs.create(f"{folder}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+    fs.create(
+        f"{folder}/MARKERS0", f"p1/{base('new', write.time, '7-1-2')}.marker.CREATE\n".encode()
+    )
+    fs.create(
+        f"{folder}/MARKERS13",
+        f"p0/{delta('a', T[0], 2, '7-1-2')}.marker.APPEND\n"
+        f"p0/{delta('b', T[0], 1, '7-1-2')}.marker.APPEND\n"
+        f"p1/{delta('fresh', write.time, 1, '7-1-2')}.marker.APPEND\n".encode(),
+    )
+    undo(fs, config)
+    assert len(commands(fs)) == 2
+    assert not [p for p in data_files(fs) if write.time in p]
+
+
+def test_a_marker_whose_file_was_never_written_does_no_harm() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = ShellWrite(fs, timeline_log(fs)).start()
+    write.put("p0", delta("a", T[0], 2))
+    fs.delete([f"p0/{delta('a', T[0], 2)}"])
+    before = set(data_files(fs))
+    assert undo(fs, config) == [write.time]
+    assert set(data_files(fs)) == before and pending(fs) == []
+
+
+def test_a_requested_write_only_leaves_the_timeline() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = ShellWrite(fs, timeline_log(fs))
+    before = set(data_files(fs))
+    assert undo(fs, config) == [write.time]
+    assert set(data_files(fs)) == before and pending(fs) == []
+
+
+def test_failed_writes_go_newest_first_and_rollbacks_are_newer_than_all_of_them() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    older, newer = fail_upsert(fs), fail_upsert(fs, token="8-8-8")
+    assert undo(fs, config) == [newer.time, older.time]
+    rollbacks = [i.time for i in timeline_log(fs).load().where({Action.ROLLBACK})]
+    assert min(rollbacks) > newer.time
+    targets = [len(v) for v in commands(fs).values()]
+    assert targets == [105] * 4
+    assert timeline_log(fs).request(Action.DELTA_COMMIT).time > max(rollbacks)
+
+
+def test_planned_services_are_left_alone() -> None:
+    fs = MemoryFileSystem()
+    mor(fs)
+    log = timeline_log(fs)
+    compaction = write_avro(COMPACTION_PLAN, {"operations": []})
+    ShellWrite(fs, log, Action.COMPACTION, requested=compaction).start()
+    ShellWrite(fs, log, Action.LOG_COMPACTION, requested=compaction)
+    cluster = fs  # a clustering is a replace commit whose request says so
+    schema = {
+        "type": "record",
+        "name": "HoodieRequestedReplaceMetadata",
+        "fields": [{"name": "operationType", "type": ["null", "string"]}],
+    }
+    ShellWrite(
+        cluster,
+        log,
+        Action.REPLACE_COMMIT,
+        requested=write_avro(schema, {"operationType": "CLUSTER"}),
+    )
+    log.request(Action.CLEAN)
+    overwrite = ShellWrite(
+        fs, log, Action.REPLACE_COMMIT, requested=write_avro(schema, {"operationType": None})
+    ).start()
+    assert [i.time for i in failed_writes(log, log.load())] == [overwrite.time]
+
+
+def test_a_failed_compaction_goes_back_to_requested_and_keeps_later_logs() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    log = timeline_log(fs)
+    plan = {"operations": [{"fileId": "a", "partitionPath": "p0", "baseInstantTime": T[0]}]}
+    work = ShellWrite(
+        fs, log, Action.COMPACTION, requested=write_avro(COMPACTION_PLAN, plan)
+    ).start()
+    late = ShellWrite(fs, log).start().put("p0", delta("a", work.time, 1))
+    late.commit()
+    before = set(data_files(fs))
+    work.put("p0", base("a", work.time))
+    done = roll_back_compaction(fs, config, log, work.instant, metadata_rollback=Metadata())
+    assert done.deleted == (f"p0/{base('a', work.time)}",)
+    assert set(data_files(fs)) == before
+    assert pending(fs) == [f"{work.time}.compaction.requested"]
+
+
+def failed_table() -> tuple[MemoryFileSystem, TableConfig, set[str], ShellWrite]:
+    fs = MemoryFileSystem()
+    mor(fs)
+    config = shell_config(hoodie__table__metadata__partitions="files")
+    before = set(data_files(fs))
+    return fs, config, before, fail_upsert(fs)
+
+
+def test_a_rollback_that_dies_anywhere_is_finished_by_the_next_writer_under_its_own_instant() -> (
+    None
+):
+    fs, config, before, failed = failed_table()
+    stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
+    count = 0
+    for stop in every_stop(fs, lambda disk: undo(disk, config), after=True):
+        told = Metadata()
+        undo(stop.fs, config, told)
+        assert set(data_files(stop.fs)) == before | stayed | set(commands(stop.fs)), stop
+        rollbacks = timeline_log(stop.fs).load().where({Action.ROLLBACK})
+        assert len(rollbacks) == 1 and len(commands(stop.fs)) == 2, stop
+        assert rollbacks.instants[0].is_completed and pending(stop.fs) == [], stop
+        block = rollback_block(rollbacks.instants[0].time, failed.time)
+        assert set(commands(stop.fs).values()) == {block}, stop
+        assert not stop.fs.exists(".hoodie/.temp"), stop
+        record = timeline_log(stop.fs).record(rollbacks.instants[0])
+        logs = record["partitionMetadata"]["p0"]
+        assert len(logs["rollbackLogFiles"]) == len(logs["logFilesFromFailedCommit"]) == 2, stop
+        count += 1
+    assert count > 30
+
+
+def test_readers_never_see_part_of_a_commit_that_is_being_rolled_back() -> None:
+    """The timeline decides what is read: it must not show X as completed once a file is gone."""
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = fail_upsert(fs)
+    write.commit()
+    whole = set(data_files(fs))
+
+    def act(disk: FileSystem) -> None:
+        log = timeline_log(disk)
+        rollback(disk, config, log, write.time, metadata_rollback=Metadata())
+
+    for stop in every_stop(fs, act):
+        shown = write.time in timeline_log(stop.fs).load().commits.times
+        assert not shown or set(data_files(stop.fs)) >= whole, stop
+        undo(stop.fs, config)
+        if stop.done and "rollback.requested" in "".join(stop.done):
+            assert write.time not in timeline_log(stop.fs).load().times, stop
+            assert not [p for p in data_files(stop.fs) if write.time in p], stop
+
+
+def test_the_order_of_a_rollback_is_pinned() -> None:
+    fs, config, _, _ = failed_table()
+    watched = TracingFileSystem(fs)
+    undo(watched, config)
+    x, r = T[10], T[11]
+    assert watched.trace == [
+        f"create .hoodie/{r}.rollback.requested",
+        f"create .hoodie/{r}.rollback.inflight",
+        f"delete .hoodie/{x}.deltacommit",
+        f"delete p1/.fresh_{x}.log.1_7-1-2",
+        f"delete p1/new_7-1-2_{x}.parquet",
+        f"create p0/.a_{T[0]}.log.3_1-0-1",
+        f"create p0/.b_{T[0]}.log.2_1-0-1",
+        f"delete .hoodie/{x}.deltacommit.inflight",
+        f"delete .hoodie/{x}.deltacommit.requested",
+        f"create .hoodie/{r}.rollback",
+        f"delete .hoodie/.temp/{x}/p0/a_7-1-2_{T[0]}.parquet.marker.APPEND",
+        f"delete .hoodie/.temp/{x}/p0/b_7-1-2_{T[0]}.parquet.marker.APPEND",
+        f"delete .hoodie/.temp/{x}/p1/fresh_7-1-2_{x}.parquet.marker.APPEND",
+        f"delete .hoodie/.temp/{x}/p1/new_7-1-2_{x}.parquet.marker.CREATE",
+        f"delete folder .hoodie/.temp/{x}",
+        f"delete .hoodie/.heartbeat/{x}",
+    ]
+
+
+def test_rolling_back_the_newest_commit_brings_the_one_before_back() -> None:
+    fs = MemoryFileSystem()
+    config = create_shell(fs, shell_config(TableType.COPY_ON_WRITE))
+    log = timeline_log(fs)
+    first = ShellWrite(fs, log, Action.COMMIT).start().put("p0", base("a", T[10]))
+    first.commit()
+    before = set(data_files(fs))
+    second = ShellWrite(fs, log, Action.COMMIT).start()
+    second.put("p0", base("a", second.time), previous=first.time).put("p1", base("b", second.time))
+    second.commit()
+    done = rollback(fs, config, log, second.time, metadata_rollback=Metadata())
+    assert set(data_files(fs)) == before and len(done.deleted) == 2
+    assert [i.time for i in log.load().commits] == [first.time]
+    with pytest.raises(UserError, match="only the newest"):
+        rollback(fs, config, log, second.time, metadata_rollback=Metadata())
+
+
+def commit_of_two(fs: FileSystem) -> tuple[TableConfig, ShellWrite, ShellWrite]:
+    config = create_shell(fs, shell_config(TableType.COPY_ON_WRITE))
+    log = timeline_log(fs)
+    first = ShellWrite(fs, log, Action.COMMIT).start().put("p0", base("a", T[10]))
+    first.commit()
+    second = ShellWrite(fs, log, Action.COMMIT).start()
+    second.put("p0", base("a", second.time), previous=first.time)
+    second.commit()
+    return config, first, second
+
+
+def refused(fs: MemoryFileSystem, config: TableConfig, time: InstantTime) -> str:
+    before = dict(fs.store.files)
+    with pytest.raises(UserError) as caught:
+        rollback(fs, config, timeline_log(fs), time, metadata_rollback=Metadata())
+    assert dict(fs.store.files) == before
+    return str(caught.value)
+
+
+def test_only_the_newest_commit_is_rolled_back() -> None:
+    fs = MemoryFileSystem()
+    config, first, _ = commit_of_two(fs)
+    assert "only the newest" in refused(fs, config, first.time)
+
+
+def test_a_savepointed_commit_is_not_rolled_back() -> None:
+    fs = MemoryFileSystem()
+    config, _, second = commit_of_two(fs)
+    fs.create(f".hoodie/{second.time}.savepoint", b"x")
+    assert "savepoint" in refused(fs, config, second.time)
+
+
+def test_a_commit_with_a_pending_service_on_top_is_not_rolled_back() -> None:
+    fs = MemoryFileSystem()
+    config, _, second = commit_of_two(fs)
+    timeline_log(fs).request(Action.COMPACTION, b"")
+    assert "pending service" in refused(fs, config, second.time)
+
+
+def test_a_commit_is_not_rolled_back_once_what_it_replaced_is_cleaned() -> None:
+    fs = MemoryFileSystem()
+    config, first, second = commit_of_two(fs)
+    fs.delete([f"p0/{base('a', first.time)}"])
+    assert "cleaned" in refused(fs, config, second.time)
+
+
+def test_a_commit_the_metadata_table_has_compacted_is_not_rolled_back() -> None:
+    fs = MemoryFileSystem()
+    config, _, second = commit_of_two(fs)
+    config = config.changed(hoodie__table__metadata__partitions="files")
+    fs.create(f"{METADATA_TABLE}/.hoodie/{second.time}001.commit", b"{}")
+    assert "metadata table" in refused(fs, config, second.time)
+
+
+def test_a_plan_of_apache_hudi_is_finished_even_if_the_table_has_moved() -> None:
+    """0.15 writes absolute paths and a size of 1 for the failed logs."""
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    failed = fail_upsert(fs)
+    request = {
+        "partitionPath": "p0",
+        "fileId": "a",
+        "latestBaseInstant": T[0],
+        "filesToBeDeleted": [],
+        "logBlocksToBeDeleted": {str(delta("a", T[0], 2, "7-1-2")): 1},
+    }
+    deletion = {
+        "partitionPath": "p1",
+        "fileId": "new",
+        "latestBaseInstant": failed.time,
+        "filesToBeDeleted": [f"file:/old/place/p1/{base('new', failed.time, '7-1-2')}"],
+        "logBlocksToBeDeleted": {},
+    }
+    plan = {
+        "instantToRollback": {"commitTime": failed.time, "action": "deltacommit"},
+        "RollbackRequests": [request, deletion],
+    }
+    at = timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
+    told = Metadata()
+    (done,) = roll_back_failed(
+        fs,
+        config.changed(hoodie__table__metadata__partitions="files"),
+        timeline_log(fs),
+        metadata_rollback=told,
+    )
+    assert done.at == at.time and done.deleted == (f"p1/{base('new', failed.time, '7-1-2')}",)
+    assert told.told[0][2]["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(log_bytes(failed.time))
+
+
+@pytest.mark.parametrize(
+    ("partition", "file"),
+    [
+        ("p0", "hoodie.properties"),
+        ("p0", str(base("a", T[0]))),
+        ("../other", str(base("a", T[20]))),
+        (".hoodie/metadata", str(base("a", T[20]))),
+        ("/etc", str(base("a", T[20]))),
+    ],
+)
+def test_a_plan_that_names_strangers_is_refused(partition: str, file: str) -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    plan = {
+        "instantToRollback": {"commitTime": T[20], "action": "deltacommit"},
+        "RollbackRequests": [
+            {"partitionPath": partition, "fileId": "a", "latestBaseInstant": T[20],
+             "filesToBeDeleted": [f"/x/{partition}/{file}"], "logBlocksToBeDeleted": {}}
+        ],
+    }  # fmt: skip
+    timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
+    before = set(data_files(fs))
+    with pytest.raises(CorruptFileError):
+        undo(fs, config)
+    assert set(data_files(fs)) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj\x01half"])
+def test_a_rollback_whose_plan_was_cut_short_is_forgotten_and_planned_anew(content: bytes) -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    failed = fail_upsert(fs)
+    torn = timeline_log(fs).request(Action.ROLLBACK, content)
+    assert undo(fs, config) == [failed.time]
+    assert torn.time not in {i.time for i in timeline_log(fs).load().pending}
+    assert pending(fs) == []
+
+
+def test_a_rollback_of_a_commit_that_others_built_on_is_dropped() -> None:
+    fs = MemoryFileSystem()
+    config, first, second = commit_of_two(fs)
+    plan = {
+        "instantToRollback": {"commitTime": first.time, "action": "commit"},
+        "RollbackRequests": [],
+    }
+    timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
+    assert undo(fs, config) == []
+    assert timeline_log(fs).load().times == {first.time, second.time}
+
+
+def test_markers_of_finished_instants_are_swept_but_not_those_of_pending_ones() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    compaction = ShellWrite(fs, timeline_log(fs), Action.COMPACTION, requested=b"").start()
+    newer = f"{T[90]}"
+    for time in (T[0], compaction.time, newer):
+        fs.create(f".hoodie/.temp/{time}/p0/{base('a', T[0])}.marker.CREATE", b"")
+    undo(fs, config)
+    left = {i.name for i in fs.children(".hoodie/.temp")}
+    assert left == {compaction.time, newer}
+
+
+def test_a_log_with_no_readable_block_is_answered_too() -> None:
+    """A torn append of an older store: what it holds cannot be told, a command does no harm."""
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = ShellWrite(fs, timeline_log(fs)).start()
+    write.put("p0", delta("b", T[0], 1))
+    path = f"p0/{delta('b', T[0], 1)}"
+    fs.replace(path, fs.read(path)[:40])
+    undo(fs, config)
+    assert list(commands(fs)) == [f"p0/.b_{T[0]}.log.2_1-0-1"]
+
+
+def test_names_of_command_blocks_parse_and_follow_the_slice() -> None:
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    fail_upsert(fs)
+    undo(fs, config)
+    for path in commands(fs):
+        name = parse_data_file(path.rpartition("/")[2])
+        assert isinstance(name, LogFileName)
+        others = [
+            n
+            for p in data_files(fs)
+            if isinstance(n := parse_data_file(p.rpartition("/")[2]), LogFileName)
+            and n.file_id == name.file_id
+            and n != name
+        ]
+        assert all(other.order < name.order for other in others)

@@ -1,0 +1,33 @@
+"""Golden tables, written by Apache Hudi, as file systems in memory."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+from pyhudi.storage.memory import MemoryFileSystem
+from tests.support.avro_rows import fixtures
+
+
+def golden_table(name: str) -> MemoryFileSystem:
+    """A copy of the golden table, rooted at it; skips the test without the shared fixtures."""
+    archive = fixtures() / "golden" / f"{name}.zip"
+    if not archive.is_file():
+        pytest.skip(f"no golden table {name}")
+    fs = MemoryFileSystem()
+    with zipfile.ZipFile(archive) as files:
+        for entry in files.namelist():
+            folder, _, path = entry.partition("/")
+            if folder == name and path and not path.endswith("/"):
+                fs.create(path, files.read(entry))
+    return fs
+
+
+def golden_names() -> list[str]:
+    """Names of all golden tables; empty without the shared fixtures."""
+    try:
+        folder = fixtures() / "golden"
+    except pytest.skip.Exception:
+        return []
+    return sorted(path.stem for path in folder.glob("*.zip"))
