@@ -209,7 +209,7 @@ def execute(
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)
     commands, logs = _append_commands(fs, planned, at.time)
-    done = RolledBack(planned.time, planned.action, at.time, deleted, commands, logs)
+    done = RolledBack(failed, at.time, deleted, commands, logs)
     if "files" in config.metadata_partitions:
         metadata_rollback(
             fs, config, log, log.load(), failed=failed, at=at.time, log_files=done.log_files()

@@ -152,8 +152,7 @@ class RolledBack:
     blocks taken back; they stay.
     """
 
-    time: InstantTime
-    action: Action
+    failed: Instant
     at: InstantTime
     deleted: tuple[str, ...] = ()
     command_blocks: Mapping[str, int] = field(default_factory=dict)
@@ -194,8 +193,8 @@ def to_metadata(done: RolledBack, *, root: str, took_millis: int) -> dict[str, A
         "startRollbackTime": done.at,
         "timeTakenInMillis": took_millis,
         "totalFilesDeleted": len(done.deleted),
-        "commitsRollback": [done.time],
+        "commitsRollback": [done.failed.time],
         "partitionMetadata": partitions,
         "version": 1,
-        "instantsRollback": [{"commitTime": done.time, "action": done.action.value}],
+        "instantsRollback": [{"commitTime": done.failed.time, "action": done.failed.action.value}],
     }

@@ -153,8 +153,15 @@ class FileSystem(Protocol):
         ...
 
 
+def checked_file(path: str) -> str:
+    """`path` if it names something below the root, not the root itself.  Raises UserError."""
+    if not path:
+        raise UserError("a path inside the table must not be empty")
+    return checked(path)
+
+
 def checked(path: str) -> str:
-    """`path` if it stays below the root.  Raises UserError for anything that could leave it."""
+    """`path` if it stays below the root (empty: the root).  Raises UserError if it could not."""
     if path.startswith("/") or "\\" in path or "\0" in path:
         raise UserError("a path inside the table must be relative", path=path)
     parts = path.split("/")

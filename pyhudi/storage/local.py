@@ -23,7 +23,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
-from pyhudi.storage.filesystem import Bytes, FileInfo, checked
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 
 STAGED: Final = ".pyhudi-"
 """Prefix of files not yet published; listings skip them."""
@@ -54,8 +54,11 @@ class LocalFileSystem:
         """Where the operating system finds the file."""
         return self._at(path)
 
+    def _file(self, path: str) -> str:
+        return self._at(checked_file(path))
+
     def read(self, path: str) -> bytes:
-        with _typed(self._at(path)), open(self._at(path), "rb") as file:
+        with _typed(self._file(path)) as place, open(place, "rb") as file:
             return file.read()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -63,18 +66,18 @@ class LocalFileSystem:
             return file.read_at(offset, length)
 
     def open(self, path: str) -> LocalFile:
-        with _typed(self._at(path)):
-            return LocalFile(self._at(path))
+        with _typed(self._file(path)) as place:
+            return LocalFile(place)
 
     def arrow_file(self, path: str) -> Any:
-        with _typed(self._at(path)):
-            if os.path.getsize(self._at(path)) == 0:
+        with _typed(self._file(path)) as place:
+            if os.path.getsize(place) == 0:
                 return pa.BufferReader(b"")
-            return pa.memory_map(self._at(path))
+            return pa.memory_map(place)
 
     def size(self, path: str) -> int:
-        with _typed(self._at(path)):
-            return os.stat(self._at(path)).st_size
+        with _typed(self._file(path)) as place:
+            return os.stat(place).st_size
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._at(path))
@@ -82,9 +85,9 @@ class LocalFileSystem:
     def children(self, folder: str = "") -> list[FileInfo]:
         prefix = f"{folder}/" if folder else ""
         found = []
-        with _typed(self._at(folder)):
+        with _typed(self._at(folder)) as place:
             try:
-                with os.scandir(self._at(folder)) as entries:
+                with os.scandir(place) as entries:
                     for entry in entries:
                         if entry.name.startswith(STAGED):
                             continue
@@ -105,8 +108,7 @@ class LocalFileSystem:
         return True
 
     def replace(self, path: str, data: Bytes) -> None:
-        place = self._at(path)
-        with _typed(self._at(path)):
+        with _typed(self._file(path)) as place:
             staged = _staged(place)
             try:
                 with open(staged, "xb") as file:
@@ -121,36 +123,35 @@ class LocalFileSystem:
             _sync_folder(os.path.dirname(place))
 
     def open_sink(self, path: str) -> LocalSink:
-        place = self._at(path)
+        place = self._file(path)
         if os.path.lexists(place):
             raise _NameTakenError("the file exists already", path=place)
-        with _typed(self._at(path)):
+        with _typed(place):
             return LocalSink(place)
 
     def open_scratch(self, path: str) -> LocalSink:
-        with _typed(self._at(path)):
-            return LocalSink(self._at(path), durable=False)
+        with _typed(self._file(path)) as place:
+            return LocalSink(place, durable=False)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            place = self._at(path)
-            with _typed(self._at(path)):
+            with _typed(self._file(path)) as place:
                 _unlink(place)
                 _unlink(_sidecar(place))
 
     def delete_folder(self, folder: str) -> None:
-        with _typed(self._at(folder)), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._at(folder))
+        with _typed(self._file(folder)) as place, contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(place)
 
     def mutex(self, path: str) -> LocalMutex:
-        return LocalMutex(self._at(path))
+        return LocalMutex(self._file(path))
 
 
 @contextlib.contextmanager
-def _typed(place: str) -> Iterator[None]:
-    """Turn what the operating system says into the errors of this package."""
+def _typed(place: str) -> Iterator[str]:
+    """Turn what the operating system says into the errors of this package; gives `place`."""
     try:
-        yield
+        yield place
     except StorageError:
         raise
     except FileNotFoundError:
@@ -206,6 +207,8 @@ class LocalMutex:
 
 class LocalFile:
     """RandomAccess by positional reads."""
+
+    _fd = -1
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,7 +1,7 @@
 """From what users type (a path or a URL) to a FileSystem rooted there.
 
-    /data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
-    memory://trips                                                     this process's memory
+/data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
+memory://trips                                                     this process's memory
 """
 
 from __future__ import annotations

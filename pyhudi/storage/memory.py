@@ -14,7 +14,7 @@ import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
-from pyhudi.storage.filesystem import Bytes, FileInfo, checked
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 
 
 class MemoryStore:
@@ -52,9 +52,12 @@ class MemoryFileSystem:
         checked(path)
         return f"{self.root}/{path}" if self.root and path else path or self.root
 
+    def _file(self, path: str) -> str:
+        return self._name(checked_file(path))
+
     def read(self, path: str) -> bytes:
         with self._missing(path):
-            return self.store.files[self._name(path)]  # type: ignore[no-any-return]
+            return self.store.files[self._file(path)]  # type: ignore[no-any-return]
 
     @contextmanager
     def _missing(self, path: str) -> Iterator[None]:
@@ -98,7 +101,7 @@ class MemoryFileSystem:
 
     def create(self, path: str, data: Bytes) -> bool:
         with self.store.lock:
-            name = self._name(path)
+            name = self._file(path)
             if name in self.store.files:
                 return False
             self.store.files[name] = bytes(data)
@@ -106,10 +109,10 @@ class MemoryFileSystem:
 
     def replace(self, path: str, data: Bytes) -> None:
         with self.store.lock:
-            self.store.files[self._name(path)] = bytes(data)
+            self.store.files[self._file(path)] = bytes(data)
 
     def open_sink(self, path: str) -> MemorySink:
-        if self._name(path) in self.store.files:
+        if self._file(path) in self.store.files:
             raise StorageError("the file exists already", path=f"{self.url}/{path}")
         return MemorySink(self, path)
 
@@ -119,15 +122,15 @@ class MemoryFileSystem:
     def delete(self, paths: Iterable[str]) -> None:
         with self.store.lock:
             for path in paths:
-                self.store.files.pop(self._name(path), None)
+                self.store.files.pop(self._file(path), None)
 
     def delete_folder(self, folder: str) -> None:
         with self.store.lock:
-            for full in self._below(self._name(folder)):
+            for full in self._below(self._file(folder)):
                 self.store.files.pop(full, None)
 
     def mutex(self, path: str) -> MemoryMutex:
-        return MemoryMutex(self.store, self._name(path))
+        return MemoryMutex(self.store, self._file(path))
 
 
 class MemoryMutex:

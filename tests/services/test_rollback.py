@@ -87,7 +87,7 @@ def timeline_log(fs: FileSystem) -> TimelineLog:
 
 def undo(fs: FileSystem, config: TableConfig, told: Metadata | None = None) -> list[InstantTime]:
     done = roll_back_failed(fs, config, timeline_log(fs), metadata_rollback=told or Metadata())
-    return [d.time for d in done]
+    return [d.failed.time for d in done]
 
 
 def pending(fs: FileSystem) -> list[str]:

@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from pyhudi.storage.filesystem import Bytes, FileInfo, FileSystem, Mutex, RandomAccess, Sink
+from pyhudi.storage.filesystem import (
+    Bytes,
+    FileInfo,
+    FileSystem,
+    Mutex,
+    RandomAccess,
+    Sink,
+    checked_file,
+)
 from pyhudi.storage.memory import MemoryFileSystem
 
 
@@ -133,6 +141,7 @@ class TracingFileSystem:
 
     def delete_folder(self, folder: str) -> None:
         self.steps.alive()
+        checked_file(folder)
         self.delete(sorted(_files_below(self.inner, folder)))
         self._step("delete folder", folder, lambda: self.inner.delete_folder(folder))
 
