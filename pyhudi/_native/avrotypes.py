@@ -235,7 +235,9 @@ class _Parser:
     def _enum(self, declared: dict[str, Any], namespace: str) -> Node:
         full_name = self._begin(declared, namespace)
         symbols = declared.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+        if not symbols or not isinstance(symbols, list):
+            raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
+        if not all(isinstance(symbol, str) for symbol in symbols):
             raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
         return self._end(full_name, Node(Kind.ENUM, pa.string(), 1, symbols=tuple(symbols)))
 
@@ -290,18 +292,20 @@ def _full_name(name: str, declared_namespace: object, enclosing: str) -> str:
 
 def _branch_names(branches: list[Any]) -> list[str]:
     """Short names of union branches, full ones where short ones clash."""
-    full = [
-        branch if isinstance(branch, str) else str(branch.get("name", branch.get("type")))
-        for branch in branches
-    ]
+    full = [_branch_name(branch) for branch in branches]
     short = [name.rpartition(".")[2] for name in full]
     names = [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]
-    for index, (name, branch) in enumerate(zip(names, branches, strict=True)):
-        if names.count(name) > 1 and isinstance(branch, dict) and branch.get("namespace"):
-            names[index] = f"{branch['namespace']}.{name}"
     if len(set(names)) != len(names):
         raise CorruptFileError("an Avro union repeats a branch", branches=names)
     return names
+
+
+def _branch_name(branch: Any) -> str:
+    while isinstance(branch, dict) and "name" not in branch:
+        branch = branch["type"]
+    if isinstance(branch, dict):
+        return _full_name(str(branch["name"]), branch.get("namespace"), "")
+    return str(branch)
 
 
 def _logical(declared: dict[str, Any], primitive: str) -> Node:
