@@ -15,6 +15,7 @@
 #define PYHUDI_LANES 16
 #define PYHUDI_LANE_WORDS 64 /* longest key in lanes: 4 * 64 + 3 bytes */
 
+#ifndef PYHUDI_CLONES
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
 #define PYHUDI_CLONES __attribute__((target_clones("avx2", "default")))
@@ -22,6 +23,7 @@
 #endif
 #ifndef PYHUDI_CLONES
 #define PYHUDI_CLONES
+#endif
 #endif
 
 typedef uint32_t pyhudi_u8x __attribute__((vector_size(32)));

@@ -1,6 +1,6 @@
 """Key columns as sets and maps: positions of keys, the latest row of each key.
 
-Sorting stands in keysort.pyx, the merge of log entries in fold.pyx; their names are here too.
+Sorting stands in keysort.pyx, the merge of log entries in keyfold.pyx; their names are here too.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from pyhudi._native.column cimport Column
 from pyhudi._native.keyindex cimport BATCH, KeyIndex, Slots, batch_size, find_all, link_batch
 
-from pyhudi._native.fold import Fold as Fold
-from pyhudi._native.fold import fold as fold
+from pyhudi._native.keyfold import Fold as Fold
+from pyhudi._native.keyfold import fold as fold
 from pyhudi._native.keysort import argsort as argsort
 from pyhudi._native.keysort import is_strictly_sorted as is_strictly_sorted
 from pyhudi.errors import UserError

@@ -59,7 +59,7 @@ cdef class Fold:
     cdef readonly object reset
 
     def __init__(self):
-        raise TypeError("use pyhudi._native.fold")
+        raise TypeError("use fold() of pyhudi._native")
 
     def __len__(self):
         return len(self.winner)
