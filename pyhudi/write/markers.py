@@ -83,7 +83,7 @@ def marker_path(
     named: DataFileName = file
     if isinstance(file, LogFileName):
         named = BaseFileName(file.file_id, file.write_token or "1-0-1", file.instant)
-    return join(join(f"{TEMP}/{instant}", partition), str(MarkerName(str(named), kind.value)))
+    return f"{TEMP}/{instant}/{join(partition, str(MarkerName(str(named), kind.value)))}"
 
 
 def announce(
