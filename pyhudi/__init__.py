@@ -1,5 +1,9 @@
-"""pyhudi: Apache Hudi tables for Python and PySpark, without a jar."""
+"""pyhudi: Apache Hudi tables for Python and PySpark, without a jar.
 
+`open_table` and `create_table` are the door; `pyhudi.spark` is the same door on Spark.
+"""
+
+from pyhudi._native import BloomFilter as BloomFilter
 from pyhudi._native import HFileReader as HFileReader
 from pyhudi._native import HFileWriter as HFileWriter
 from pyhudi.api import Table as Table
@@ -17,3 +21,6 @@ from pyhudi.errors import TableNotFoundError as TableNotFoundError
 from pyhudi.errors import UnsupportedTableError as UnsupportedTableError
 from pyhudi.errors import UserError as UserError
 from pyhudi.errors import WriteConflictError as WriteConflictError
+from pyhudi.read.scan import Scan as Scan
+from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
+from pyhudi.write.report import WriteReport as WriteReport

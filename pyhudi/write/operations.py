@@ -250,7 +250,8 @@ def _record_bytes(setting: Setting, parts: Sequence[Part]) -> int:
         bloom=None,
         compression=setting.options.base_file.codec,
     )
-    return max(1, -(-sink.tell() // rows_of.num_rows))
+    size: int = sink.tell()
+    return max(1, -(-size // rows_of.num_rows))
 
 
 def profile(planned: PlannedWrite) -> bytes:

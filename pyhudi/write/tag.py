@@ -90,9 +90,11 @@ def tag_shard(task: TagTask) -> ShardTags:
     if kept is not None:
         rows, part, row = rows.take(pa.array(kept)), part[kept], row[kept]
     deleted = _deleted(task, rows)
+    homes: tuple[FileGroupId, ...] = ()
+    stored: npt.NDArray[np.object_] | None = None
     if task.index is None:
         found = np.zeros(rows.num_rows, np.bool_)
-        home, homes, stored = np.full(rows.num_rows, NEW, np.int32), (), None
+        home = np.full(rows.num_rows, NEW, np.int32)
     else:
         answer = lookup_shard(task.fs, task.index, _one_array(rows.column(RECORD_KEY)))
         found = np.array(answer.column("found").to_numpy(zero_copy_only=False), np.bool_)

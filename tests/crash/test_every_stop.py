@@ -1,0 +1,93 @@
+"""A write that stops at any of its file-system calls leaves the old rows or the new ones.
+
+Each operation is run once for every change it makes to the store, in the data table and the
+metadata table alike, dying there.  A new process then reads, writes again, and reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.options import Options, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+from tests.support.filesystems import clone, every_stop
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+OPTIONS = {
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.index.bloom.num_entries": "50",
+}
+
+
+def rows(ids: range, ts: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": f"k{i}", "ts": ts, "part": f"p{i % 2}"} for i in ids], SCHEMA
+    )
+
+
+def open_(fs: FileSystem) -> Table:
+    return Table(fs, options=options(), engine=LocalEngine(1))
+
+
+def options() -> Options:
+    return parse_options(OPTIONS)
+
+
+def before(kind: TableType) -> MemoryFileSystem:
+    """A table with a few commits: rows, updates, a delete."""
+    fs = MemoryFileSystem()
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options()))
+    open_(fs).bulk_insert(rows(range(8), 1))
+    open_(fs).upsert(rows(range(4), 2))
+    open_(fs).delete(keys=["k7"])
+    return fs
+
+
+def snapshot(fs: FileSystem) -> dict[str, int]:
+    found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
+    assert len({row["id"] for row in found}) == len(found), "a key is there twice"
+    return {row["id"]: row["ts"] for row in found}
+
+
+def check_index(fs: FileSystem, want: dict[str, int]) -> None:
+    keys = [f"k{i}" for i in range(40)]
+    found = open_(fs).lookup(keys)["found"].to_pylist()
+    assert found == [key in want for key in keys]
+
+
+OPERATIONS: dict[str, Callable[[Table], object]] = {
+    "insert": lambda table: table.insert(rows(range(20, 24), 3)),
+    "bulk_insert": lambda table: table.bulk_insert(rows(range(20, 24), 3)),
+    "upsert": lambda table: table.upsert(rows(range(2, 12), 3)),
+    "delete": lambda table: table.delete(keys=["k1", "k2", "nobody"]),
+}
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(operation: str, kind: TableType) -> None:
+    start = before(kind)
+    done = clone(start)
+    OPERATIONS[operation](open_(done))
+    old, new = snapshot(start), snapshot(done)
+    assert old != new
+    stops = 0
+    for stop in every_stop(start, lambda fs: OPERATIONS[operation](open_(fs)), after=True):
+        stops += 1
+        found = snapshot(stop.fs)
+        assert found in (old, new), str(stop)
+        check_index(stop.fs, found)
+        open_(stop.fs).upsert(rows(range(30, 32), 9))
+        want = found | {"k30": 9, "k31": 9}
+        assert snapshot(stop.fs) == want, str(stop)
+        check_index(stop.fs, want)
+        assert not open_(stop.fs).timeline.pending, str(stop)
+    assert stops > 20

@@ -1,0 +1,193 @@
+"""Random operations on a table, against a dict.
+
+After each step the snapshot, the changes since each commit, and the record index must be what the
+dict says: the model knows nothing of files, slices or logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+import pyarrow as pa
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+import pyhudi
+from pyhudi.options import Options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts", pa.int64()),
+        ("part", pa.string()),
+        ("value", pa.int32()),
+        ("tags", pa.list_(pa.string())),
+        ("_hoodie_is_deleted", pa.bool_()),
+    ]
+)
+KEYS = [f"k{i:02d}" for i in range(24)] + ["ключ", "key:with,marks", "\U0001f511"]
+PARTITIONS = ["a", "b", "c"]
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.sampled_from(KEYS),
+            "ts": st.integers(0, 6),
+            "part": st.sampled_from(PARTITIONS),
+            "value": st.none() | st.integers(-5, 5),
+            "tags": st.none() | st.lists(st.none() | st.sampled_from(["x", "y"]), max_size=2),
+            "_hoodie_is_deleted": st.sampled_from([None, False, False, True]),
+        }
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@dataclass
+class Stored:
+    """A record of the model: its row, the partition it lies in, the commit that wrote it."""
+
+    row: dict[str, object]
+    home: str
+    commit: str
+
+
+class TableMachine(RuleBasedStateMachine):
+    """One table; `kind`, `event_time`, `moves` are drawn once."""
+
+    @initialize(
+        kind=st.sampled_from(list(TableType)),
+        event_time=st.booleans(),
+        moves=st.booleans(),
+        log_format=st.sampled_from(["parquet", "avro"]),
+    )
+    def make(self, kind: TableType, event_time: bool, moves: bool, log_format: str) -> None:
+        self.event_time, self.moves = event_time, moves
+        self.fs = MemoryFileSystem()
+        options = pyhudi.options.parse_options(
+            {
+                "hoodie.record.index.update.partition.path": str(moves).lower(),
+                "hoodie.logfile.data.block.format": log_format,
+                "hoodie.metadata.record.index.min.filegroup.count": "3",
+                "hoodie.index.bloom.num_entries": "100",
+                "hoodie.parquet.max.file.size": "9kb",
+                "hoodie.parquet.small.file.limit": "7kb",
+            }
+        )
+        create(
+            self.fs,
+            NewTable(
+                SCHEMA, "t", kind, ("id",), ("part",), ("ts",) if event_time else (), options
+            ),
+        )
+        self.table = Table(self.fs, options=options, engine=LocalEngine(1))
+        self.model: dict[str, Stored] = {}
+        self.history: list[tuple[str, dict[str, Stored]]] = []
+
+    def _committed(self, report: pyhudi.WriteReport, touched: set[str]) -> None:
+        if report.instant is None:
+            return
+        for key in touched & self.model.keys():
+            self.model[key].commit = report.instant
+        self.history.append((report.instant, dict(self.model)))
+
+    def _winners(self, batch: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+        best: dict[str, dict[str, object]] = {}
+        for row in batch:
+            seen = best.get(str(row["id"]))
+            if seen is None or not self.event_time or row["ts"] >= seen["ts"]:  # type: ignore
+                best[str(row["id"])] = row
+        return best
+
+    @rule(batch=rows)
+    def upsert(self, batch: list[dict[str, object]]) -> None:
+        touched = set()
+        for key, row in self._winners(batch).items():
+            stored = self.model.get(key)
+            if stored and self.event_time and stored.row["ts"] > row["ts"]:  # type: ignore
+                continue
+            if row["_hoodie_is_deleted"]:
+                self.model.pop(key, None)
+                continue
+            home = stored.home if stored and not self.moves else str(row["part"])
+            self.model[key] = Stored({**row, "part": home}, home, "")
+            touched.add(key)
+        report = self.table.upsert(pa.Table.from_pylist(batch, SCHEMA))
+        self._committed(report, touched)
+
+    @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=6))
+    def delete(self, keys: list[str]) -> None:
+        present = {key for key in keys if self.model.pop(key, None)}
+        report = self.table.delete(keys=keys)
+        assert report.deleted == len(present)
+        assert report.missing_keys == len(set(keys) - present)
+        self._committed(report, set())
+
+    @rule(batch=rows)
+    def bulk_insert_new_keys(self, batch: list[dict[str, object]]) -> None:
+        fresh = {
+            key: {**row, "_hoodie_is_deleted": None}
+            for key, row in self._winners(batch).items()
+            if key not in self.model
+        }
+        if not fresh:
+            return
+        report = self.table.bulk_insert(pa.Table.from_pylist(list(fresh.values()), SCHEMA))
+        assert report.inserted == len(fresh)
+        for key, row in fresh.items():
+            self.model[key] = Stored(dict(row), str(row["part"]), "")
+        self._committed(report, set(fresh))
+
+    @invariant()
+    def snapshot_is_the_model(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        got = {row["id"]: row for row in self.table.scan(SCHEMA.names).to_arrow().to_pylist()}
+        assert got == {key: stored.row for key, stored in self.model.items()}
+        assert self.table.scan().count() == len(self.model)
+
+    @invariant()
+    def changes_are_the_difference(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        for since, _ in self.history[-3:]:
+            changed = self.table.changes(since=since, columns=["id"]).to_arrow()["id"].to_pylist()
+            assert sorted(changed) == sorted(k for k, s in self.model.items() if s.commit > since)
+
+    @invariant()
+    def index_is_exact(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        found = self.table.lookup(KEYS).to_pylist()
+        names = self.table.scan(["_hoodie_record_key", "_hoodie_file_name"]).to_arrow().to_pylist()
+        files = {row["_hoodie_record_key"]: row["_hoodie_file_name"] for row in names}
+        for key, row in zip(KEYS, found, strict=True):
+            assert row["found"] == (key in self.model), key
+            if row["found"]:
+                assert row["partition_path"] == self.model[key].home
+                assert files[key].startswith(row["file_id"])
+
+    @invariant()
+    def history_stays(self) -> None:
+        if not hasattr(self, "table") or not self.history:
+            return
+        instant, model = self.history[len(self.history) // 2]
+        got = self.table.scan(["id", "value"], as_of=instant).to_arrow().to_pylist()
+        want = [{"id": k, "value": s.row["value"]} for k, s in model.items()]
+        assert sorted(got, key=lambda r: r["id"]) == sorted(want, key=lambda r: r["id"])
+
+
+TestTableMachine = TableMachine.TestCase
+TestTableMachine.settings = settings(
+    max_examples=25,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
