@@ -195,7 +195,7 @@ def file_records(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[FileMa
     merged: list[FileMap | None] = [None] * len(keys)
     for layer in layers(fs, piece):
         if isinstance(layer, DeleteLayer):
-            for position in np.flatnonzero(layer.table.contains(keys)):
+            for position in np.flatnonzero(layer.table.contains(keys)).tolist():
                 merged[position] = None
             continue
         values = layer.reader.get_many(keys)

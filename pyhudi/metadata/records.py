@@ -62,6 +62,16 @@ PARTITION_LIST: Final = 1
 FILE_LIST: Final = 2
 RECORD_LOCATION: Final = 5
 
+LOCATION_FIELDS: Final = (
+    "partitionName",
+    "fileIdHighBits",
+    "fileIdLowBits",
+    "fileIndex",
+    "fileId",
+    "instantTime",
+    "fileIdEncoding",
+)
+
 _STRING: Final = {"type": "string", "avro.java.string": "String"}
 _WRAPPERS: Final = {
     "BooleanWrapper": "boolean",
@@ -308,16 +318,13 @@ def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa
             pa.repeat(pa.scalar(epoch_millis, pa.int64()), count),
             pa.array(parts[4], pa.int32()),
         ],
-        names=[
-            "partitionName",
-            "fileIdHighBits",
-            "fileIdLowBits",
-            "fileIndex",
-            "fileId",
-            "instantTime",
-            "fileIdEncoding",
-        ],
+        names=list(LOCATION_FIELDS),
     )
+    return _location_rows(location).take(pairs.indices)
+
+
+def _location_rows(location: pa.StructArray) -> pa.Array:
+    count = len(location)
     rows = pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(""), count),
@@ -326,7 +333,7 @@ def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa
         ],
         names=["key", "type", "recordIndexMetadata"],
     )
-    return codec(SCHEMA).encode_column(rows).take(pairs.indices)
+    return codec(SCHEMA).encode_column(rows)
 
 
 def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path: str) -> Locations:
@@ -416,3 +423,18 @@ def gather(parts: list[Locations], positions: NDArray[np.int64], count: int) -> 
         one([p.file_id for p in parts]),
         one([p.instant_time for p in parts]),
     )
+
+
+def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array:
+    """Values of `record_index` written with another writer's schema, in ours; nulls stay."""
+    if schema == SCHEMA:
+        return values
+    coded = values.dictionary_encode()
+    rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
+    info = rows.field("recordIndexMetadata")
+    if info.null_count:
+        raise CorruptFileError("a record index entry holds no location", path=path)
+    location = pa.StructArray.from_arrays(
+        [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
+    )
+    return _location_rows(location).take(coded.indices)

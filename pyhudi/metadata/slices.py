@@ -151,7 +151,7 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
 def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
     """The layers that count, oldest first.  Logs are framed once in the life of the process."""
     found: list[Layer] = [] if piece.base is None else [_open_base(fs, piece.base)]
-    opened = [_open_log(fs, log) for log in piece.logs]
+    opened = [open_log(fs, log) for log in piece.logs]
     for log, number in _believed(opened, piece.valid):
         layer = log.layer(number)
         if layer is not None:
@@ -252,7 +252,8 @@ def _open_base(fs: FileSystem, file: StoredFile) -> ValueLayer:
     return opened
 
 
-def _open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
+def open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
+    """A log file, framed; kept for the next time."""
     key = (fs.url, file.path, file.size_bytes)
     opened: OpenLog | None = _OPENED.get(key)
     if opened is None:

@@ -1,0 +1,277 @@
+"""The metadata table's beginning: for a new table, for one with commits, for one more partition.
+
+Each partition is created by a delta commit of its own at I = <last completed instant> + 010, 011,
+...: for every file group a log with an empty DELETE block, which fixes their number, then the
+first records as base HFiles.  Only when that is complete the data table lists the partition.
+
+```
+partition      groups        first records
+files          1             __all_partitions__, and per partition the files of believed commits
+record_index   shard_count   a place for each record key; no base file in a group without keys
+```
+
+A partition that is not listed is nobody's: what an attempt left of it is deleted first.
+Source: table_format 9.1, 9.8; writer_conformance 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi._native.hashing import shard_of
+from pyhudi._native.keys import argsort, is_strictly_sorted, latest
+from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.filenames import (
+    METADATA_TABLE,
+    BaseFileName,
+    LogFileName,
+    join,
+    new_write_token,
+    parse_data_file,
+)
+from pyhudi.formats.logblock import empty_delete_block
+from pyhudi.metadata.hfiles import HFILE, write_base
+from pyhudi.metadata.reader import own_log
+from pyhudi.metadata.records import (
+    ALL_PARTITIONS,
+    COMMIT_SCHEMA,
+    FILES,
+    NON_PARTITIONED,
+    RECORD_INDEX,
+    FileMap,
+    MetadataPartition,
+    encode_files,
+    encode_locations,
+)
+from pyhudi.metadata.validity import FIRST_INIT
+from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig, store_config
+from pyhudi.table.listing import StoreListing, ensure_partition
+from pyhudi.table.view import Visibility
+from pyhudi.timeline.clock import epoch_millis
+from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.timeline import Timeline
+
+LISTED: Final = "hoodie.table.metadata.partitions"
+BEING_BUILT: Final = "hoodie.table.metadata.partitions.inflight"
+SHARDS_MAX: Final = 10_000
+
+KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
+"""Record keys, and the file group all of them live in."""
+
+_GROUP_TOKEN: Final = "0-0-0"
+_PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+
+
+def create_metadata(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    *,
+    shard_count: int = 10,
+    records: Iterable[KeysOfGroup] = (),
+) -> TableConfig:
+    """Create what the table lacks of `files` and `record_index`; the properties as stored then.
+
+    fs: rooted at the data table, whose properties must exist; the caller holds its lock.
+    records: the table's record keys, read only if `record_index` is created; a key given twice
+    counts where it comes last.  All of them are held in memory at one time.
+    Raises IndexNotReadyError while another write is pending.
+    """
+    if not 1 <= shard_count <= SHARDS_MAX:
+        raise UserError("the number of index shards is out of range", shard_count=shard_count)
+    timeline = log.load()
+    _check_quiet(timeline)
+    if FILES.path not in config.metadata_partitions:
+        config = drop_metadata(fs, config)
+        _create_table(fs, config)
+        keys, values = encode_files(stored_files(fs, timeline))
+        config = _create_partition(fs, config, timeline, FILES, [(keys, values)])
+    if RECORD_INDEX.path not in config.metadata_partitions:
+        fs.delete_folder(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
+        groups = _sharded(records, shard_count, _epoch(timeline, log))
+        config = _create_partition(fs, config, timeline, RECORD_INDEX, groups)
+    return config
+
+
+def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
+    """Take the metadata table away: first its listing, then its folder."""
+    if config.metadata_partitions or config.properties.get(BEING_BUILT):
+        config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
+    fs.delete_folder(METADATA_TABLE)
+    return config
+
+
+def _check_quiet(timeline: Timeline) -> None:
+    """Files of a write under way would be missed; planned services tell their own later."""
+    for pending in timeline.pending:
+        if pending.action not in _PLANNED:
+            raise IndexNotReadyError(
+                "the metadata table cannot be created while a write is pending",
+                instant=pending.time,
+                action=pending.action.value,
+                hint="roll it back or wait for it",
+            )
+
+
+def _last_completed(timeline: Timeline) -> InstantTime | None:
+    last = timeline.where(None, State.COMPLETED).last
+    return last.time if last else None
+
+
+def _epoch(timeline: Timeline, log: TimelineLog) -> int:
+    """The instant that entries of existing records bear."""
+    last = _last_completed(timeline)
+    return epoch_millis(last, log.zone) if last else 0
+
+
+def stored_files(fs: FileSystem, timeline: Timeline) -> dict[str, FileMap]:
+    """Records of `files` from the store: every file of a completed or archived commit.
+
+    Files of replaced groups count too: older snapshots need them until they are cleaned.
+    """
+    visibility, pending = Visibility.of(timeline), timeline.pending.times
+    store = StoreListing(fs)
+    records: dict[str, FileMap] = {ALL_PARTITIONS: {}}
+    for partition, infos in store.files(store.partitions()).items():
+        names: FileMap = {}
+        for info in infos:
+            name = parse_data_file(info.name)
+            if name is None:
+                continue
+            planned = isinstance(name, LogFileName) and name.instant in pending
+            if info.size_bytes and (planned or visibility.sees(name.instant)):
+                names[info.name] = info.size_bytes
+        records[partition or NON_PARTITIONED] = names
+        records[ALL_PARTITIONS][partition or NON_PARTITIONED] = 0
+    return records
+
+
+def _sharded(
+    records: Iterable[KeysOfGroup], shard_count: int, epoch: int
+) -> list[tuple[pa.Array, pa.Array] | None]:
+    """Per shard its sorted keys and values; None for a shard without keys."""
+    keys: list[list[pa.Array]] = [[] for _ in range(shard_count)]
+    homes: list[list[pa.Array]] = [[] for _ in range(shard_count)]
+    groups: list[FileGroupId] = []
+    for column, group in records:
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        shard = shard_of(whole, shard_count)
+        for number in np.unique(shard).tolist():
+            mine = whole.filter(pa.array(shard == number))
+            keys[number].append(mine)
+            homes[number].append(pa.array(np.full(len(mine), len(groups), np.int32)))
+        groups.append(group)
+    partitions = pa.array([group.partition for group in groups], pa.string())
+    ids = pa.array([group.file_id for group in groups], pa.string())
+    return [
+        _shard_rows(pa.concat_arrays(k), pa.concat_arrays(h), partitions, ids, epoch) if k else None
+        for k, h in zip(keys, homes, strict=True)
+    ]
+
+
+def _shard_rows(
+    keys: pa.Array, homes: pa.Array, partitions: pa.Array, ids: pa.Array, epoch: int
+) -> tuple[pa.Array, pa.Array]:
+    order = pa.array(argsort(keys))
+    keys, homes = keys.take(order), homes.take(order)
+    if not is_strictly_sorted(keys):
+        last = pa.array(latest(keys))
+        keys, homes = keys.take(last), homes.take(last)
+    values = encode_locations(
+        pa.DictionaryArray.from_arrays(homes, partitions),
+        pa.DictionaryArray.from_arrays(homes, ids),
+        epoch,
+    )
+    return keys, values
+
+
+def _create_table(fs: FileSystem, config: TableConfig) -> None:
+    properties = {
+        "hoodie.table.name": f"{config.name}_metadata",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(config.version),
+        "hoodie.timeline.layout.version": str(config.layout),
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.table.keygenerator.class": (
+            "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
+        ),
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.compaction.record.merger.strategy": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.archivelog.folder": "archived",
+    }
+    store_config(fs.sub(METADATA_TABLE), TableConfig(properties))
+
+
+def _create_partition(
+    fs: FileSystem,
+    config: TableConfig,
+    data: Timeline,
+    partition: MetadataPartition,
+    groups: list[tuple[pa.Array, pa.Array] | None],
+) -> TableConfig:
+    """Create a partition of len(groups) file groups with their first rows, and list it."""
+    log = own_log(fs, config)
+    time = _free_init_instant(log, data)
+    instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
+    ensure_partition(log.fs, partition.path, time)
+    stats: list[WriteStat] = []
+    for number, rows in enumerate(groups):
+        file_id = partition.file_id(number)
+        first = LogFileName(file_id, time, 1, _GROUP_TOKEN)
+        log.fs.create(join(partition.path, str(first)), empty_delete_block(time))
+        if rows is not None:
+            stats.append(_write_first(log.fs, partition, number, time, rows))
+    done = CommitMetadata(tuple(stats), operation="BULK_INSERT", extra={"schema": COMMIT_SCHEMA})
+    log.complete(instant, done.to_json())
+    listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
+    return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
+
+
+def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
+    """The first init instant that is not taken; what an attempt cut short left is forgotten."""
+    taken = log.load()
+    base = _last_completed(data) or BEFORE_ALL_INSTANTS
+    number = FIRST_INIT
+    while True:
+        time = InstantTime(f"{base}{number:03d}")
+        found = [i for i in taken if i.time == time]
+        if not any(i.is_completed for i in found):
+            for left in found:
+                log.forget(left)
+            return time
+        number += 1
+
+
+def _write_first(
+    fs: FileSystem,
+    partition: MetadataPartition,
+    number: int,
+    time: InstantTime,
+    rows: tuple[pa.Array, pa.Array],
+) -> WriteStat:
+    keys, values = rows
+    name = BaseFileName(partition.file_id(number), new_write_token(number), time, HFILE)
+    size = write_base(fs, partition.path, name, keys, values)
+    return WriteStat(
+        partition=partition.path,
+        file_id=partition.file_id(number),
+        path=join(partition.path, str(name)),
+        previous_instant=None,
+        write_count=len(keys),
+        delete_count=0,
+        update_count=0,
+        insert_count=len(keys),
+        size_bytes=size,
+        write_bytes=size,
+    )

@@ -1,0 +1,394 @@
+"""Table services of the metadata table: compaction, then cleaning of what it outdated.
+
+```
+L     the newest delta commit            due after `compact_after` delta commits since the last
+L001  compaction: one new base HFile for each group that has entries in its logs
+L002  clean: slices that no reader of the last RETAINED commits needs
+```
+
+Compaction waits while the data table has a pending instant at or before L: a base file holds
+committed facts only.  A plan left pending is carried out before anything else is written.
+Source: table_format 7.5, 9.10.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi._native.keys import argsort, is_strictly_sorted, latest
+from pyhudi.engine import Engine
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
+from pyhudi.metadata.hfiles import HFILE, write_base
+from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
+from pyhudi.metadata.records import (
+    COMMIT_SCHEMA,
+    FILES,
+    RECORD_INDEX,
+    MetadataPartition,
+    encode_files,
+    transcode_locations,
+)
+from pyhudi.metadata.slices import DeleteLayer, MapSlice, ValueLayer, layers
+from pyhudi.metadata.validity import CLEAN, COMPACTION, suffixed
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.table.listing import StoreListing
+from pyhudi.table.plans import load_view
+from pyhudi.table.view import FileSlice, TableView
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, COMPACTION_PLAN, write_avro
+from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.timeline import Timeline
+
+COMPACT_AFTER: Final = 10
+RETAINED: Final = 20
+"""Commits of the metadata table whose readers still find their slices."""
+
+_PARTITIONS: Final = (FILES, RECORD_INDEX)
+_MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
+_MIB: Final = 1 << 20
+
+
+def run_services(
+    fs: FileSystem,
+    config: TableConfig,
+    data_log: TimelineLog,
+    data: Timeline,
+    *,
+    compact_after: int,
+    engine: Engine,
+) -> None:
+    """Finish pending services, compact if that is due, then clean.  Nothing, most of the time."""
+    table = open_metadata(fs, config, data_log, data)
+    if table is None:
+        return
+    compacted = finish_pending(table, engine)
+    newest = compaction_due(table.timeline, data, compact_after)
+    if newest is not None and not compacted:
+        compacted = _schedule_and_compact(table, newest, engine)
+    if compacted:
+        table = open_metadata(fs, config, data_log, data)
+        assert table is not None
+        _clean_if_due(table)
+
+
+def finish_pending(table: MetadataTable, engine: Engine) -> bool:
+    """Carry out plans that were cut short.  Returns whether there was a compaction among them.
+
+    Must come before any log is written: logs beside a planned compaction would be lost to it.
+    """
+    compactions = table.timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT)
+    for pending in compactions:
+        _compact(table, pending, engine)
+    for pending in table.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
+        _clean(table.log, pending)
+    return bool(compactions)
+
+
+def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> InstantTime | None:
+    """The newest delta commit, if the logs up to it should be compacted now.  Pure."""
+    deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    last = own.where({Action.COMMIT}, State.COMPLETED).last
+    since = deltas if last is None else deltas.after(last.time)
+    newest = since.last
+    if newest is None or len(since) < compact_after:
+        return None
+    if any(pending.time <= newest.time for pending in data.pending):
+        return None
+    return newest.time
+
+
+def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Engine) -> bool:
+    """Plan, write the plan down, do it.  False if no group has entries in its logs."""
+    chosen = [
+        piece
+        for partition in _listed(table)
+        for number, piece in enumerate(table.slices(partition))
+        if _has_entries(table, piece, number)
+    ]
+    if not chosen:
+        return False
+    plan = write_avro(COMPACTION_PLAN, _plan_record(chosen))
+    requested = table.log.request_at(suffixed(newest, COMPACTION), Action.COMPACTION, plan)
+    _compact(table, requested, engine)
+    return True
+
+
+def _listed(table: MetadataTable) -> list[MetadataPartition]:
+    return [p for p in _PARTITIONS if p.path in table.partitions_listed]
+
+
+def _has_entries(table: MetadataTable, piece: FileSlice, number: int) -> bool:
+    """Whether the slice's logs hold anything that counts."""
+    logs_only = replace(MapSlice.of(piece, number, table.valid), base=None)
+    return bool(piece.logs) and bool(layers(table.log.fs, logs_only))
+
+
+def _plan_record(chosen: Sequence[FileSlice]) -> dict[str, Any]:
+    def operation(piece: FileSlice) -> dict[str, Any]:
+        written = piece.base.size_bytes if piece.base else 120 * _MIB
+        return {
+            "baseInstantTime": piece.instant,
+            "deltaFilePaths": [str(log.name) for log in piece.logs],
+            "dataFilePath": str(piece.base.name) if piece.base else None,
+            "fileId": piece.file_id,
+            "partitionPath": piece.partition,
+            "metrics": {
+                "TOTAL_LOG_FILES": float(len(piece.logs)),
+                "TOTAL_LOG_FILES_SIZE": float(piece.log_bytes),
+                "TOTAL_IO_READ_MB": float(piece.size_bytes // _MIB),
+                "TOTAL_IO_WRITE_MB": float(written // _MIB),
+                "TOTAL_IO_MB": float((piece.size_bytes + written) // _MIB),
+            },
+        }
+
+    return {"operations": [operation(piece) for piece in chosen], "version": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One group's part of a compaction.  fs: rooted at the metadata table."""
+
+    fs: FileSystem
+    piece: MapSlice
+    file_id: str
+    instant: InstantTime
+    at: InstantTime
+
+
+def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
+    """Carry out a plan, from wherever it was left."""
+    log = table.log
+    operations = log.requested(pending).get("operations") or ()
+    if pending.state is State.REQUESTED:
+        pending = log.start(pending)
+    else:
+        _delete_bases_at(log.fs, pending.time)
+    before = load_view(
+        log,
+        table.timeline.where(None, State.COMPLETED),
+        StoreListing(log.fs),
+        partitions=[partition.path for partition in _listed(table)],
+        limit=InstantTime(pending.time),
+    )
+    rewrites = list(_rewrites(table, before, operations, pending.time))
+    stats = engine.run(rewrite, rewrites, label="metadata-compaction")
+    done = CommitMetadata(
+        tuple(stats), operation="COMPACT", compacted=True, extra={"schema": COMMIT_SCHEMA}
+    )
+    log.complete(pending, done.to_json())
+
+
+def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
+    """Delete what an attempt that was cut short left behind."""
+    for partition in _PARTITIONS:
+        names = ((info.path, parse_data_file(info.name)) for info in fs.children(partition.path))
+        fs.delete(p for p, n in names if isinstance(n, BaseFileName) and n.instant == at)
+
+
+def _rewrites(
+    table: MetadataTable, view: TableView, operations: Iterable[Mapping[str, Any]], at: InstantTime
+) -> Iterable[Rewrite]:
+    kinds = {partition.path: partition for partition in _PARTITIONS}
+    for operation in operations:
+        group = FileGroupId(operation["partitionPath"], operation["fileId"])
+        slices = view.groups[group].slices if group in view.groups else ()
+        piece = next((s for s in slices if s.instant == operation["baseInstantTime"]), None)
+        kind = kinds.get(group.partition)
+        number = kind.number(group.file_id) if kind else None
+        if piece is None or number is None:
+            raise UnsupportedTableError(
+                "a pending compaction of the metadata table cannot be carried out",
+                instant=at,
+                partition=group.partition,
+                file_id=group.file_id,
+                hint="run it with Apache Hudi, or rebuild the metadata table",
+            )
+        planned = set(operation["deltaFilePaths"] or ())
+        logs = tuple(log for log in piece.logs if str(log.name) in planned)
+        mapped = MapSlice.of(replace(piece, logs=logs), number, table.valid)
+        yield Rewrite(table.log.fs, mapped, group.file_id, piece.instant, at)
+
+
+def rewrite(task: Rewrite) -> WriteStat:
+    """Write one group's entries as a new base file."""
+    began = time.monotonic()
+    piece = task.piece
+    merged = merged_files if piece.partition == FILES.path else merged_locations
+    keys, values = merged(task.fs, piece)
+    name = BaseFileName(task.file_id, new_write_token(piece.number), task.at, HFILE)
+    size = write_base(task.fs, piece.partition, name, keys, values)
+    return WriteStat(
+        partition=piece.partition,
+        file_id=task.file_id,
+        path=join(piece.partition, str(name)),
+        previous_instant=task.instant if piece.base else None,
+        write_count=len(keys),
+        delete_count=0,
+        update_count=len(keys) if piece.base else 0,
+        insert_count=0 if piece.base else len(keys),
+        size_bytes=size,
+        write_bytes=size,
+        compacted_log_files=len(piece.logs),
+        compacted_log_bytes=sum(log.size_bytes for log in piece.logs),
+        compacted_updates=len(keys),
+        compacted_blocks=len(piece.logs),
+        create_millis=round((time.monotonic() - began) * 1000),
+    )
+
+
+def merged_locations(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
+    """(keys, values) of a bucket in key order: the newest value of each key that has one."""
+    keys: list[pa.Array] = []
+    values: list[pa.Array] = []
+    for layer in layers(fs, piece):
+        if isinstance(layer, DeleteLayer):
+            keys.append(layer.keys.cast(pa.binary()))
+            values.append(pa.nulls(len(layer.keys), pa.binary()))
+            continue
+        for batch in layer.batches():
+            keys.append(batch.column(0))
+            values.append(transcode_locations(batch.column(1), layer.schema, path=layer.path))
+    all_keys, all_values = _joined(keys), _joined(values)
+    newest = pa.array(latest(all_keys))
+    all_keys, all_values = all_keys.take(newest), all_values.take(newest)
+    if all_values.null_count:
+        alive = all_values.is_valid()
+        all_keys, all_values = all_keys.filter(alive), all_values.filter(alive)
+    if not is_strictly_sorted(all_keys):
+        order = pa.array(argsort(all_keys))
+        all_keys, all_values = all_keys.take(order), all_values.take(order)
+    return all_keys, all_values
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    """One array; of the large type where 32-bit offsets could run out."""
+    kind = pa.large_binary() if sum(part.nbytes for part in parts) > 1 << 30 else pa.binary()
+    return pa.concat_arrays([part.cast(kind) for part in parts]) if parts else pa.array([], kind)
+
+
+def merged_files(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
+    """(keys, values) of a group of `files`; tombstones have done their work and go."""
+    names: set[str] = set()
+    for layer in layers(fs, piece):
+        if isinstance(layer, ValueLayer):
+            for batch in layer.batches():
+                names.update(batch.column(0).cast(pa.string()).to_pylist())
+    keys = sorted(names)
+    records = file_records(fs, piece, pa.array(keys, pa.string()))
+    alive = {
+        key: {name: size for name, size in record.items() if size is not None}
+        for key, record in zip(keys, records, strict=True)
+        if record is not None
+    }
+    return encode_files(alive)
+
+
+# ---- cleaning ---------------------------------------------------------------------------------
+
+
+def _clean_if_due(table: MetadataTable) -> None:
+    log = table.log
+    view = load_view(
+        log,
+        table.timeline,
+        StoreListing(log.fs),
+        partitions=[partition.path for partition in _listed(table)],
+    )
+    keep_from = earliest_kept(table.timeline, RETAINED)
+    newest = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).last
+    if keep_from is None or newest is None:
+        return
+    outdated = outdated_files(view, keep_from.time)
+    at = suffixed(newest.time, CLEAN)
+    if not outdated or any(i.time == at for i in table.timeline):
+        return
+    record = {
+        "earliestInstantToRetain": {
+            "timestamp": keep_from.time,
+            "action": keep_from.action.value,
+            "state": "COMPLETED",
+        },
+        "lastCompletedCommitTimestamp": newest.time,
+        "policy": "KEEP_LATEST_COMMITS",
+        "filesToBeDeletedPerPartition": {},
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": {
+            partition: [
+                {"filePath": f"{log.fs.url}/{partition}/{name}", "isBootstrapBaseFile": False}
+                for name in names
+            ]
+            for partition, names in outdated.items()
+        },
+        "partitionsToBeDeleted": [],
+        "extraMetadata": {},
+    }
+    plan = write_avro(CLEANER_PLAN, record)
+    _clean(log, log.request_at(at, Action.CLEAN, plan))
+
+
+def earliest_kept(own: Timeline, retained: int) -> Instant | None:
+    """The oldest of the newest `retained` commits; None if there are no more than that.  Pure."""
+    done = own.where(_MERGED, State.COMPLETED).instants
+    return done[len(done) - retained] if len(done) > retained else None
+
+
+def outdated_files(view: TableView, keep_from: InstantTime) -> dict[str, list[str]]:
+    """Names per partition of files that no reader at or after `keep_from` needs.  Pure.
+
+    Of each group the newest slice stays, and the newest that is older than `keep_from`.
+    """
+    found: dict[str, list[str]] = {}
+    for group in sorted(view.groups):
+        older = [s for s in view.groups[group].slices[1:] if s.instant < keep_from]
+        first = view.groups[group].slices[0]
+        useless = older if first.instant < keep_from else older[1:]
+        for piece in useless:
+            found.setdefault(group.partition, []).extend(str(file.name) for file in piece.files)
+    return found
+
+
+def _clean(log: TimelineLog, pending: Instant) -> None:
+    """Carry out a plan, from wherever it was left."""
+    began = time.monotonic()
+    content = log.read(replace(pending, state=State.REQUESTED))
+    plan = log.requested(pending)
+    if pending.state is State.REQUESTED:
+        pending = log.start(pending, content)
+    deleted = {
+        partition: [info["filePath"].rsplit("/", 1)[-1] for info in infos]
+        for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items()
+    }
+    for partition, names in deleted.items():
+        log.fs.delete(join(partition, name) for name in names if parse_data_file(name))
+    kept = plan.get("earliestInstantToRetain") or {}
+    result = {
+        "startCleanTime": pending.time,
+        "timeTakenInMillis": round((time.monotonic() - began) * 1000),
+        "totalFilesDeleted": sum(map(len, deleted.values())),
+        "earliestCommitToRetain": kept.get("timestamp") or "",
+        "lastCompletedCommitTimestamp": plan.get("lastCompletedCommitTimestamp") or "",
+        "partitionMetadata": {
+            partition: {
+                "partitionPath": partition,
+                "policy": "KEEP_LATEST_COMMITS",
+                "deletePathPatterns": names,
+                "successDeleteFiles": names,
+                "failedDeleteFiles": [],
+                "isPartitionDeleted": False,
+            }
+            for partition, names in deleted.items()
+        },
+        "version": 2,
+        "bootstrapPartitionMetadata": {},
+        "extraMetadata": {},
+    }
+    log.complete(pending, write_avro(CLEAN_METADATA, result))

@@ -1,0 +1,141 @@
+"""One delta commit of the metadata table, tied to one instant of the data table.
+
+```
+begin_metadata:  leftovers taken back -> compaction and cleaning if due -> T.deltacommit.requested,
+                 .inflight
+write_shard:     on workers: one log file of one group of `record_index`
+finish:          log file of `files` -> logs of lost attempts deleted -> T.deltacommit
+```
+
+The caller completes the data instant T after `finish`; until then nobody believes the blocks.
+The table's lock is held from `begin_metadata` until then.
+Source: table_format 9.1, 9.6, 9.9; writer_conformance 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
+from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
+from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.records import FILES, RECORD_INDEX, encode_locations
+from pyhudi.metadata.rollback import settle
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import WriteStat
+from pyhudi.timeline.timeline import Timeline
+
+WRITABLE: Final = frozenset({FILES.path, RECORD_INDEX.path})
+"""Metadata partitions that this package keeps in step."""
+
+
+def check_writable(config: TableConfig) -> None:
+    """Raise UnsupportedTableError if the table lists metadata that a write would leave stale."""
+    foreign = sorted(config.metadata_partitions - WRITABLE)
+    if foreign:
+        raise UnsupportedTableError(
+            "the table keeps metadata that pyhudi does not maintain",
+            partitions=",".join(foreign),
+            hint="drop these indexes with Apache Hudi first",
+        )
+
+
+def write_shard(
+    fs: FileSystem,
+    target: ShardTarget,
+    instant: Instant,
+    *,
+    keys: Any,
+    partition_path: Any,
+    file_id: Any,
+    deleted: Any,
+) -> WriteStat:
+    """Write one bucket's entries as one log file.  May run twice: each run has its own file.
+
+    fs: rooted at the data table.  keys: record keys, all of this bucket, in any order, each with
+    its partition_path and file_id (columns of string, dictionaries are best); of a key given
+    twice the last place counts.  deleted: keys that end; one that is in `keys` too stays.
+    """
+    group = target.group
+    new, partitions, files = _one(keys), _one(partition_path), _one(file_id)
+    gone = _one(deleted)
+    blocks: list[bytes] = []
+    if len(new):
+        new, partitions, files = _sorted(new, partitions, files)
+        values = encode_locations(partitions, files, target.epoch_millis)
+        blocks += value_blocks(new, values, instant=instant.time)
+    if len(gone):
+        gone = gone.take(pa.array(latest(gone)))
+        if len(new):
+            gone = gone.filter(pa.array(~KeyTable(new).contains(gone)))
+    if len(gone):
+        blocks.append(tombstone_block(gone, RECORD_INDEX.path, instant=instant.time))
+    log = group.new_log()
+    size = write_log(fs.sub(METADATA_TABLE), RECORD_INDEX.path, log, blocks)
+    return group.stat(log, values=len(new), deletes=len(gone), size_bytes=size)
+
+
+def _one(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _sorted(keys: pa.Array, *others: pa.Array) -> tuple[pa.Array, ...]:
+    """Keys in byte order, of equal ones the last, and the other columns likewise."""
+    if is_strictly_sorted(keys):
+        return (keys, *others)
+    order = argsort(keys)
+    result = [column.take(pa.array(order)) for column in (keys, *others)]
+    if not is_strictly_sorted(result[0]):
+        last = pa.array(latest(result[0]))  # the sort is stable, so the later one is given last
+        result = [column.take(last) for column in result]
+    return tuple(result)
+
+
+def begin_metadata(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    timeline: Timeline,
+    instant: Instant,
+    *,
+    compact_after: int = COMPACT_AFTER,
+    engine: Engine | None = None,
+) -> MetadataCommit:
+    """Reserve the delta commit of a data instant that has been requested.
+
+    fs: rooted at the data table; log, timeline: its own.  Takes back what dead writers left, and
+    first runs the metadata table's services if they are due.  compact_after: delta commits
+    between two compactions.  The caller holds the table's lock until the data instant is
+    complete.  Raises UnsupportedTableError, before anything changes, for metadata that would go
+    stale, IndexNotReadyError if the table has no metadata table.
+    """
+    check_writable(config)
+    settle(fs, config, log, timeline)
+    run_services(
+        fs, config, log, timeline, compact_after=compact_after, engine=engine or LocalEngine()
+    )
+    table = open_metadata(fs, config, log, timeline)
+    if table is None:
+        raise IndexNotReadyError(
+            "the table has no metadata table", path=fs.url, hint="create one before writing"
+        )
+    return start_delta(table, instant.time)
+
+
+__all__ = [
+    "MetadataCommit",
+    "ShardTarget",
+    "begin_metadata",
+    "check_writable",
+    "write_shard",
+]
