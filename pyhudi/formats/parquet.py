@@ -122,6 +122,7 @@ def read_base(
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
     keep_dictionaries: bool = False,
+    row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """The rows of a base file.
 
@@ -130,6 +131,7 @@ def read_base(
     only rows for which it is true; row groups that cannot hold one are not read.
     keep_dictionaries: string columns of few values come as dictionary arrays (index int32), which
     a rewrite filters and writes several times faster; not together with `filter`.
+    row_groups: numbers of those to read, all by default; not together with `filter`.
     Raises FileMissingError, CorruptFileError, SchemaError.
     """
     with fs.arrow_file(path) as file:
@@ -140,6 +142,7 @@ def read_base(
             filter=filter,
             schema=schema,
             keep_dictionaries=keep_dictionaries,
+            row_groups=row_groups,
         )
 
 
@@ -151,6 +154,7 @@ def read_parquet(
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
     keep_dictionaries: bool = False,
+    row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """`read_base` for an open pyarrow file; `path` names it in errors."""
     wanted = schema.names if schema is not None else columns
@@ -159,7 +163,9 @@ def read_parquet(
         if keep_dictionaries and filter is None:
             file = _open(source, _few_valued(file))
         names = None if wanted is None else _present(wanted, file.schema_arrow)
-        if filter is None:
+        if row_groups is not None:
+            table = file.read_row_groups(list(row_groups), columns=names)
+        elif filter is None:
             table = file.read(columns=names)
         else:
             table = _filtered(source, file.schema_arrow, names, filter, schema)

@@ -43,16 +43,18 @@ class Deletes:
 LogEntries: TypeAlias = pa.Table | Deletes
 
 
-def merge(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> pa.Table:
+def merge(
+    base: pa.Table | None,
+    log: Sequence[LogEntries],
+    rules: MergeRules,
+    *,
+    columns: Sequence[str],
+) -> pa.Table:
     """The rows of the slice: base rows that stay in file order, then rows from the logs.
 
-    base and the tables of `log` have one schema, which holds the rules' columns; log has at least
-    one table or base is given.
+    base and the tables of `log` have one schema, which holds the rules' columns and `columns`,
+    those of the result.  log is not empty, and has a table where there is no base.
     """
-    tables = [entry for entry in log if isinstance(entry, pa.Table)]
-    if not log:
-        assert base is not None
-        return base
     keys = _keys(log, rules)
     ranks = _ranks(base, log, rules)
     state = fold(keys, _kinds(log, rules), ranks.log, ranks.log_valid, rules.is_event_time)
@@ -61,16 +63,18 @@ def merge(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -
     else:
         base_keys = _text(base.column(rules.key_column))
         keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        if not keep.all():
-            base = base.filter(pa.array(keep))
+        base = _kept(base.select(columns), keep)
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
-    from_log = taken[_is_data(log)]
-    if tables and from_log.any():
-        rows = pa.concat_tables(tables)
-        updated = rows if from_log.all() else rows.filter(pa.array(from_log))
-        return updated if base is None else pa.concat_tables([base, updated])
-    return tables[0].slice(0, 0) if base is None else base
+    parts = [] if base is None else [base]
+    tables = [entry.select(columns) for entry in log if isinstance(entry, pa.Table)]
+    if tables:
+        parts.append(_kept(pa.concat_tables(tables), taken[_is_data(log)]))
+    return pa.concat_tables(parts)
+
+
+def _kept(rows: pa.Table, keep: Any) -> pa.Table:
+    return rows if keep.all() else rows.filter(pa.array(keep))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,19 @@ asked for are not read.  Source: table_format 7.10.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
+from pyhudi.formats.parquet import footer
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.partitions import matching, partition_values
 from pyhudi.read.rules import merge_rules
-from pyhudi.read.slices import SliceSpec, read_slice
+from pyhudi.read.slices import SliceSpec, read_slice, readable_row_groups
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound, as_instant
 from pyhudi.records import COMMIT_TIME, META_COLUMNS, FileGroupId, InstantTime
@@ -61,11 +62,42 @@ class ReadTask:
     slice: FileSlice
     spec: SliceSpec
     partition_values: Mapping[str, pa.Scalar]
+    row_groups: tuple[int, ...] | None = None
+
+    def pieces(self) -> Iterator[ReadTask]:
+        """Tasks that together read the same rows in the same order: one a row group, where there
+        are no logs to merge.  Reads a footer."""
+        if self.slice.logs or self.row_groups is not None:
+            yield self
+            return
+        found = readable_row_groups(
+            self.fs, self.slice, spec=self.spec, partition_values=self.partition_values
+        )
+        for number in found:
+            yield replace(self, row_groups=(number,))
 
 
 def read_task(task: ReadTask) -> pa.Table:
     """The rows of one task, with the schema of the plan."""
-    return read_slice(task.fs, task.slice, spec=task.spec, partition_values=task.partition_values)
+    return read_slice(
+        task.fs,
+        task.slice,
+        spec=task.spec,
+        partition_values=task.partition_values,
+        row_groups=task.row_groups,
+    )
+
+
+def count_task(task: ReadTask) -> int:
+    """How many rows a task has."""
+    base = task.slice.base
+    if task.spec.where is None and not task.slice.logs:
+        return 0 if base is None else footer(task.fs, base.path).rows
+    narrow = replace(
+        task.spec, columns=task.spec.filter_columns[:1] or (task.spec.rules.key_column,)
+    )
+    rows: int = read_task(replace(task, spec=narrow)).num_rows
+    return rows
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ import html
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, plan_scan, read_task
+from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
 from pyhudi.read.state import TableState
 
 
@@ -49,7 +48,11 @@ class Scan:
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """All rows as a stream.  Holds the slice being consumed and the one read ahead."""
+        """All rows as a stream.
+
+        Memory: what is consumed and two pieces read ahead; a piece is a row group, or a whole
+        slice where it has logs.
+        """
         return pa.RecordBatchReader.from_batches(self.schema, _stream(self.tasks))
 
     def to_pandas(self, **options: Any) -> Any:
@@ -57,9 +60,8 @@ class Scan:
         return self.to_arrow().to_pandas(**options)
 
     def count(self) -> int:
-        """Number of rows; reads only the columns that the filter and the merge need."""
-        narrow = [replace(t, spec=replace(t.spec, columns=())) for t in self.tasks]
-        return sum(self._engine.run(_count_task, narrow, label="count"))
+        """Number of rows; only footers are read where nothing is filtered or merged."""
+        return sum(self._engine.run(count_task, self.tasks, label="count"))
 
     def explain(self) -> ScanPlan:
         """What will be read, and what is skipped; prints as text."""
@@ -75,23 +77,18 @@ class Scan:
         return f"<pre>{html.escape(str(self.plan))}</pre>"
 
 
-def _count_task(task: ReadTask) -> int:
-    rows: int = read_task(task).num_rows
-    return rows
-
-
-def _stream(tasks: tuple[ReadTask, ...], ahead: int = 1) -> Iterator[pa.RecordBatch]:
-    """Batches of each task in turn, while the next ones are being read."""
+def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBatch]:
+    """Batches of each piece in turn, while the next ones are being read."""
     if not tasks:
         return
     waiting: deque[Future[pa.Table]] = deque()
-    todo = iter(tasks)
     with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
         try:
-            for task in todo:
-                waiting.append(pool.submit(read_task, task))
-                if len(waiting) > ahead:
-                    yield from waiting.popleft().result().to_batches()
+            for task in tasks:
+                for piece in task.pieces():
+                    waiting.append(pool.submit(read_task, piece))
+                    if len(waiting) > ahead:
+                        yield from waiting.popleft().result().to_batches()
             while waiting:
                 yield from waiting.popleft().result().to_batches()
         finally:

@@ -16,9 +16,10 @@ from pyhudi.filenames import BaseFileName
 from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
 from pyhudi.formats.logfile import BlockKind, read_blocks
-from pyhudi.formats.parquet import read_base
+from pyhudi.formats.parquet import footer, read_base
 from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.read.merge import Deletes, LogEntries, merge
+from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED
 from pyhudi.storage.filesystem import FileSystem
@@ -54,10 +55,12 @@ def read_slice(
     *,
     spec: SliceSpec,
     partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
+    row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """The rows of a slice, with the schema of `spec`.
 
     partition_values: columns whose values the slice's partition tells; they are not read.
+    row_groups: those of the base file to read, for a slice without logs (`readable_row_groups`).
     Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
     UnsupportedTableError.
     """
@@ -66,7 +69,10 @@ def read_slice(
         spec.rules.check()
         rows = _merged(fs, slice, blocks, spec, partition_values)
     else:
-        rows = _base_rows(fs, slice, _visible(spec), partition_values, spec.where)
+        if row_groups is None:
+            row_groups = _pruned(fs, slice, spec, partition_values)
+        stored = pa.schema([f for f in _visible(spec) if f.name not in partition_values])
+        rows = _base_rows(fs, slice, stored, row_groups)
     return _finish(rows, spec, partition_values)
 
 
@@ -93,18 +99,40 @@ def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) ->
     return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))
 
 
-def _base_rows(
+def readable_row_groups(
     fs: FileSystem,
     slice: FileSlice,
-    wanted: pa.Schema,
-    values: Mapping[str, pa.Scalar],
-    where: pc.Expression | None,
-) -> pa.Table:
-    """Rows of the base file with the columns of `wanted` that the path does not tell.
+    *,
+    spec: SliceSpec,
+    partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
+) -> list[int]:
+    """Row groups of the slice's base file that can hold rows of the result.  Reads its footer."""
+    if slice.base is None:
+        return []
+    kept = _pruned(fs, slice, spec, partition_values)
+    return list(range(footer(fs, slice.base.path).row_groups)) if kept is None else kept
 
-    where: rows it excludes may be left out.
-    """
-    stored = pa.schema([f for f in wanted if f.name not in values])
+
+def _pruned(
+    fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
+) -> list[int] | None:
+    """The row groups that the filter leaves; None for all."""
+    if slice.base is None or spec.where is None:
+        return None
+    return matching_row_groups(
+        fs,
+        slice.base.path,
+        where=spec.where,
+        filter_columns=spec.filter_columns,
+        table=spec.table,
+        partition_values=values,
+    )
+
+
+def _base_rows(
+    fs: FileSystem, slice: FileSlice, stored: pa.Schema, row_groups: Sequence[int] | None
+) -> pa.Table:
+    """Rows of the base file with the columns of `stored`, as they are stored."""
     if slice.base is None:
         return stored.empty_table()
     assert isinstance(slice.base.name, BaseFileName)
@@ -112,7 +140,8 @@ def _base_rows(
         raise UnsupportedTableError(
             f"base files of format {slice.base.name.extension[1:]}", path=slice.base.path
         )
-    return _fitted(read_base(fs, slice.base.path, columns=stored.names), stored)
+    rows = read_base(fs, slice.base.path, columns=stored.names, row_groups=row_groups)
+    return _fitted(rows, stored)
 
 
 def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
@@ -139,10 +168,22 @@ def _merged(
 ) -> pa.Table:
     needed = _needed(spec, values)
     log = list(_entries(fs, blocks, needed, spec.rules))
-    base = None if slice.base is None else _base_rows(fs, slice, needed, _NO_VALUES, None)
+    base = None
+    if slice.base is not None:
+        row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
+        base = _base_rows(fs, slice, needed, row_groups)
     if base is None and not any(isinstance(entry, pa.Table) for entry in log):
         return needed.empty_table()
-    return merge(base, log, _present(spec.rules, needed))
+    visible = [f.name for f in _visible(spec) if f.name not in values]
+    return merge(base, log, _present(spec.rules, needed), columns=visible)
+
+
+def _commutes(spec: SliceSpec) -> bool:
+    """Whether base rows that the filter drops may be dropped before the merge.
+
+    Under event-time order such a row may be the one that wins over a logged row that passes.
+    """
+    return not spec.rules.is_event_time or set(spec.filter_columns) <= {spec.rules.key_column}
 
 
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
