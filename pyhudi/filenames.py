@@ -31,13 +31,15 @@ HEARTBEATS: Final = ".hoodie/.heartbeat"
 PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
 BASE_EXTENSIONS: Final = (".parquet", ".orc", ".hfile")
 
-_BASE = re.compile(r"^([^_/]+)_(\d+-\d+-\d+)_(\d+)(\.parquet|\.orc|\.hfile|\.lance)$")
-_LOG = re.compile(r"^\.([^_/]+)_([^._/]*)\.log\.(\d{1,9})(?:_(\d+-\d+-\d+))?(\.cdc)?$")
-_ARCHIVE = re.compile(r"^\.commits_\.archive\.(\d+)(?:_.*)?$")
-_MARKER = re.compile(r"^(?P<file>.+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)$")
-_NATIVE_LOG = re.compile(
-    r"^([^._]+)_((\d+)-(\d+)-(\d+))_([^_]+)_(\d+)\.(log|deletes|cdc)\.([^.]+)$"
+_BASE = re.compile(
+    r"([^_/.][^_/]*)_([0-9]+-[0-9]+-[0-9]+)_([0-9]+)(\.parquet|\.orc|\.hfile|\.lance)"
 )
+_LOG = re.compile(
+    r"\.([^_/]+)_([^._/]*)\.log\.(0|[1-9][0-9]{0,8})(?:_([0-9]+-[0-9]+-[0-9]+))?(\.cdc)?"
+)
+_ARCHIVE = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_.*)?")
+_MARKER = re.compile(r"(?P<file>[^/]+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)")
+_NATIVE_LOG = re.compile(r"[^._]+_[0-9]+-[0-9]+-[0-9]+_[^_]+_[0-9]+\.(log|deletes|cdc)\.[^.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,9 @@ DataFileName = BaseFileName | LogFileName
 
 def parse_data_file(name: str) -> DataFileName | None:
     """A base or log file name, or None for anything else (sidecars, metafiles, strangers)."""
-    if match := _BASE.match(name):
+    if match := _BASE.fullmatch(name):
         return BaseFileName(match[1], match[2], InstantTime(match[3]), match[4])
-    if match := _LOG.match(name):
+    if match := _LOG.fullmatch(name):
         return LogFileName(
             match[1], InstantTime(match[2]), int(match[3]), match[4], match[5] is not None
         )
@@ -101,18 +103,18 @@ def parse_data_file(name: str) -> DataFileName | None:
 
 def is_native_log(name: str) -> bool:
     """Whether `name` is a log of table version 10, which this package does not read."""
-    return _NATIVE_LOG.match(name) is not None
+    return _NATIVE_LOG.fullmatch(name) is not None
 
 
 def parse_marker(name: str) -> MarkerName | None:
     """A direct marker's file name (without folders), or None."""
-    match = _MARKER.match(name)
+    match = _MARKER.fullmatch(name)
     return MarkerName(match["file"], match["kind"]) if match else None
 
 
 def archive_number(name: str) -> int | None:
     """N of `.commits_.archive.N_token`, or None."""
-    match = _ARCHIVE.match(name)
+    match = _ARCHIVE.fullmatch(name)
     return int(match[1]) if match else None
 
 

@@ -29,13 +29,19 @@ def format_instant(at: datetime, zone: tzinfo | None) -> InstantTime:
 
 def parse_instant(time: InstantTime, zone: tzinfo | None) -> datetime:
     """The moment of an instant of 14 or more digits; 14 digits count as the last of its second."""
-    text = time[:17] if len(time) >= 17 else time[:14] + "999"
     try:
-        moment = datetime.strptime(text[:14], "%Y%m%d%H%M%S")
-    except ValueError:
+        moment = _wall(time)
+    except (ValueError, OverflowError):
         raise UserError("not an instant time", instant=time) from None
-    moment += timedelta(milliseconds=int(text[14:17]))
     return moment.replace(tzinfo=zone) if zone else moment.astimezone()
+
+
+def _wall(time: InstantTime) -> datetime:
+    """What the digits say, without a zone.  Raises ValueError, OverflowError."""
+    if not (time.isascii() and time.isdigit()):
+        raise ValueError(time)
+    moment = datetime.strptime(time[:14], "%Y%m%d%H%M%S")
+    return moment + timedelta(milliseconds=int(time[14:17]) if len(time) >= 17 else 999)
 
 
 def epoch_millis(time: InstantTime, zone: tzinfo | None) -> int:
@@ -52,7 +58,8 @@ def next_instant(after: InstantTime | None, clock: Clock, zone: tzinfo | None) -
     if after is None or now > after:
         return now
     # A step on the digits, not on the clock: a zone with daylight saving may lack the next hour.
-    moment = datetime.strptime(after[:14], "%Y%m%d%H%M%S")
-    millis = int(after[14:17]) if len(after) >= 17 else 999
-    moment += timedelta(milliseconds=millis + 1)
+    try:
+        moment = _wall(after) + timedelta(milliseconds=1)
+    except (ValueError, OverflowError):  # an instant that is no date; time goes on behind it
+        return InstantTime(str(int(after[:17].ljust(17, "9")) + 1))
     return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")

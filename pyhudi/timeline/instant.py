@@ -56,8 +56,8 @@ COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_C
 
 WRITES: Final = COMMITS | {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
 
-_LAYOUT_1 = re.compile(r"^(\d+)\.(?:(\w+)(?:\.(requested|inflight))?)$")
-_LAYOUT_2 = re.compile(r"^(\d+)_(\d+)\.(\w+)$")
+_LAYOUT_1 = re.compile(r"([0-9]+)\.([a-z]+)(?:\.(requested|inflight))?")
+_LAYOUT_2 = re.compile(r"([0-9]+)_([0-9]+)\.([a-z]+)")
 _ACTIONS: Final = {action.value: action for action in Action}
 
 
@@ -97,19 +97,25 @@ def file_name(instant: Instant) -> str:
 
 
 def parse(name: str) -> Instant | None:
-    """The instant a file of the timeline folder stands for; None for any other file."""
-    if match := _LAYOUT_2.match(name):
-        action = _ACTIONS.get(match[3])
-        if action is None:
-            return None
-        return Instant(InstantTime(match[1]), action, State.COMPLETED, InstantTime(match[2]))
-    match = _LAYOUT_1.match(name)
-    if match is None:
+    """The instant a file of the timeline folder stands for; None for any other file.
+
+    The inverse of `file_name`: what it would not write (`T.compaction`, `T.commit.inflight`) is
+    no instant.
+    """
+    instant = _parsed(name)
+    return instant if instant is not None and file_name(instant) == name else None
+
+
+def _parsed(name: str) -> Instant | None:
+    if match := _LAYOUT_2.fullmatch(name):
+        time, completed_at, word, state = match[1], InstantTime(match[2]), match[3], "completed"
+    elif match := _LAYOUT_1.fullmatch(name):
+        time, completed_at, word, state = match[1], None, match[2], match[3] or "completed"
+    else:
         return None
-    time, word, state = InstantTime(match[1]), match[2], match[3]
-    if word == "inflight" and state is None:
-        return Instant(time, Action.COMMIT, State.INFLIGHT)
+    if word == "inflight":
+        return Instant(InstantTime(time), Action.COMMIT, State.INFLIGHT)
     action = _ACTIONS.get(word)
     if action is None:
         return None
-    return Instant(time, action, State[state.upper()] if state else State.COMPLETED)
+    return Instant(InstantTime(time), action, State[state.upper()], completed_at)

@@ -28,7 +28,8 @@ class Timeline:
             seen = highest.get(key)
             if seen is None or instant.state > seen.state:
                 highest[key] = instant
-        return cls(tuple(sorted(highest.values(), key=lambda i: (i.time, i.action.value))))
+        in_order = sorted(highest.values(), key=lambda i: (i.time, COMPLETES_AS[i.action].value))
+        return cls(tuple(in_order))
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
