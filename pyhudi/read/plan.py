@@ -93,9 +93,8 @@ def count_task(task: ReadTask) -> int:
     base = task.slice.base
     if task.spec.where is None and not task.slice.logs:
         return 0 if base is None else footer(task.fs, base.path).rows
-    narrow = replace(
-        task.spec, columns=task.spec.filter_columns[:1] or (task.spec.rules.key_column,)
-    )
+    cheap = task.spec.filter_columns or tuple(task.spec.table.names)
+    narrow = replace(task.spec, columns=cheap[:1])
     rows: int = read_task(replace(task, spec=narrow)).num_rows
     return rows
 

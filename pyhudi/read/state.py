@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -10,10 +9,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from pyhudi.errors import CorruptFileError, FileMissingError, IndexNotReadyError, UserError
-from pyhudi.metadata.reader import MetadataTable, RecordIndex, open_metadata
+from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.metadata.reader import MetadataTable, RecordIndex
 from pyhudi.options import ReadOptions
 from pyhudi.read.schema import footer_schema, full_schema, stated_schema
+from pyhudi.read.trust import TrustedListing, trusted_metadata
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
@@ -24,8 +24,6 @@ from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-
-logger = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class TableState:
         """Raises IndexNotReadyError where the table has no record index to be trusted."""
         if self.metadata is None:
             raise IndexNotReadyError(
-                "the table has no record index",
+                "the table has no record index that can be trusted",
                 path=self.fs.url,
                 hint="scan(where=...) finds rows without one",
             )
@@ -106,22 +104,13 @@ def load_state(
     timeline = log.load()
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
-    metadata = open_metadata(fs, config, log, timeline) if options.metadata_enabled else None
+    metadata = trusted_metadata(fs, config, log, timeline) if options.metadata_enabled else None
     return TableState(
         fs=fs,
         config=config,
         log=log,
         timeline=timeline,
-        listing=StoreListing(fs) if metadata is None else _trusted_listing(fs, metadata),
+        listing=StoreListing(fs) if metadata is None else TrustedListing(fs, metadata),
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
     )
-
-
-def _trusted_listing(fs: FileSystem, metadata: MetadataTable) -> Listing:
-    """Listing by the metadata table, by the store itself where that is damaged."""
-    try:
-        return metadata.listing()
-    except (CorruptFileError, FileMissingError) as broken:
-        logger.warning("listing the store, as the metadata table cannot be read: %s", broken)
-        return StoreListing(fs)
