@@ -27,7 +27,7 @@ cdef class Column:
     types.
     """
 
-    def __init__(self, keys not None):
+    def __cinit__(self, keys not None):
         self.array = plain(keys)
         self._point()
 

@@ -21,7 +21,7 @@ cdef class KeyIndex:
     Raises UserError for a null key, with its row, and for more than 2^32 - 2 rows.
     """
 
-    def __init__(self, keys not None):
+    def __cinit__(self, keys not None):
         self.column = Column(keys)
         cdef int64_t rows = self.column.view.length
         cdef int64_t null_row = first_null(&self.column.view)

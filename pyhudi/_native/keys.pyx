@@ -32,7 +32,7 @@ cdef class KeyTable:
     cdef uint32_t *last
     cdef readonly int64_t distinct_count
 
-    def __init__(self, keys not None):
+    def __cinit__(self, keys not None):
         self.index = KeyIndex(keys)
         self.last = NULL
         cdef const Slots *slots = &self.index.slots

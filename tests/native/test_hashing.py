@@ -3,6 +3,7 @@
 import mmh3
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,7 +108,7 @@ FORMS = {
     "large_binary": pa.array(KEYS, pa.large_string()).cast(pa.large_binary()),
     "string_view": pa.array(KEYS, pa.string_view()),
     "dictionary": pa.array(KEYS, pa.string()).dictionary_encode(),
-    "run_end_encoded": pa.compute.run_end_encode(pa.array(KEYS, pa.string())),
+    "run_end_encoded": pc.run_end_encode(pa.array(KEYS, pa.string())),
     "chunked": pa.chunked_array([KEYS[:2], [], KEYS[2:]], pa.string()),
     "chunked_dictionary": pa.chunked_array([KEYS[:2], KEYS[2:]], pa.string()).dictionary_encode(),
     "sliced": pa.array(["x", None, *KEYS, "y"], pa.string()).slice(2, len(KEYS)),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pyhudi._native.keys import KeyTable, argsort, fold, is_strictly_sorted, latest
+from pyhudi._native.keys import Fold, KeyTable, argsort, fold, is_strictly_sorted, latest
 from pyhudi.errors import UserError
 
 # Few letters and shared starts, so that keys repeat, begin one another and share long prefixes.
@@ -74,6 +74,12 @@ def test_a_null_key_is_refused_with_its_row() -> None:
             call(nulls)
     with pytest.raises(UserError, match="row=2"):
         fold(nulls, [0, 0, 0], None, None, True)
+
+
+def test_a_table_cannot_be_made_without_its_keys() -> None:
+    for call in (lambda: KeyTable.__new__(KeyTable), lambda: KeyTable(None), Fold):
+        with pytest.raises(TypeError):
+            call()
 
 
 def test_threads_share_a_table() -> None:
