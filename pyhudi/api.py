@@ -195,15 +195,15 @@ class Table:
         dry_run: plan only; nothing changes.  Raises SchemaError, UserError before anything is
         written; LockError, WriteConflictError with the table as it was.
         """
-        return self._write(Operation.UPSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+        return self._write(Operation.UPSERT, self._incoming(rows), dry_run=dry_run)
 
     def insert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
         """Add rows without looking their keys up: a key that is there already is there twice."""
-        return self._write(Operation.INSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+        return self._write(Operation.INSERT, self._incoming(rows), dry_run=dry_run)
 
     def bulk_insert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
         """`insert` into new file groups only: the fast way to load much."""
-        return self._write(Operation.BULK_INSERT, TableRows(arrow_table(rows)), dry_run=dry_run)
+        return self._write(Operation.BULK_INSERT, self._incoming(rows), dry_run=dry_run)
 
     def delete(
         self,
@@ -219,6 +219,9 @@ class Table:
         """
         found = keys_to_delete(self, rows, keys, where)
         return self._write(Operation.DELETE, KeyRows(found), dry_run=dry_run)
+
+    def _incoming(self, rows: Any) -> Rows:
+        return TableRows(arrow_table(rows))
 
     def _write(self, operation: Operation, rows: Rows, *, dry_run: bool) -> WriteReport:
         return write(self._fs, WriteRequest(operation, rows, self._options, self._engine, dry_run))

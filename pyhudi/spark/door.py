@@ -1,0 +1,236 @@
+"""The door of `pyhudi.spark`: tables whose verbs take and return DataFrames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi import api
+from pyhudi.arguments import keys_to_delete
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import TableNotFoundError, UserError
+from pyhudi.options import Options, parse_options
+from pyhudi.read.lookup import fetch_rows, lookup_keys
+from pyhudi.read.plan import ScanRequest, plan_scan
+from pyhudi.read.scan import Scan
+from pyhudi.read.times import PointInTime
+from pyhudi.records import RECORD_KEY
+from pyhudi.spark.engine import SparkEngine
+from pyhudi.spark.frames import is_frame
+from pyhudi.spark.rows import SparkKeys, SparkRows
+from pyhudi.spark.scan import scan_frame
+from pyhudi.spark.types import arrow_schema_of
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locate import locate
+from pyhudi.write.batch import KeyRows, Rows
+from pyhudi.write.keys import KeyRule, key_rule
+from pyhudi.write.operations import Operation
+from pyhudi.write.report import WriteReport
+
+
+def open_table(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> SparkTable:
+    """The table at a path that every worker reaches under the same name.
+
+    options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    """
+    fs = _shared(locate(path, storage_options=storage_options))
+    return SparkTable(spark, fs, options=parse_options(options))
+
+
+def create_table(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> SparkTable:
+    """A new, empty table, as `pyhudi.create_table` makes it.
+
+    schema: StructType, DataFrame, pyarrow.Schema or anything with `__arrow_c_schema__`.
+    """
+    _shared(locate(path, storage_options=storage_options))
+    api.create_table(
+        path,
+        arrow_schema_of(schema),
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        index=index,
+        name=name,
+        options=options,
+        storage_options=storage_options,
+    )
+    return open_table(spark, path, options=options, storage_options=storage_options)
+
+
+def upsert(
+    frame: DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    record_key: str | Sequence[str] | None = None,
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> WriteReport:
+    """Upsert a DataFrame into the table at `path`, which is created where there is none.
+
+    The arguments between path and options describe the new table; a table that is there keeps
+    what it has.
+    """
+    spark = frame.sparkSession
+    try:
+        table = open_table(spark, path, options=options, storage_options=storage_options)
+    except TableNotFoundError:
+        if record_key is None or dry_run:
+            raise
+        table = create_table(
+            spark, path, frame, record_key=record_key, partition_by=partition_by,
+            ordering=ordering, table_type=table_type, index=index, name=name, options=options,
+            storage_options=storage_options,
+        )  # fmt: skip
+    return table.upsert(frame, dry_run=dry_run)
+
+
+def read(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    *,
+    as_of: PointInTime | None = None,
+    mode: str = "snapshot",
+    with_meta: bool = True,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """A snapshot of the table at `path`; arguments as those of `SparkTable.scan`."""
+    table = open_table(spark, path, options=options, storage_options=storage_options)
+    return table.scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
+
+
+class SparkTable(api.Table):
+    """A table whose verbs take and return DataFrames.
+
+    Writes and scans run on the session's executors; look-ups by key run on the driver.
+    """
+
+    def __init__(self, spark: SparkSession, fs: FileSystem, *, options: Options) -> None:
+        super().__init__(fs, options=options, engine=SparkEngine(spark))
+        self._spark = spark
+
+    def scan(  # type: ignore[override]
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        as_of: PointInTime | None = None,
+        mode: str = "snapshot",
+        with_meta: bool = True,
+    ) -> DataFrame:
+        """Rows of a snapshot; arguments as those of `pyhudi.Table.scan`.
+
+        The frame keeps the snapshot it was planned on.  Name the columns and the filter here:
+        Spark hands none of its own down.
+        """
+        found: Any = super().scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
+        frame: DataFrame = found
+        return frame
+
+    def changes(  # type: ignore[override]
+        self,
+        since: PointInTime,
+        until: PointInTime | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        with_meta: bool = True,
+    ) -> DataFrame:
+        """Rows of the snapshot at `until` written by commits after `since`."""
+        found: Any = super().changes(
+            since, until, columns=columns, where=where, with_meta=with_meta
+        )
+        frame: DataFrame = found
+        return frame
+
+    def _scan(self, request: ScanRequest) -> Any:
+        return scan_frame(self._spark, plan_scan(self._state(), request))
+
+    def lookup(self, keys: Any) -> pa.Table:
+        return lookup_keys(self._state(), keys, engine=LocalEngine())
+
+    def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        names = None if columns is None else tuple(columns)
+        return fetch_rows(self._state(), keys, columns=names, engine=LocalEngine())
+
+    def delete(
+        self,
+        rows: Any = None,
+        *,
+        keys: Any = None,
+        where: pc.Expression | None = None,
+        dry_run: bool = False,
+    ) -> WriteReport:
+        """Delete records: by `keys` (a list, a column, or a DataFrame of one column), by rows (a
+        DataFrame with the key columns), or by a predicate."""
+        return self._write(Operation.DELETE, self._doomed(rows, keys, where), dry_run=dry_run)
+
+    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+        given = [value for value in (rows, keys, where) if value is not None]
+        if len(given) == 1 and where is not None:
+            return SparkKeys(self.scan([RECORD_KEY], where), _text_rule(RECORD_KEY))
+        if len(given) == 1 and is_frame(rows):
+            return SparkKeys(rows, key_rule(self.config))
+        if len(given) == 1 and is_frame(keys):
+            if len(keys.columns) != 1:
+                raise UserError("keys must be one column", hint="pass rows without keys= instead")
+            return SparkKeys(keys, _text_rule(keys.columns[0]))
+        return KeyRows(keys_to_delete(self, rows, keys, where))
+
+    def _incoming(self, rows: Any) -> Rows:
+        return SparkRows(rows) if is_frame(rows) else super()._incoming(rows)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        scan = Scan(self._state, ScanRequest(), engine=LocalEngine())
+        return scan.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"SparkTable({self._fs.url!r})"
+
+
+def _text_rule(column: str) -> KeyRule:
+    """A rule by which a column is the key itself."""
+    return KeyRule((column,), (), composite=False, hive_style=False, url_encoded=False)
+
+
+def _shared(fs: FileSystem) -> FileSystem:
+    """A store that workers reach too.  Raises UserError."""
+    if fs.url.startswith("memory:"):
+        raise UserError(
+            "Spark's workers cannot reach a table in the driver's memory", path=fs.url,
+            hint="use a path that every worker sees",
+        )  # fmt: skip
+    return fs

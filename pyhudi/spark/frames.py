@@ -1,0 +1,81 @@
+"""DataFrames, classic and Connect alike: the few calls on which they differ stand here."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import __version__ as spark_version
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_DESCRIPTION: Final = "spark.job.description"
+_MAP_IN_ARROW: Final = 207
+"""PySpark's number for a function over an iterator of Arrow batches (`SQL_MAP_ARROW_ITER_UDF`)."""
+
+
+def is_connect(of: DataFrame | SparkSession) -> bool:
+    """Whether a session, or that of a DataFrame, is a client of Spark Connect."""
+    return type(of).__module__.startswith("pyspark.sql.connect")
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame, of whatever kind."""
+    return isinstance(value, DataFrame) or type(value).__module__.startswith(
+        "pyspark.sql.connect.dataframe"
+    )
+
+
+def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataFrame:
+    """`frame.mapInArrow(function, schema)`.
+
+    PySpark asks for pandas here on the driver, though nothing of it is used; without pandas the
+    same plan is built from the same pieces.
+    """
+    if is_connect(frame) or importlib.util.find_spec("pandas") is not None:
+        return frame.mapInArrow(function, schema)
+    from pyspark.sql.udf import UserDefinedFunction
+
+    udf = UserDefinedFunction(function, returnType=schema, evalType=_MAP_IN_ARROW)
+    quoted = [frame["`" + name.replace("`", "``") + "`"] for name in frame.columns]
+    column: Any = udf(*quoted)
+    java: Any = frame._jdf
+    if spark_version.startswith("3."):
+        return DataFrame(java.pythonMapInArrow(column._jc.expr(), False), frame.sparkSession)
+    return DataFrame(java.mapInArrow(column._jc, False, None), frame.sparkSession)
+
+
+def numbers(spark: SparkSession, count: int, *, slices: int) -> DataFrame:
+    """A column of the numbers below `count`, in order, spread over `slices` partitions."""
+    return spark.range(0, count, 1, slices)
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """How many tasks the session is set up to run at one time."""
+    if not is_connect(spark):
+        return max(1, spark.sparkContext.defaultParallelism)
+    for name in ("spark.default.parallelism", "spark.sql.shuffle.partitions"):
+        text = spark.conf.get(name, None)
+        if text:
+            return max(1, int(text))
+    return 8
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Jobs started here are shown under this name, where the session can show one."""
+    if is_connect(spark):
+        yield
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""Rows of a DataFrame, keyed and put aside on the workers in one job.
+
+The DataFrame is computed once: what its tasks return are files, and everything after reads those.
+A task that runs twice writes files twice; only those it returned count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import SchemaError
+from pyhudi.spark.shipping import ship
+from pyhudi.spark.types import to_arrow
+from pyhudi.spark.worker import Batches, Order
+from pyhudi.write.batch import PART_ROWS, KeyPlan, KeyRows, Part, stage_rows
+from pyhudi.write.keys import KeyRule, record_keys
+from pyhudi.write.staging import Staging
+
+_PART_BYTES: Final = 128 << 20
+"""What a task holds of its rows before it writes them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRows:
+    """Incoming rows of a DataFrame."""
+
+    frame: DataFrame
+
+    @property
+    def schema(self) -> pa.Schema:
+        return to_arrow(self.frame.schema)
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        frame = _selected(self.frame, plan.schema.names)
+        return _staged(frame, Order(stage_batches, StageWork(plan, staging)))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkKeys:
+    """Records to delete: rows with the key columns of `rule`, or with one column of keys."""
+
+    frame: DataFrame
+    rule: KeyRule
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        names = self.rule.key_fields
+        absent = [name for name in names if name not in self.frame.columns]
+        if absent:
+            raise SchemaError(
+                "the rows to delete lack key columns", columns=", ".join(absent),
+                schema=", ".join(self.frame.columns),
+            )  # fmt: skip
+        work = StageWork(replace(plan, rule=self.rule), staging)
+        return _staged(_selected(self.frame, names), Order(stage_keys, work))
+
+
+def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The columns wanted, where the others would only cost time."""
+    wanted = set(names)
+    if set(frame.columns) <= wanted:
+        return frame
+    kept = [name for name in frame.columns if name in wanted]
+    return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in kept))
+
+
+def _staged(frame: DataFrame, order: Order) -> list[Part]:
+    return [returned.value for returned in ship(frame, order, label="key")]
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What a task needs to key rows and put them aside."""
+
+    plan: KeyPlan
+    staging: Staging
+
+
+def stage_batches(work: StageWork, batches: Batches) -> Iterator[Part]:
+    """Parts of the rows that come in the batches; runs on workers."""
+    first = 0
+    for rows in gathered(batches):
+        yield stage_rows(rows, work.plan, work.staging, first_row=first)
+        first += rows.num_rows
+
+
+def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:
+    """Parts of the keys that come in the batches; runs on workers."""
+    first = 0
+    for rows in gathered(batches):
+        keys = record_keys(rows, work.plan.rule, first_row=first)
+        yield from KeyRows(keys).stage(work.plan, work.staging, LocalEngine(1))
+        first += rows.num_rows
+
+
+def gathered(
+    batches: Batches, *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
+) -> Iterator[pa.Table]:
+    """Batches as tables of bounded size; none is empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= rows_max or size >= bytes_max:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)

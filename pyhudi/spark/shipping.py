@@ -1,0 +1,142 @@
+"""Sending work to Spark's workers, and bringing values and errors back.
+
+What is sent is one function pickled by value that needs nothing but Python's own library to
+start: a worker that lacks pyhudi or pyarrow, or has another release, can so say what it lacks.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from pyhudi.errors import PyhudiError, UserError
+from pyhudi.spark.frames import MapArrow, described, map_arrow
+from pyhudi.spark.worker import Failure, Order, Value, own_version, read_error
+
+_OUTCOMES: Final = StructType(
+    [
+        StructField("task", IntegerType()),
+        StructField("place", IntegerType()),
+        StructField("body", BinaryType()),
+    ]
+)
+_LACKING: Final = "pyhudi-worker-lacks:"
+_LACKS: Final = re.compile(_LACKING + r"(.*?) \(python (\S+?)\)")
+_NO_MODULE: Final = re.compile(r"No module named '(pyhudi|pyarrow|numpy)[.\w]*'")
+_OTHER_PYTHON: Final = re.compile(r"PYTHON_VERSION_MISMATCH|different (?:minor )?version")
+_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]*)"')
+
+
+class WorkerPythonError(UserError):
+    """Spark's workers run a Python that cannot do the work."""
+
+    code = "WORKER_PYTHON"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One value and where it came from: the task's number, and its place in the task."""
+
+    task: int
+    place: int
+    value: Any
+
+
+def ship(frame: DataFrame, order: Order, *, label: str) -> list[Returned]:
+    """Run an order over every partition of a DataFrame in one job; its values by task and place.
+
+    A task may run twice: the values of one attempt come back.  Raises the pyhudi error a task
+    raised, WorkerPythonError, or what Spark raised for any other reason.
+    """
+    spark = frame.sparkSession
+    with described(spark, f"pyhudi: {label}"), translated():
+        rows = map_arrow(frame, remote(order, "outcomes"), _OUTCOMES).collect()
+    found = []
+    for task, place, body in sorted(rows, key=lambda row: (row[0], row[1])):
+        outcome = pickle.loads(bytes(body))
+        match outcome:
+            case Failure(error):
+                raise error
+            case Value(value):
+                found.append(Returned(task, place, value))
+    return found
+
+
+def remote(order: Order, entry: str) -> MapArrow:
+    """A function over Arrow batches that does `order` by `pyhudi.spark.worker.<entry>`."""
+    packed = cloudpickle.dumps(order)  # type: ignore[no-untyped-call]
+    release = own_version()
+    mark = _LACKING
+
+    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Pickled by value, so it may not lean on anything of this module.
+        import importlib
+        import sys
+
+        try:
+            worker = importlib.import_module("pyhudi.spark.worker")
+        except ImportError as missing:
+            raise RuntimeError(f"{mark}{missing} (python {sys.executable})") from missing
+        found = worker.own_version()
+        if found != release:
+            raise RuntimeError(f"{mark}pyhudi {release}, has {found} (python {sys.executable})")
+        yield from getattr(worker, entry)(packed, batches)
+
+    return on_worker
+
+
+class translated:
+    """Turns Spark's failures into the pyhudi errors they were on the worker."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, PyhudiError) or not _is_sparks(error):
+            return
+        known = translation(str(error))
+        if known is not None:
+            raise known from None
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return isinstance(error, PySparkException) or type(error).__module__.startswith("py4j")
+
+
+def translation(text: str) -> PyhudiError | None:
+    """The pyhudi error behind the text of a failed job; None if there is none."""
+    error = read_error(text)
+    if error is not None:
+        return error
+    lacks = _LACKS.search(text)
+    if lacks is not None:
+        return _worker_error(lacks.group(1), python=lacks.group(2))
+    missing = _NO_MODULE.search(text)
+    if missing is not None:
+        return _worker_error(missing.group(0))
+    if _OTHER_PYTHON.search(text) is not None:
+        return _worker_error("another version of Python than the driver's")
+    absent = _NO_PYTHON.search(text)
+    if absent is not None and "ython" in absent.group(1):
+        return _worker_error("no such program", python=absent.group(1))
+    return None
+
+
+def _worker_error(what: str, *, python: str | None = None) -> WorkerPythonError:
+    return WorkerPythonError(
+        "the Python of Spark's workers cannot run pyhudi",
+        found=what,
+        python=python,
+        hint=f"set PYSPARK_PYTHON={sys.executable} (or a Python with pyhudi of this release) "
+        "before the session starts",
+    )

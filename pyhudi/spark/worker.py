@@ -1,0 +1,123 @@
+"""What runs on Spark's workers: outcomes of a function over the batches of one task.
+
+A worker yields rows of [task: int, place: int, body: binary]: the task's number, the outcome's
+number in it, and a pickled `Value` or `Failure`.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from pyhudi.errors import PyhudiError, StorageError
+
+Batches = Iterator[pa.RecordBatch]
+Function = Callable[[Any, Batches], Iterator[Any]]
+
+_MARK: Final = "pyhudi-error:"
+_MARKED: Final = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One thing a task gave back."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that another attempt would meet again."""
+
+    error: PyhudiError
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a task is to do: `function(argument, batches)` gives its values."""
+
+    function: Function
+    argument: Any
+
+
+class _TryAgainError(Exception):
+    """Ends one attempt of a task; the error rides in the text, which is all that Spark hands on."""
+
+
+def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Run an order over the batches of this task.  Errors worth another attempt are raised."""
+    work: Order = pickle.loads(order)
+    context = TaskContext.get()
+    task = context.partitionId() if context is not None else 0
+    place = 0
+    try:
+        for place, value in enumerate(work.function(work.argument, batches)):
+            yield _row(task, place, Value(value))
+    except StorageError as error:
+        if error.retryable:
+            raise _TryAgainError(_written(error)) from error
+        yield _row(task, place, Failure(error))
+    except PyhudiError as error:
+        yield _row(task, place, Failure(error))
+
+
+def rows(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The batches an order's function yields, as they are; errors end the task."""
+    work: Order = pickle.loads(order)
+    return work.function(work.argument, batches)
+
+
+def _row(task: int, place: int, outcome: Value | Failure) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "task": pa.array([task], pa.int32()),
+            "place": pa.array([place], pa.int32()),
+            "body": pa.array([pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)], pa.binary()),
+        }
+    )
+
+
+def _written(error: PyhudiError) -> str:
+    packed = zlib.compress(pickle.dumps(error, pickle.HIGHEST_PROTOCOL))
+    return f"{error}\n{_MARK}{base64.b64encode(packed).decode()}"
+
+
+def read_error(text: str) -> PyhudiError | None:
+    """The error that rides in the text of a failed Spark job."""
+    found = _MARKED.search(text)
+    if found is None:
+        return None
+    error: PyhudiError = pickle.loads(zlib.decompress(base64.b64decode(found.group(1))))
+    return error
+
+
+def own_version() -> str:
+    """The release of pyhudi installed here; a source tree that is not installed has none."""
+    try:
+        return version("pyhudi")
+    except PackageNotFoundError:
+        return "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A task of an engine and the items it is to be run on."""
+
+    task: Callable[[Any], Any]
+    items: tuple[Any, ...]
+
+
+def run_items(work: Items, batches: Batches) -> Iterator[tuple[int, Any]]:
+    """(number, result) of the items whose numbers come in the batches."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield number, work.task(work.items[number])
