@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
-from pyhudi.filenames import LogFileName, join
+from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta import start_delta
@@ -39,8 +39,6 @@ from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
-
-_COMMAND_TOKEN: Final = "1-0-1"  # what Apache Hudi writes where it knows no task
 
 
 def rollback_metadata(
@@ -179,7 +177,7 @@ def _command(fs: FileSystem, piece: FileSlice, failed: InstantTime, at: InstantT
     version = max((name.version for name in names if isinstance(name, LogFileName)), default=0)
     while True:
         version += 1
-        name = LogFileName(piece.file_id, piece.instant, version, _COMMAND_TOKEN)
+        name = LogFileName(piece.file_id, piece.instant, version, new_write_token(1))
         path = join(piece.partition, str(name))
         if fs.create(path, block):
             return path

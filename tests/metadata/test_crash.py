@@ -1,0 +1,145 @@
+"""Every stop of a commit, of its rollback and of creation leaves a table that goes on rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+
+from pyhudi.engine import LocalEngine
+from pyhudi.metadata import compaction, rollback
+from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.services.rollback import roll_back_failed
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import load_config
+from pyhudi.timeline.instant import Action, State
+from tests.metadata.small import SmallTable
+from tests.support.filesystems import every_stop
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps come in the same order each time."""
+    monkeypatch.setattr(rollback, "LocalEngine", lambda: LocalEngine(1))
+    monkeypatch.setattr("pyhudi.metadata.writer.LocalEngine", lambda: LocalEngine(1))
+
+
+def table_with_history() -> SmallTable:
+    table = SmallTable(MemoryFileSystem()).create(shard_count=2)
+    table.commit({"a": "p0", "b": "p1", "c": "p2"})
+    table.commit({"d": "p0"}, deletes=["b"])
+    return table
+
+
+def on(table: SmallTable, fs: FileSystem) -> SmallTable:
+    """The same table as another process finds it."""
+    return replace(deepcopy(replace(table, fs=None)), fs=fs)  # type: ignore[arg-type]
+
+
+def recover(table: SmallTable) -> None:
+    """What the next write does first."""
+    table.config = load_config(table.fs)
+    roll_back_failed(table.fs, table.config, table.log, metadata_rollback=rollback_metadata)
+
+
+def published(table: SmallTable, count: int) -> bool:
+    return len(table.log.load().where({Action.COMMIT}, State.COMPLETED)) > count
+
+
+@pytest.mark.parametrize("compact_after", [2, 10])
+def test_commit_stops_anywhere(compact_after: int) -> None:
+    before = table_with_history()
+
+    def act(fs: FileSystem) -> None:
+        on(before, fs).commit({"a": "p1", "e": "p2"}, ["c"], compact_after=compact_after)
+
+    expected = on(before, clone_of(before))
+    expected.commit({"a": "p1", "e": "p2"}, ["c"], compact_after=compact_after)
+    for stop in every_stop(before.fs, act):  # type: ignore[arg-type]
+        found = on(before, stop.fs)
+        done = published(found, 2)
+        if done:  # file names are the attempt's own: only the keys are compared
+            assert found.metadata().record_index().lookup(["c"])["found"].to_pylist() == [False]
+            continue
+        found.check(absent=["e"])
+        recover(found)
+        found.check(absent=["e"])
+        found.ticks.now = expected.ticks.now
+        found.commit({"x": "p0", "a": "p2"}, ["d"], compact_after=compact_after)
+        found.check(absent=["d", "e"])
+
+
+def clone_of(table: SmallTable) -> MemoryFileSystem:
+    from tests.support.filesystems import clone
+
+    assert isinstance(table.fs, MemoryFileSystem)
+    return clone(table.fs)
+
+
+def pending_there(table: SmallTable) -> None:
+    table.begin({"a": "p1", "e": "p2"}, ["c"])
+
+
+def complete_there(table: SmallTable) -> None:
+    begun = table.begin({"a": "p1", "e": "p2"}, ["c"])
+    begun.metadata.finish(begun.stats, begun.index)
+
+
+@pytest.mark.parametrize("fail", [pending_there, complete_there])
+def test_rollback_stops_anywhere(fail: Callable[[SmallTable], None]) -> None:
+    before = table_with_history()
+    fail(before)
+
+    def act(fs: FileSystem) -> None:
+        recover(on(before, fs))
+
+    for stop in every_stop(before.fs, act):  # type: ignore[arg-type]
+        found = on(before, stop.fs)
+        found.ticks.now = found.ticks.now.replace(hour=12)
+        found.check(absent=["e"])
+        recover(found)
+        found.check(absent=["e"])
+        own = found.metadata().timeline
+        assert not own.pending.instants
+        found.commit({"x": "p0", "a": "p2"}, ["d"], compact_after=1)
+        found.check(absent=["d", "e"])
+        found.commit({"y": "p0"}, compact_after=1)
+        found.check(absent=["d", "e"])
+
+
+def test_creation_stops_anywhere() -> None:
+    before = SmallTable(MemoryFileSystem()).create(with_metadata=False)
+
+    def act(fs: FileSystem) -> None:
+        create_metadata(fs, before.config, before.log.__class__(fs), shard_count=2)
+
+    for stop in every_stop(before.fs, act):  # type: ignore[arg-type]
+        found = on(before, stop.fs)
+        found.config = load_config(found.fs)
+        found.config = create_metadata(found.fs, found.config, found.log, shard_count=2)
+        found.check(absent=["a"])
+        found.commit({"a": "p0"})
+        found.check()
+
+
+def test_cleaning_stops_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "RETAINED", 3)
+    before = SmallTable(MemoryFileSystem()).create(shard_count=1)
+    for step in range(5):
+        before.commit({f"k{step}": "p0"}, compact_after=2)
+
+    def act(fs: FileSystem) -> None:
+        on(before, fs).begin({"e": "p2"}, ["k1"], compact_after=1)
+
+    for stop in every_stop(before.fs, act):  # type: ignore[arg-type]
+        found = on(before, stop.fs)
+        found.ticks.now = found.ticks.now.replace(hour=12)
+        found.check(absent=["e"])
+        recover(found)
+        found.commit({"x": "p0"}, compact_after=1)
+        found.check(absent=["e"])
+        assert not found.metadata().timeline.pending.instants
