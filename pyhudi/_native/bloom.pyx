@@ -2,15 +2,16 @@
 
 Serialised, base64 of big-endian:
 
-    SIMPLE:      i32 -1, i32 k, i8 hash type 1, i32 m, ceil(m / 8) bytes, bit i = byte i / 8, LSB first
-    DYNAMIC_V0:  i32 -1, i32 k, i8 hash type 1, i32 m, i32 keys a row, i32 keys counted, i32 rows,
-                 then each row as a SIMPLE
+    SIMPLE:      i32 -1, i32 k, i8 hash type 1, i32 m, then ceil(m / 8) bytes:
+                 bit i is in byte i / 8, the lowest bit first
+    DYNAMIC_V0:  i32 -1, i32 k, i8 hash type 1, i32 m, i32 keys a row, i32 keys counted,
+                 i32 rows, then each row as a SIMPLE
 
-A key sets bits |s_i rem m| for the k hashes s_i = murmur(key, s_(i-1)), s_0 = 0, in one row.  Which row
-of a dynamic filter: the last, until it has its keys; then a new one while rows * keys a row is below
-the maximum; after that the filter is full, and keys go to row 0 once and then to all rows in turn.
-The count runs on from the keys of the last row, so a count above the keys a row tells that a filter
-is full and how far the turn has come; what the bytes do not tell is the maximum.
+A key sets bits |s_i rem m| for the k hashes s_i = murmur(key, s_(i-1)), s_0 = 0, in one row.
+Which row of a dynamic filter: the last, until it has its keys; then a new one while rows * keys a
+row is below the maximum; after that the filter is full, and keys go to row 0 once and then to all
+rows in turn.  The count runs on from the keys of the last row, so a count above the keys a row
+tells that a filter is full and how far the turn has come; only the maximum is not in the bytes.
 
 Source: storage format chapter 4.
 """
@@ -81,7 +82,7 @@ cdef class BloomFilter:
     cdef readonly int64_t entries         # keys a row; 0 for a SIMPLE filter that was read
     cdef readonly int64_t entries_max
     cdef list _rows                       # uint8 arrays
-    cdef int64_t _counted                 # keys in the last row, running on when full; SIMPLE: -1 unknown
+    cdef int64_t _counted                 # keys of the last row, running on when full; -1 unknown
     cdef object _adding
 
     def __init__(self, entries=60_000, fpp=1e-9, *, kind="DYNAMIC_V0", entries_max=100_000):
@@ -144,7 +145,7 @@ cdef class BloomFilter:
         return twin
 
     def add(self, keys not None):
-        """Add a column of keys in order.  A null or empty key is a UserError; then none is added."""
+        """Add a column of keys in order; a null or empty one is a UserError and none is added."""
         cdef Column column = Column(keys)
         cdef int64_t row = first_unusable(&column.view, False)
         if row >= 0:
@@ -293,7 +294,8 @@ def parse(data, kind, entries_max, path):
             "the sizes in a bloom filter cannot be right",
             path=path, size=len(data), hashes=hashes, bits=bits, rows=rows, entries=entries,
         )
-    filter_._shape(kind, bits, hashes, entries if dynamic else 0, max(entries_max, (rows - 1) * entries + 1))
+    entries = entries if dynamic else 0
+    filter_._shape(kind, bits, hashes, entries, max(entries_max, (rows - 1) * entries + 1))
     filter_._counted = counted if dynamic else -1
     filter_._rows = []
     for at in range(body, len(data), SIMPLE_HEADER.size + row_size):
@@ -475,7 +477,9 @@ cdef void drop_absent(const ColumnView *keys, const Adding *asking, Block *block
     block.count = kept
 
 
-cdef inline bint has_all(const uint8_t *row, const Lanes *bits, int rounds, int lane) noexcept nogil:
+cdef inline bint has_all(
+    const uint8_t *row, const Lanes *bits, int rounds, int lane
+) noexcept nogil:
     cdef int i
     for i in range(rounds):
         if not has_bit(row, bits[i].lane[lane]):

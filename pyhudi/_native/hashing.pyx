@@ -15,9 +15,9 @@ import numpy as np
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 
 from pyhudi._native.column cimport Column, ColumnView, Span, is_null, span_at
+from pyhudi._native.words cimport load32, load64
 from pyhudi.errors import UserError
 
 cdef int32_t INT32_MIN = -0x7FFFFFFF - 1
@@ -90,18 +90,6 @@ def hash_id(str text not None):
 
 
 # --- core ---------------------------------------------------------------------------------------
-
-cdef inline uint64_t load64(const uint8_t *at) noexcept nogil:
-    cdef uint64_t word
-    memcpy(&word, at, 8)
-    return word
-
-
-cdef inline uint32_t load32(const uint8_t *at) noexcept nogil:
-    cdef uint32_t word
-    memcpy(&word, at, 4)
-    return word
-
 
 cdef inline int32_t java_hash_at(const ColumnView *view, int64_t row) noexcept nogil:
     cdef Span key

@@ -137,7 +137,9 @@ cdef int64_t link_distinct(const Slots *slots, int64_t rows) noexcept nogil:
     return rows
 
 
-cdef int64_t link_last(const Slots *slots, int64_t start, int64_t rows, uint32_t *last) noexcept nogil:
+cdef int64_t link_last(
+    const Slots *slots, int64_t start, int64_t rows, uint32_t *last
+) noexcept nogil:
     """Enter rows from `start` on (none repeats before it) and note last rows; gives the keys."""
     cdef uint32_t first[BATCH]
     cdef int64_t distinct = start
