@@ -19,9 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
-from pyhudi.errors import CorruptFileError, FileMissingError, TableNotFoundError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
 from pyhudi.storage.filesystem import FileSystem
 
@@ -31,6 +36,9 @@ WRITABLE_VERSION: Final = 6
 _MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _PAYLOADS: Final = "org.apache.hudi.common.model."
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen."
+
+
+E = TypeVar("E", bound=Enum)
 
 
 class TableType(Enum):
@@ -100,7 +108,7 @@ class TableConfig:
 
     @property
     def table_type(self) -> TableType:
-        return TableType(self._text("hoodie.table.type", "COPY_ON_WRITE"))
+        return _member(TableType, self._text("hoodie.table.type", "COPY_ON_WRITE"))
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -132,7 +140,7 @@ class TableConfig:
         """As Apache Hudi 1.2.0 maps version-6 tables; table_format 7.3."""
         stated = self._text("hoodie.record.merge.mode")
         if stated:
-            return MergeMode(stated)
+            return _member(MergeMode, stated)
         match self.payload_class:
             case "OverwriteWithLatestAvroPayload":
                 return MergeMode.COMMIT_TIME
@@ -216,6 +224,15 @@ class TableConfig:
             else:
                 merged[key] = value
         return TableConfig(merged)
+
+
+def _member(kind: type[E], text: str) -> E:
+    try:
+        return kind(text.strip().upper())
+    except ValueError:
+        raise UnsupportedTableError(
+            f"the table has an unknown {kind.__name__}", found=text
+        ) from None
 
 
 def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
@@ -328,7 +345,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
     """Java properties text: comments, `=` or `:` or blank separators, continuations, escapes."""
     properties: dict[str, str] = {}
     logical = ""
-    for line in data.decode("latin-1").splitlines():
+    for line in re.split(r"\r\n|\n|\r", data.decode("latin-1") + "\n"):
         line = line.lstrip(" \t\f") if not logical else logical + line.lstrip(" \t\f")
         logical = ""
         if not line or line[0] in "#!":

@@ -25,7 +25,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
-from pyhudi.timeline.instant import COMMITS, Action, State
+from pyhudi.timeline.instant import COMMITS, WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -77,12 +77,14 @@ class FileSlice:
 class Visibility:
     """Which instants a reader believes: completed ones, and those archived before them.
 
-    `limit` is the newest instant to consider (None: no limit).
+    `limit` is the newest instant to consider (None: no limit).  A write that is still pending is
+    not believed wherever it stands, also before `start`.
     """
 
     completed: frozenset[InstantTime]
     start: InstantTime | None
     limit: InstantTime | None = None
+    pending: frozenset[InstantTime] = frozenset()
 
     @classmethod
     def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:
@@ -93,12 +95,15 @@ class Visibility:
         start = next((i.time for i in commits if i.time not in saved), None)
         if start is None and commits.first:
             start = commits.first.time
-        return cls(commits.times, start, limit)
+        pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).times
+        return cls(commits.times, start, limit, pending - commits.times)
 
     def sees(self, time: InstantTime) -> bool:
         if self.limit is not None and time > self.limit:
             return False
-        return time in self.completed or (self.start is not None and time < self.start)
+        if time in self.completed:
+            return True
+        return self.start is not None and time < self.start and time not in self.pending
 
 
 @dataclass(frozen=True, slots=True)
