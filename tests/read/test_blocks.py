@@ -1,0 +1,118 @@
+"""Which log blocks count, as storage_format 2.7 and table_format 5.4 say."""
+
+from __future__ import annotations
+
+from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock
+from pyhudi.read.blocks import PlacedBlock, believed
+from pyhudi.records import InstantTime
+from pyhudi.table.view import Visibility
+
+
+def placed(kind: BlockKind, name: str, **header: str) -> PlacedBlock:
+    """A block; `name` is where it stands, so that tests can tell blocks apart."""
+    return PlacedBlock(
+        name, LogBlock(kind, {HeaderKey[k]: v for k, v in header.items()}, 0, 0, 0, 0)
+    )
+
+
+def rows(name: str, instant: str, **header: str) -> PlacedBlock:
+    return placed(BlockKind.AVRO, name, INSTANT_TIME=instant, **header)
+
+
+def deletes(name: str, instant: str) -> PlacedBlock:
+    return placed(BlockKind.DELETE, name, INSTANT_TIME=instant)
+
+
+def rollback(name: str, instant: str, target: str) -> PlacedBlock:
+    return placed(
+        BlockKind.COMMAND, name, INSTANT_TIME=instant, TARGET_INSTANT_TIME=target,
+        COMMAND_BLOCK_TYPE="0",
+    )  # fmt: skip
+
+
+def merged(
+    blocks: list[PlacedBlock], *completed: str, start: str | None = None, limit: str | None = None
+) -> list[str]:
+    visibility = Visibility(
+        frozenset(InstantTime(t) for t in completed),
+        None if start is None else InstantTime(start),
+        None if limit is None else InstantTime(limit),
+    )
+    return [block.path for block in believed(blocks, visibility)]
+
+
+def test_blocks_of_completed_instants_are_kept_in_file_order() -> None:
+    blocks = [rows("a", "1"), deletes("b", "1"), rows("c", "2")]
+    assert merged(blocks, "1", "2") == ["a", "b", "c"]
+
+
+def test_blocks_of_pending_instants_are_dropped() -> None:
+    assert merged([rows("a", "1"), rows("b", "2"), rows("c", "3")], "1", "3") == ["a", "c"]
+
+
+def test_instants_before_the_timeline_starts_count_as_completed() -> None:
+    assert merged([rows("a", "1"), rows("b", "5"), rows("c", "6")], "5", start="5") == ["a", "b"]
+
+
+def test_a_block_after_the_limit_is_skipped_and_does_not_end_the_scan() -> None:
+    blocks = [rows("a", "1"), rows("late", "3"), rows("b", "2")]
+    assert merged(blocks, "1", "2", "3", limit="2") == ["a", "b"]
+
+
+def test_a_rollback_after_the_limit_still_counts() -> None:
+    blocks = [rows("failed", "2"), rollback("r", "9", "2"), rows("b", "3")]
+    assert merged(blocks, "2", "3", limit="3") == ["b"]
+
+
+def test_a_rollback_takes_out_only_what_stands_before_it() -> None:
+    blocks = [rows("a", "1"), rows("failed", "2"), rollback("r", "3", "2"), rows("again", "2")]
+    assert merged(blocks, "1", "2") == ["a", "again"]
+
+
+def test_a_rollback_of_nothing_is_harmless() -> None:
+    assert merged([rollback("r", "2", "7"), rows("a", "1")], "1") == ["a"]
+
+
+def test_a_rollback_reaches_back_over_later_commits() -> None:
+    blocks = [rows("failed", "1"), rows("b", "2"), rollback("r", "3", "1")]
+    assert merged(blocks, "1", "2") == ["b"]
+
+
+def test_corrupt_blocks_are_passed_over() -> None:
+    blocks = [rows("a", "1"), placed(BlockKind.CORRUPT, "bad"), rows("b", "2")]
+    assert merged(blocks, "1", "2") == ["a", "b"]
+
+
+def test_a_log_compaction_stands_where_its_last_input_stood() -> None:
+    blocks = [
+        rows("a", "1"), rows("b", "2"), rows("c", "3"),
+        rows("ab", "4", COMPACTED_BLOCK_TIMES="2,1"), rows("d", "5"),
+    ]  # fmt: skip
+    assert merged(blocks, "1", "2", "3", "4", "5") == ["ab", "c", "d"]
+
+
+def test_a_log_compaction_that_is_not_completed_leaves_its_inputs() -> None:
+    blocks = [rows("a", "1"), rows("b", "2"), rows("ab", "4", COMPACTED_BLOCK_TIMES="2,1")]
+    assert merged(blocks, "1", "2") == ["a", "b"]
+
+
+def test_a_log_compaction_of_log_compactions_replaces_all() -> None:
+    blocks = [
+        rows("a", "1"), rows("b", "2"), rows("ab", "3", COMPACTED_BLOCK_TIMES="2,1"),
+        rows("c", "4"), rows("abc", "5", COMPACTED_BLOCK_TIMES="4,3"),
+    ]  # fmt: skip
+    assert merged(blocks, "1", "2", "3", "4", "5") == ["abc"]
+
+
+def test_of_a_task_that_ran_twice_the_fuller_attempt_counts() -> None:
+    blocks = [
+        rows("x0", "1", BLOCK_IDENTIFIER="0,0"),
+        rows("y0", "1", BLOCK_IDENTIFIER="1,0"),
+        rows("y1", "1", BLOCK_IDENTIFIER="1,1"),
+    ]
+    assert merged(blocks, "1") == ["y0", "y1"]
+
+
+def test_of_equal_attempts_the_later_one_counts() -> None:
+    blocks = [rows("x", "1", BLOCK_IDENTIFIER="0,0"), rows("y", "1", BLOCK_IDENTIFIER="1,0")]
+    assert merged(blocks, "1") == ["y"]
