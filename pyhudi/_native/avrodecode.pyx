@@ -11,60 +11,19 @@ and double little-endian, bytes and string a long and the bytes, array and map b
 (negative: followed by the block's bytes) up to a count of 0, a union its branch index and the value.
 """
 
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import pyarrow as pa
 
+from pyhudi._native.avrocolumn cimport *
+from pyhudi._native.avrocursor cimport *
+from pyhudi._native.avrokinds cimport *
+from pyhudi._native.avrotext cimport find_bad_text, pack_bits
+
 from pyhudi._native.avrotypes import AvroField, Kind as TypeKind, Node
 from pyhudi.errors import CorruptFileError, UserError
-
-cdef extern from * nogil:
-    """
-    #define likely(x) __builtin_expect(!!(x), 1)
-    #define unlikely(x) __builtin_expect(!!(x), 0)
-    """
-    int __builtin_ctzll(unsigned long long)
-    bint likely(bint)
-    bint unlikely(bint)
-
-cdef enum Kind:  # avrotypes.Kind
-    K_NULL = 0
-    K_BOOLEAN = 1
-    K_INT = 2
-    K_LONG = 3
-    K_TIME_MILLIS = 4
-    K_TIME_MICROS = 5
-    K_FLOAT = 6
-    K_DOUBLE = 7
-    K_STRING = 8
-    K_BYTES = 9
-    K_FIXED = 10
-    K_DECIMAL_BYTES = 11
-    K_DECIMAL_FIXED = 12
-    K_ENUM = 13
-    K_ARRAY = 14
-    K_MAP = 15
-    K_RECORD = 16
-    K_UNION = 17
-
-cdef enum Status:
-    OK = 0
-    TRUNCATED
-    BAD_NUMBER
-    BAD_BRANCH
-    BAD_LENGTH
-    BAD_BOOLEAN
-    BAD_SYMBOL
-    BAD_TIME
-    BAD_DECIMAL
-    BAD_COUNT
-    BAD_TEXT
-    RESIDUE
-    TOO_MUCH
-    TOO_LONG
-    NO_MEMORY
 
 REASONS = {
     TRUNCATED: "truncated Avro datum",
@@ -81,254 +40,13 @@ REASONS = {
     TOO_MUCH: "the rows would take far more memory than their bytes account for",
 }
 
-cdef int64_t ITEMS_WITHOUT_BYTES_MAX = 1 << 24
-cdef int64_t COLUMN_BYTES_FREE = 256 << 20
-cdef int64_t COLUMN_BYTES_PER_BYTE = 1024
-cdef int64_t OFFSET_MAX = 0x7FFFFFFF
+cdef int64_t DAY_MILLIS = 86400 * 1000
 cdef int64_t DAY_MICROS = 86400 * 1000000
-cdef int64_t SLACK = 16  # bytes behind a string column's end, so that short copies may overrun
-
-cdef struct Op:
-    int32_t kind
-    int32_t branch_count    # 0: no union around the value
-    int32_t null_code       # first byte of the null branch's index, -1 if there is none
-    int32_t value_code      # first byte of the value branch's index, -1 if no or a general union
-    int32_t null_branch
-    int32_t first           # children: ops[first .. first + count)
-    int32_t count
-    int32_t size            # FIXED, DECIMAL_FIXED: bytes on the wire; ENUM: symbols
-    int32_t width           # bytes a slot of `values`, 0 if the column has none of fixed width
-    int32_t nullable
-    int32_t has_offsets
-    int32_t behind          # RECORD: children are shorter than the struct
-    int64_t size_min        # fewest bytes on the wire
-    uint64_t limit[4]       # decimals: 10 ** precision, lowest limb first
-    # the column
-    uint8_t *values
-    int32_t *offsets
-    uint8_t *valid          # a byte a slot
-    int64_t length
-    int64_t capacity
-    int64_t data_size       # bytes of string data in `values`
-    int64_t data_capacity
-    int64_t null_count
-
-cdef struct Run:
-    Op *ops
-    const uint8_t *limit    # end of all readable input
-    int64_t zero_budget
-    int64_t byte_budget
-    Status status
-    int32_t failed_op
-    const uint8_t *failed_at
+cdef int64_t COLUMN_BYTES_FREE = 256 << 20
+cdef int64_t COLUMN_BYTES_PER_BYTE = 1024  # of input; a schema can make a row of nulls wide
 
 
-# ---- errors and memory -----------------------------------------------------------------------------
-
-cdef const uint8_t *fail(Run *run, Op *op, const uint8_t *at, Status status) noexcept nogil:
-    """Record the first failure; always NULL."""
-    if run.status == OK:
-        run.status = status
-        run.failed_op = <int32_t>(op - run.ops)
-        run.failed_at = at
-    return NULL
-
-
-cdef bint reserve(Run *run, Op *op, int64_t capacity) noexcept nogil:
-    """Room for `capacity` slots in all buffers of the op's own column but the string data."""
-    cdef int64_t slot = op.width + op.nullable + (4 if op.has_offsets else 0)
-    cdef void *grown
-    if capacity <= op.capacity:
-        return True
-    run.byte_budget -= (capacity - op.capacity) * slot
-    if run.byte_budget < 0:
-        fail(run, op, NULL, TOO_MUCH)
-        return False
-    if op.width > 0:
-        grown = realloc(op.values, <size_t>(capacity * op.width))
-        if grown == NULL:
-            fail(run, op, NULL, NO_MEMORY)
-            return False
-        op.values = <uint8_t *>grown
-    if op.has_offsets:
-        grown = realloc(op.offsets, <size_t>((capacity + 1) * 4))
-        if grown == NULL:
-            fail(run, op, NULL, NO_MEMORY)
-            return False
-        op.offsets = <int32_t *>grown
-        if op.capacity == 0:
-            op.offsets[0] = 0
-    if op.nullable:
-        grown = realloc(op.valid, <size_t>capacity)
-        if grown == NULL:
-            fail(run, op, NULL, NO_MEMORY)
-            return False
-        op.valid = <uint8_t *>grown
-    op.capacity = capacity
-    return True
-
-
-cdef bint grow(Run *run, Op *op, int64_t needed) noexcept nogil:
-    cdef int64_t capacity = op.capacity * 2
-    if capacity < 64:
-        capacity = 64
-    if capacity < needed:
-        capacity = needed
-    return reserve(run, op, capacity)
-
-
-cdef bint grow_data(Run *run, Op *op, int64_t needed, const uint8_t *at) noexcept nogil:
-    """Room for `needed` bytes of string data and the slack."""
-    cdef int64_t capacity = op.data_capacity * 2
-    cdef void *grown
-    if needed > OFFSET_MAX:
-        fail(run, op, at, TOO_LONG)
-        return False
-    if capacity < 1024:
-        capacity = 1024
-    if capacity < needed + SLACK:
-        capacity = needed + SLACK
-    grown = realloc(op.values, <size_t>capacity)
-    if grown == NULL:
-        fail(run, op, at, NO_MEMORY)
-        return False
-    op.values = <uint8_t *>grown
-    op.data_capacity = capacity
-    return True
-
-
-cdef bint pad(Run *run, Op *op, int64_t count) noexcept nogil:
-    """Append `count` null slots; in a column without nulls, zeros that a null parent hides."""
-    cdef int64_t n = op.length, i
-    cdef int32_t last
-    if n + count > op.capacity and not grow(run, op, n + count):
-        return False
-    if op.nullable:
-        memset(op.valid + n, 0, <size_t>count)
-        op.null_count += count
-    if op.width > 0:
-        memset(op.values + n * op.width, 0, <size_t>(count * op.width))
-    elif op.has_offsets:
-        last = op.offsets[n]
-        for i in range(n + 1, n + count + 1):
-            op.offsets[i] = last
-    op.behind = 1
-    op.length = n + count
-    return True
-
-
-cdef bint catch_up(Run *run, Op *parent) noexcept nogil:
-    """Bring the children of a struct to the struct's length."""
-    cdef int32_t i
-    cdef Op *child
-    for i in range(parent.first, parent.first + parent.count):
-        child = &run.ops[i]
-        if child.length < parent.length and not pad(run, child, parent.length - child.length):
-            return False
-    parent.behind = 0
-    return True
-
-
-# ---- the cursor ------------------------------------------------------------------------------------
-
-cdef const uint8_t *take_long_slow(
-    Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
-) noexcept nogil:
-    cdef uint64_t raw = 0, byte
-    cdef int shift = 0
-    cdef const uint8_t *start = at
-    while shift < 70:
-        if at >= end:
-            return fail(run, op, start, TRUNCATED)
-        byte = at[0]
-        at += 1
-        if shift == 63 and byte > 1:
-            return fail(run, op, start, BAD_NUMBER)
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
-            return at
-        shift += 7
-    return fail(run, op, start, BAD_NUMBER)
-
-
-cdef inline const uint8_t *take_long(
-    Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
-) noexcept nogil:
-    """A zigzag varint; up to 8 bytes are folded at once where 8 can be read."""
-    cdef uint64_t word, stops
-    if likely(at < end) and at[0] < 0x80:
-        out[0] = <int64_t>(at[0] >> 1) ^ -<int64_t>(at[0] & 1)
-        return at + 1
-    if end - at >= 8:
-        memcpy(&word, at, 8)
-        stops = ~word & <uint64_t>0x8080808080808080
-        if stops:
-            at += (__builtin_ctzll(stops) >> 3) + 1
-            word &= stops ^ (stops - 1)
-            word &= <uint64_t>0x7F7F7F7F7F7F7F7F
-            word = (word & <uint64_t>0x007F007F007F007F) | ((word & <uint64_t>0x7F007F007F007F00) >> 1)
-            word = (word & <uint64_t>0x00003FFF00003FFF) | ((word & <uint64_t>0x3FFF00003FFF0000) >> 2)
-            word = (word & <uint64_t>0x000000000FFFFFFF) | ((word & <uint64_t>0x0FFFFFFF00000000) >> 4)
-            out[0] = <int64_t>(word >> 1) ^ -<int64_t>(word & 1)
-            return at
-    return take_long_slow(run, op, at, end, out)
-
-
-cdef inline const uint8_t *take_size(
-    Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
-) noexcept nogil:
-    """A length that lies within the datum."""
-    cdef const uint8_t *start = at
-    at = take_long(run, op, at, end, out)
-    if unlikely(at == NULL):
-        return NULL
-    if unlikely(out[0] < 0 or out[0] > end - at):
-        return fail(run, op, start, BAD_LENGTH)
-    return at
-
-
-cdef const uint8_t *take_count(
-    Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *count, int64_t *block_bytes
-) noexcept nogil:
-    """Head of an array or map block: items, and their bytes where the writer tells them, else -1."""
-    cdef const uint8_t *start = at
-    cdef int64_t item_min = 0
-    cdef int32_t i
-    at = take_long(run, op, at, end, count)
-    if at == NULL:
-        return NULL
-    block_bytes[0] = -1
-    if count[0] < 0:
-        if count[0] == INT64_MIN:
-            return fail(run, op, start, BAD_COUNT)
-        count[0] = -count[0]
-        at = take_size(run, op, at, end, block_bytes)
-        if at == NULL:
-            return NULL
-    for i in range(op.first, op.first + op.count):
-        item_min += run.ops[i].size_min
-    if item_min > 0:
-        if count[0] > (end - at) // item_min:
-            return fail(run, op, start, BAD_COUNT)
-    else:
-        run.zero_budget -= count[0]
-        if count[0] > ITEMS_WITHOUT_BYTES_MAX or run.zero_budget < 0:
-            return fail(run, op, start, BAD_COUNT)
-    return at
-
-
-# ---- one value -------------------------------------------------------------------------------------
-
-cdef const uint8_t *take_branch(
-    Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *branch
-) noexcept nogil:
-    cdef const uint8_t *start = at
-    at = take_long(run, op, at, end, branch)
-    if at != NULL and (branch[0] < 0 or branch[0] >= op.branch_count):
-        return fail(run, op, start, BAD_BRANCH)
-    return at
-
+# ---- one value ----------------------------------------------------------------------------------
 
 cdef bint store_decimal(Op *op, const uint8_t *digits, int64_t size) noexcept nogil:
     """Big-endian two's complement of any length into the slot; False if over the precision."""
@@ -371,8 +89,8 @@ cdef inline const uint8_t *decode_text(
     stop = op.data_size + size
     if unlikely(stop + SLACK > op.data_capacity) and not grow_data(run, op, stop, at):
         return NULL
-    if size <= 16 and run.limit - at >= 16:
-        memcpy(op.values + op.data_size, at, 16)
+    if likely(size <= SLACK and run.limit - at >= SLACK):
+        memcpy(op.values + op.data_size, at, SLACK)
     else:
         memcpy(op.values + op.data_size, at, <size_t>size)
     op.data_size = stop
@@ -423,7 +141,7 @@ cdef const uint8_t *decode_union(
     if at == NULL:
         return NULL
     if branch == op.null_branch:
-        return at if pad(run, op, 1) else NULL
+        return at if append_null(run, op) else NULL
     if op.null_branch >= 0 and branch > op.null_branch:
         branch -= 1
     child = &run.ops[op.first + branch]
@@ -448,19 +166,19 @@ cdef const uint8_t *decode_value(
     cdef int64_t number
     cdef int32_t i
     cdef int64_t n
-    if op.branch_count and op.kind != K_UNION:
+    if op.wrapped:
         if unlikely(at >= end):
             return fail(run, op, at, TRUNCATED)
         if likely(at[0] == op.value_code):
             at += 1
         elif at[0] == op.null_code:
-            return at + 1 if pad(run, op, 1) else NULL
+            return at + 1 if append_null(run, op) else NULL
         else:
             at = take_branch(run, op, at, end, &number)
             if at == NULL:
                 return NULL
             if number == op.null_branch:
-                return at if pad(run, op, 1) else NULL
+                return at if append_null(run, op) else NULL
     n = op.length
     if unlikely(n == op.capacity) and not grow(run, op, n + 1):
         return NULL
@@ -477,7 +195,7 @@ cdef const uint8_t *decode_value(
             return fail(run, op, at, BAD_NUMBER)
         if op.kind == K_ENUM and (number < 0 or number >= op.size):
             return fail(run, op, at, BAD_SYMBOL)
-        if op.kind == K_TIME_MILLIS and (number < 0 or number >= 86400000):
+        if op.kind == K_TIME_MILLIS and (number < 0 or number >= DAY_MILLIS):
             return fail(run, op, at, BAD_TIME)
         (<int32_t *>op.values)[n] = <int32_t>number
     elif op.kind == K_STRING or op.kind == K_BYTES:
@@ -550,13 +268,18 @@ cdef const uint8_t *skip_value(
     cdef int64_t number, block_bytes
     cdef int32_t i
     if op.branch_count:
-        at = take_branch(run, op, at, end, &number)
-        if at == NULL or number == op.null_branch:
-            return at
-        if op.kind == K_UNION:
-            if op.null_branch >= 0 and number > op.null_branch:
-                number -= 1
-            return skip_value(run, &run.ops[op.first + number], at, end)
+        if likely(at < end) and at[0] == op.value_code:
+            at += 1
+        elif at < end and at[0] == op.null_code:
+            return at + 1
+        else:
+            at = take_branch(run, op, at, end, &number)
+            if at == NULL or number == op.null_branch:
+                return at
+            if op.kind == K_UNION:
+                if op.null_branch >= 0 and number > op.null_branch:
+                    number -= 1
+                return skip_value(run, &run.ops[op.first + number], at, end)
     if op.kind == K_NULL:
         return at
     if op.kind == K_STRING or op.kind == K_BYTES or op.kind == K_DECIMAL_BYTES:
@@ -593,13 +316,13 @@ cdef const uint8_t *skip_value(
     elif op.kind == K_FIXED or op.kind == K_DECIMAL_FIXED:
         number = op.size
     else:
-        return take_long(run, op, at, end, &number)
+        return pass_long(run, op, at, end)
     if end - at < number:
         return fail(run, op, at, TRUNCATED)
     return at + number
 
 
-# ---- rows ------------------------------------------------------------------------------------------
+# ---- rows ---------------------------------------------------------------------------------------
 
 cdef struct Projection:
     uint8_t *wanted         # a byte a top-level field
@@ -688,104 +411,12 @@ cdef bint decode_slots(
     return True
 
 
-# ---- finished columns ------------------------------------------------------------------------------
-
-cdef uint8_t *pack_bits(const uint8_t *flags, int64_t count) noexcept nogil:
-    """A byte a slot to a bit a slot; NULL without memory."""
-    cdef int64_t byte_count = (count + 7) // 8, i, tail = count & 7
-    cdef uint8_t *bits = <uint8_t *>malloc(<size_t>(byte_count + 8))
-    cdef uint64_t word
-    if bits == NULL:
-        return NULL
-    for i in range(count // 8):
-        memcpy(&word, flags + i * 8, 8)
-        bits[i] = <uint8_t>((word * <uint64_t>0x0102040810204080) >> 56)
-    if tail:
-        word = 0
-        memcpy(&word, flags + count - tail, <size_t>tail)
-        bits[byte_count - 1] = <uint8_t>((word * <uint64_t>0x0102040810204080) >> 56)
-    return bits
-
-
-cdef bint is_ascii(const uint8_t *data, int64_t size) noexcept nogil:
-    cdef uint64_t seen = 0, word
-    cdef int64_t i = 0, k
-    while size - i >= 64:
-        for k in range(8):
-            memcpy(&word, data + i + k * 8, 8)
-            seen |= word
-        if seen & <uint64_t>0x8080808080808080:
-            return False
-        i += 64
-    while i < size:
-        seen |= data[i]
-        i += 1
-    return (seen & <uint64_t>0x8080808080808080) == 0
-
-
-cdef bint is_utf8(const uint8_t *data, int64_t size) noexcept nogil:
-    """Well-formed by Unicode table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF."""
-    cdef const uint8_t *at = data
-    cdef const uint8_t *end = data + size
-    cdef uint8_t lead
-    cdef uint64_t word
-    while at < end:
-        if end - at >= 8:
-            memcpy(&word, at, 8)
-            if not word & <uint64_t>0x8080808080808080:
-                at += 8
-                continue
-        lead = at[0]
-        if lead < 0x80:
-            at += 1
-        elif lead < 0xC2:
-            return False
-        elif lead < 0xE0:
-            if end - at < 2 or at[1] & 0xC0 != 0x80:
-                return False
-            at += 2
-        elif lead < 0xF0:
-            if end - at < 3 or at[1] & 0xC0 != 0x80 or at[2] & 0xC0 != 0x80:
-                return False
-            if (lead == 0xE0 and at[1] < 0xA0) or (lead == 0xED and at[1] > 0x9F):
-                return False
-            at += 3
-        elif lead < 0xF5:
-            if end - at < 4 or at[1] & 0xC0 != 0x80 or at[2] & 0xC0 != 0x80 or at[3] & 0xC0 != 0x80:
-                return False
-            if (lead == 0xF0 and at[1] < 0x90) or (lead == 0xF4 and at[1] > 0x8F):
-                return False
-            at += 4
-        else:
-            return False
-    return True
-
-
-cdef int64_t find_bad_text(Op *op) noexcept nogil:
-    """The first slot of a string column that is not UTF-8, or -1."""
-    cdef int64_t i
-    cdef bint sound
-    if op.data_size == 0 or is_ascii(op.values, op.data_size):
-        return -1
-    sound = is_utf8(op.values, op.data_size)
-    if sound:
-        for i in range(op.length):
-            if op.offsets[i] < op.data_size and op.values[op.offsets[i]] & 0xC0 == 0x80:
-                sound = False
-                break
-    if sound:
-        return -1
-    for i in range(op.length):
-        if not is_utf8(op.values + op.offsets[i], op.offsets[i + 1] - op.offsets[i]):
-            return i
-    return -1
-
+# ---- finished columns -------------------------------------------------------------------------
 
 cdef bint finish(Run *run, int32_t op_count, uint8_t *asked, int64_t *bad_slot) noexcept nogil:
     """Even out struct children, check strings, pack flags to bits.  Parents stand before children."""
     cdef int32_t i, k
     cdef Op *op
-    cdef uint8_t *bits
     for i in range(op_count):
         if not asked[i]:
             continue
@@ -796,109 +427,97 @@ cdef bint finish(Run *run, int32_t op_count, uint8_t *asked, int64_t *bad_slot) 
                     if not pad(run, &run.ops[k], op.length - run.ops[k].length):
                         return False
         if op.kind == K_STRING:
-            bad_slot[0] = find_bad_text(op)
+            bad_slot[0] = find_bad_text(op.values, op.offsets, op.length)
             if bad_slot[0] >= 0:
                 fail(run, op, NULL, BAD_TEXT)
                 return False
-        if op.kind == K_BOOLEAN and op.length > 0:
-            bits = pack_bits(op.values, op.length)
-            if bits == NULL:
-                fail(run, op, NULL, NO_MEMORY)
-                return False
-            free(op.values)
-            op.values = bits
+        if op.kind == K_BOOLEAN:
+            pack_bits(op.values, op.length)
         if op.nullable and op.null_count > 0:
-            bits = pack_bits(op.valid, op.length)
-            if bits == NULL:
-                fail(run, op, NULL, NO_MEMORY)
-                return False
-            free(op.valid)
-            op.valid = bits
+            pack_bits(op.valid, op.length)
     return True
 
 
-cdef class Memory:
-    """One malloc'ed block that an Arrow buffer keeps alive."""
+cdef void *allocate(Run *run, Op *op, Block block, int64_t size) noexcept with gil:
+    """A block of at least `size` bytes with what it held before; NULL with the failure in `run`.
 
-    cdef void *block
-
-    def __dealloc__(self):
-        free(self.block)
-
-
-cdef object to_buffer(void **block, int64_t size):
-    """Hand a block over to an Arrow buffer; an absent one becomes an empty buffer."""
-    cdef Memory owner
-    cdef void *shrunk
-    if block[0] == NULL:
-        return pa.py_buffer(b"\0\0\0\0")
-    shrunk = realloc(block[0], <size_t>(size if size > 0 else 1))
-    if shrunk != NULL:
-        block[0] = shrunk
-    owner = Memory.__new__(Memory)
-    owner.block = block[0]
-    block[0] = NULL
-    return pa.foreign_buffer(<uintptr_t>owner.block, size, owner)
+    Arrow's pool keeps freed blocks, so that the next call finds its pages in place.
+    """
+    cdef Columns columns = <Columns>run.owner
+    cdef int64_t slot = (op - run.ops) * BLOCK_COUNT + block
+    try:
+        buffer = columns.blocks[slot]
+        if buffer is None:
+            buffer = pa.allocate_buffer(size, resizable=True)
+            columns.blocks[slot] = buffer
+        else:
+            buffer.resize(size)
+    except MemoryError:
+        fail(run, op, NULL, NO_MEMORY)
+        return NULL
+    return <void *><uintptr_t>buffer.address
 
 
 cdef class Columns:
-    """The ops of one call with their columns; frees what was not handed over to Arrow."""
+    """The ops of one call and the blocks of their columns."""
 
     cdef Op *ops
-    cdef int32_t count
+    cdef list blocks    # Arrow buffers: BLOCK_COUNT an op, None before its first row
 
     def __dealloc__(self):
-        cdef int32_t i
-        if self.ops != NULL:
-            for i in range(self.count):
-                free(self.ops[i].values)
-                free(self.ops[i].offsets)
-                free(self.ops[i].valid)
-            free(self.ops)
+        free(self.ops)
 
-    cdef object array(self, list fields, int32_t index):
-        """The Arrow array of an op, its buffers handed over."""
+    cdef object block(self, int32_t index, Block block, int64_t size):
+        """A finished block cut to its size; an absent one is an empty buffer."""
+        buffer = self.blocks[index * BLOCK_COUNT + block]
+        if buffer is None:
+            return pa.py_buffer(bytes(4))
+        buffer.resize(size, shrink_to_fit=True)
+        return buffer
+
+    cdef object validity(self, int32_t index):
+        if self.ops[index].null_count == 0:
+            return None
+        return self.block(index, VALID, (self.ops[index].length + 7) // 8)
+
+    cdef object array(self, list parts, int32_t index):
+        """The Arrow array of an op."""
         cdef Op *op = &self.ops[index]
         cdef int64_t n = op.length
-        cdef list children = []
         cdef int32_t i
-        node = fields[index].node
-        validity = None
+        node = parts[index].node
+        validity = self.validity(index)
         if op.kind == K_NULL:
             return pa.nulls(n)
-        if op.null_count > 0:
-            validity = to_buffer(<void **>&op.valid, (n + 7) // 8)
         if op.kind == K_RECORD or op.kind == K_UNION:
-            for i in range(op.first, op.first + op.count):
-                children.append(self.array(fields, i))
+            children = [self.array(parts, i) for i in range(op.first, op.first + op.count)]
             return pa.StructArray.from_buffers(
                 node.arrow, n, [validity], null_count=op.null_count, children=children
             )
         if op.kind == K_ENUM:
             codes = pa.Array.from_buffers(
-                pa.int32(), n, [validity, to_buffer(<void **>&op.values, n * 4)], op.null_count
+                pa.int32(), n, [validity, self.block(index, VALUES, n * 4)], op.null_count
             )
             return pa.DictionaryArray.from_arrays(codes, list(node.symbols)).dictionary_decode()
         if op.has_offsets:
-            offsets = to_buffer(<void **>&op.offsets, (n + 1) * 4)
+            offsets = self.block(index, OFFSETS, (n + 1) * 4)
             if op.kind == K_STRING or op.kind == K_BYTES:
-                data = to_buffer(<void **>&op.values, op.data_size)
+                data = self.block(index, VALUES, op.data_size)
                 return pa.Array.from_buffers(node.arrow, n, [validity, offsets, data], op.null_count)
-            items = self.array(fields, op.first + op.count - 1)
+            items = self.array(parts, op.first + op.count - 1)
             if op.kind == K_MAP:
-                keys = self.array(fields, op.first)
                 items = pa.StructArray.from_arrays(
-                    [keys, items], fields=[node.arrow.key_field, node.arrow.item_field]
+                    [self.array(parts, op.first), items],
+                    fields=[node.arrow.key_field, node.arrow.item_field],
                 )
             return pa.Array.from_buffers(
                 node.arrow, n, [validity, offsets], op.null_count, children=[items]
             )
-        size = (n + 7) // 8 if op.kind == K_BOOLEAN else n * op.width
-        values = to_buffer(<void **>&op.values, size)
+        values = self.block(index, VALUES, (n + 7) // 8 if op.kind == K_BOOLEAN else n * op.width)
         return pa.Array.from_buffers(node.arrow, n, [validity, values], op.null_count)
 
 
-# ---- the face --------------------------------------------------------------------------------------
+# ---- the face ---------------------------------------------------------------------------------
 
 cdef int32_t width_of(object node):
     """Bytes a slot of a fixed-width column; booleans take a byte until they are packed."""
@@ -923,8 +542,9 @@ cdef void fill_op(Op *op, object part) except *:
     op.branch_count = node.branch_count
     op.null_branch = node.null_branch
     op.null_code = 2 * node.null_branch if node.null_branch >= 0 else -1
+    op.wrapped = node.branch_count > 0 and node.kind != TypeKind.UNION
     op.value_code = -1
-    if node.branch_count and node.kind not in (TypeKind.UNION, TypeKind.NULL):
+    if op.wrapped and node.kind != TypeKind.NULL:
         op.value_code = 2 if node.null_branch == 0 else 0
     op.size = len(node.symbols) if node.kind == TypeKind.ENUM else node.size
     op.size_min = node.size_min
@@ -1021,11 +641,11 @@ cdef class Decoder:
         const int32_t *narrow, const int64_t *wide, const uint8_t *valid,
         int64_t offset, int64_t count,
     ):
-        """A list of arrays, one a wanted field in the order asked, and the root's validity."""
+        """Arrays of the wanted fields in the order asked, the rows' validity, and their number."""
         cdef Columns columns = Columns.__new__(Columns)
         cdef Run run
         cdef Projection projection
-        cdef bint done = False
+        cdef bint done
         cdef bint framed = narrow == NULL and wide == NULL
         cdef int64_t bad_slot = -1
         cdef int32_t i, field_count = self.ops[0].count
@@ -1037,18 +657,20 @@ cdef class Decoder:
         projection.wanted = flags
         projection.stop = max(wanted) + 1 if wanted else 0
         projection.whole = projection.stop == field_count
+        columns.blocks = [None] * (self.count * BLOCK_COUNT)
         columns.ops = <Op *>malloc(self.count * sizeof(Op))
         if columns.ops == NULL:
             raise MemoryError
-        columns.count = self.count
         memcpy(columns.ops, self.ops, self.count * sizeof(Op))
+        memset(&run, 0, sizeof(run))
         run.ops = columns.ops
+        run.owner = <void *>columns
+        run.allocate = allocate
         run.limit = end
+        run.row_count = count
         run.zero_budget = ITEMS_WITHOUT_BYTES_MAX
         run.byte_budget = COLUMN_BYTES_FREE + COLUMN_BYTES_PER_BYTE * (end - start)
         run.status = OK
-        run.failed_op = 0
-        run.failed_at = NULL
         with nogil:
             done = reserve(&run, run.ops, count)
             for i in range(field_count):
@@ -1065,10 +687,7 @@ cdef class Decoder:
         if not done:
             self._raise(&run, path, start, bad_slot)
         arrays = [columns.array(self.parts, run.ops.first + position) for position in wanted]
-        validity = None
-        if columns.ops.null_count > 0:
-            validity = to_buffer(<void **>&columns.ops.valid, (count + 7) // 8)
-        return arrays, validity, count
+        return arrays, columns.validity(0), count
 
     cdef object _raise(self, Run *run, object path, const uint8_t *start, int64_t bad_slot):
         column = self.paths[run.failed_op] or None

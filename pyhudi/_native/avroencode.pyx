@@ -7,44 +7,20 @@ have the form that Java's encoder gives them: an array or map is one block with 
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pyhudi._native.avrokinds cimport *
 
 from pyhudi._native.avroshape import shape_rows
 from pyhudi._native.avrotypes import AvroField, Kind as TypeKind, Node
 from pyhudi.errors import SchemaError, UserError
 
 cdef extern from * nogil:
-    """
-    #define likely(x) __builtin_expect(!!(x), 1)
-    #define unlikely(x) __builtin_expect(!!(x), 0)
-    """
     int __builtin_clzll(unsigned long long)
-    bint likely(bint)
-    bint unlikely(bint)
-
-cdef enum Kind:  # avrotypes.Kind
-    K_NULL = 0
-    K_BOOLEAN = 1
-    K_INT = 2
-    K_LONG = 3
-    K_TIME_MILLIS = 4
-    K_TIME_MICROS = 5
-    K_FLOAT = 6
-    K_DOUBLE = 7
-    K_STRING = 8
-    K_BYTES = 9
-    K_FIXED = 10
-    K_DECIMAL_BYTES = 11
-    K_DECIMAL_FIXED = 12
-    K_ENUM = 13
-    K_ARRAY = 14
-    K_MAP = 15
-    K_RECORD = 16
-    K_UNION = 17
 
 cdef enum Status:
     OK = 0
@@ -62,8 +38,10 @@ REASONS = {
     WIDE_DECIMAL: "a decimal does not fit its fixed bytes",
 }
 
-cdef int64_t OFFSET_MAX = 0x7FFFFFFF
-cdef int64_t SLACK = 16  # room that every step may use without asking
+cdef enum:
+    OFFSET_MAX = 0x7FFFFFFF
+    SLACK = 32              # room that every step may use without asking
+    ROW_BYTES_GUESS = 16    # a column, for the first block
 
 cdef struct Source:
     int32_t kind
@@ -83,26 +61,29 @@ cdef struct Sink:
     uint8_t *base
     uint8_t *at
     uint8_t *end            # SLACK bytes behind it can be written
+    void *block             # the Arrow buffer that owns the bytes
     Status status
     int32_t failed_source
 
 
-# ---- bytes out -------------------------------------------------------------------------------------
+# ---- bytes out ----------------------------------------------------------------------------------
 
-cdef bint widen(Sink *sink, int64_t needed) noexcept nogil:
-    """Room for `needed` bytes and the slack behind `at`."""
+cdef bint widen(Sink *sink, int64_t needed) noexcept with gil:
+    """Room for `needed` bytes and the slack behind `at`; False with the failure in `sink`.
+
+    Arrow's pool keeps freed blocks, so that the next call finds its pages in place.
+    """
     cdef int64_t used = sink.at - sink.base
     cdef int64_t capacity = (sink.end - sink.base) * 2
-    cdef void *grown
     if capacity < used + needed:
         capacity = used + needed
-    if capacity < 4096:
-        capacity = 4096
-    grown = realloc(sink.base, <size_t>(capacity + SLACK))
-    if grown == NULL:
+    block = <object>sink.block
+    try:
+        block.resize(capacity + SLACK)
+    except MemoryError:
         sink.status = NO_MEMORY
         return False
-    sink.base = <uint8_t *>grown
+    sink.base = <uint8_t *><uintptr_t>block.address
     sink.at = sink.base + used
     sink.end = sink.base + capacity
     return True
@@ -168,7 +149,7 @@ cdef bint put_decimal(Sink *sink, Source *source, const uint8_t *slot) noexcept 
     return True
 
 
-# ---- one value -------------------------------------------------------------------------------------
+# ---- one value ----------------------------------------------------------------------------------
 
 cdef inline bint is_valid(Source *source, int64_t i) noexcept nogil:
     i += source.offset
@@ -279,7 +260,7 @@ cdef bint encode_value(Sink *sink, Source *sources, Source *source, int64_t i) n
     return True
 
 
-# ---- rows ------------------------------------------------------------------------------------------
+# ---- rows ---------------------------------------------------------------------------------------
 
 cdef int64_t encode_slots(
     Sink *sink, Source *sources, int64_t count, int32_t *offsets
@@ -321,24 +302,7 @@ cdef int64_t encode_frames(Sink *sink, Source *sources, int64_t count) noexcept 
     return count
 
 
-# ---- the face --------------------------------------------------------------------------------------
-
-cdef class Memory:
-    """One malloc'ed block that an Arrow buffer keeps alive."""
-
-    cdef void *block
-
-    def __dealloc__(self):
-        free(self.block)
-
-
-cdef object to_buffer(void *block, int64_t size):
-    """Hand a block over to an Arrow buffer."""
-    cdef Memory owner = Memory.__new__(Memory)
-    cdef void *shrunk = realloc(block, <size_t>(size if size > 0 else 1))
-    owner.block = shrunk if shrunk != NULL else block
-    return pa.foreign_buffer(<uintptr_t>owner.block, size, owner)
-
+# ---- the face -----------------------------------------------------------------------------------
 
 cdef void attach(Source *source, object array) except *:
     """Point a source at the buffers of its column."""
@@ -422,22 +386,19 @@ cdef class Encoder:
         cdef Sources sources = self._attach(shaped)
         cdef int64_t count = len(shaped.array), done
         cdef Sink sink
-        cdef int32_t *offsets = <int32_t *>malloc(<size_t>((count + 1) * 4))
-        if offsets == NULL:
-            raise MemoryError
-        clear(&sink)
+        offsets = pa.allocate_buffer((count + 1) * 4)
+        cdef int32_t *stops = <int32_t *><uintptr_t>offsets.address
+        data = open_sink(&sink, shaped.array)
         with nogil:
-            done = encode_slots(&sink, sources.items, count, offsets)
+            done = encode_slots(&sink, sources.items, count, stops)
         if done < count:
-            free(offsets)
             self._raise(&sink, done)
+        data.resize(sink.at - sink.base, shrink_to_fit=True)
         validity = None
         if shaped.array.null_count > 0:
             validity = pc.is_valid(shaped.array).buffers()[1]
-        data = to_buffer(sink.base, sink.at - sink.base) if sink.base != NULL else pa.py_buffer(b"")
         return pa.Array.from_buffers(
-            pa.binary(), count, [validity, to_buffer(offsets, (count + 1) * 4), data],
-            shaped.array.null_count,
+            pa.binary(), count, [validity, offsets, data], shaped.array.null_count
         )
 
     def encode_framed(self, rows):
@@ -446,15 +407,12 @@ cdef class Encoder:
         cdef Sources sources = self._attach(shaped)
         cdef int64_t count = len(shaped.array), done
         cdef Sink sink
-        clear(&sink)
+        data = open_sink(&sink, shaped.array)
         with nogil:
             done = encode_frames(&sink, sources.items, count)
         if done < count:
             self._raise(&sink, done)
-        try:
-            return PyBytes_FromStringAndSize(<char *>sink.base, sink.at - sink.base)
-        finally:
-            free(sink.base)
+        return PyBytes_FromStringAndSize(<char *>sink.base, sink.at - sink.base)
 
     cdef Sources _attach(self, object shaped):
         """The sources of one call, pointing into the shaped columns."""
@@ -472,7 +430,6 @@ cdef class Encoder:
         return sources
 
     cdef object _raise(self, Sink *sink, int64_t row):
-        free(sink.base)
         if sink.status == NO_MEMORY:
             raise MemoryError
         if sink.status == TOO_LONG:
@@ -483,9 +440,14 @@ cdef class Encoder:
         raise SchemaError(REASONS[sink.status], column=column, row=row)
 
 
-cdef void clear(Sink *sink) noexcept:
-    sink.base = NULL
-    sink.at = NULL
-    sink.end = NULL
+cdef object open_sink(Sink *sink, object rows):
+    """The buffer behind a new sink, which the caller keeps."""
+    cdef int64_t capacity = len(rows) * (4 + ROW_BYTES_GUESS * rows.type.num_fields)
+    block = pa.allocate_buffer(capacity + SLACK, resizable=True)
+    sink.base = <uint8_t *><uintptr_t>block.address
+    sink.at = sink.base
+    sink.end = sink.base + capacity
+    sink.block = <void *>block
     sink.status = OK
     sink.failed_source = -1
+    return block
