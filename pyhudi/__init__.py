@@ -1,14 +1,14 @@
 """pyhudi: Apache Hudi tables for Python and PySpark, without a jar.
 
 `open_table` and `create_table` are the door; `pyhudi.spark` is the same door on Spark.
+Names are loaded when first used, so that `import pyhudi` costs next to nothing.
 """
 
-from pyhudi._native import BloomFilter as BloomFilter
-from pyhudi._native import HFileReader as HFileReader
-from pyhudi._native import HFileWriter as HFileWriter
-from pyhudi.api import Table as Table
-from pyhudi.api import create_table as create_table
-from pyhudi.api import open_table as open_table
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from pyhudi.errors import CorruptFileError as CorruptFileError
 from pyhudi.errors import IndexNotReadyError as IndexNotReadyError
 from pyhudi.errors import LockError as LockError
@@ -21,6 +21,40 @@ from pyhudi.errors import TableNotFoundError as TableNotFoundError
 from pyhudi.errors import UnsupportedTableError as UnsupportedTableError
 from pyhudi.errors import UserError as UserError
 from pyhudi.errors import WriteConflictError as WriteConflictError
-from pyhudi.read.scan import Scan as Scan
-from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
-from pyhudi.write.report import WriteReport as WriteReport
+
+if TYPE_CHECKING:
+    from pyhudi._native import BloomFilter as BloomFilter
+    from pyhudi._native import HFileReader as HFileReader
+    from pyhudi._native import HFileWriter as HFileWriter
+    from pyhudi.api import Table as Table
+    from pyhudi.api import create_table as create_table
+    from pyhudi.api import open_table as open_table
+    from pyhudi.read.scan import Scan as Scan
+    from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
+    from pyhudi.write.report import WriteReport as WriteReport
+
+_HOMES: Final = {
+    "BloomFilter": "pyhudi._native",
+    "HFileReader": "pyhudi._native",
+    "HFileWriter": "pyhudi._native",
+    "InlineFileSystem": "pyhudi.storage.inline",
+    "Scan": "pyhudi.read.scan",
+    "Table": "pyhudi.api",
+    "WriteReport": "pyhudi.write.report",
+    "create_table": "pyhudi.api",
+    "open_table": "pyhudi.api",
+}
+"""Where each name that is loaded late lives."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pyhudi
+
+
+def test_every_name_of_the_door_is_there() -> None:
+    tree = ast.parse(Path(pyhudi.__file__).read_text())
+    declared = {
+        alias.asname
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pyhudi")
+        for alias in node.names
+    }
+    assert {"open_table", "create_table", "HFileReader", "SnapshotExpiredError"} <= declared
+    assert declared <= set(dir(pyhudi))
+    for name in declared:
+        assert name is not None and getattr(pyhudi, name).__name__ == name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nope"):
+        _ = pyhudi.nope
+
+
+def test_the_door_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, pyhudi; pyhudi.open_table;"
+        "print([m for m in ('pyspark', 'pandas', 'click', 'rich', 'polars', 'duckdb')"
+        " if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
