@@ -23,7 +23,7 @@ setup(
                 "pyhudi._native.*",
                 ["pyhudi/_native/*.pyx"],
                 include_dirs=[numpy.get_include()],
-                extra_compile_args=["-O3", "-fno-strict-aliasing"],
+                extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing"],
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             )
         ],
