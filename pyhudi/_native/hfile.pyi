@@ -12,6 +12,8 @@ class HFileReader:
         cache_bytes: int | None = None,
         path_for_errors: str | None = None,
         verify_checksums: bool = True,
+        threads: int | None = None,
+        hash_after: float | None = 0.2,
     ) -> None: ...
     @property
     def entry_count(self) -> int: ...

@@ -4,15 +4,19 @@ The bytes are described at their writer, hfile_writer.pyx.  How a batch is answe
 hfile_batch.pyx; this module brings blocks and batch together and is the door for Python.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from pyhudi._native.column cimport Column
 from pyhudi._native.cursor cimport (
-    MALFORMED, OK, TRUNCATED, Cursor, Status, cursor_over, load_be32,
+    MALFORMED, NO_MEMORY, OK, TRUNCATED, Cursor, Status, cursor_over, load_be32,
 )
 from pyhudi._native.hfile_batch cimport Arena, LookupBatch, Touch
 from pyhudi._native.hfile_block cimport (
@@ -21,6 +25,7 @@ from pyhudi._native.hfile_block cimport (
 from pyhudi._native.hfile_cells cimport (
     Body, CellColumns, RowOrder, body_of_bytes, count_cells,
 )
+from pyhudi._native.hfile_hash cimport CellHash, cell_hash
 from pyhudi._native.hfile_index cimport BlockIndex, node_index
 from pyhudi._native.hfile_layout cimport (
     MAGIC_DATA, MAGIC_INTERMEDIATE, MAGIC_LEAF, MAGIC_META, Layout, is_known,
@@ -34,6 +39,7 @@ from pyhudi._native.hfile_source import open_source
 from pyhudi.errors import CorruptFileError, UserError
 
 METHODS = ("auto", "seek", "scan")
+THREADED_BLOCKS = 64
 cdef int64_t TRAILER_SIZE = 4096
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t WINDOW_BYTES = 8 << 20
@@ -55,6 +61,9 @@ cdef class HFileReader:
     cache_bytes: bound on decoded blocks kept for the next look-up; None shares one cache of
     256 MiB among all readers, 0 keeps nothing.  path_for_errors: what errors call the file.
     verify_checksums: False trusts CRCs of types 1 and 2 (a gzip body still carries its own).
+    threads: how many inflate when a batch touches many GZ blocks; None is up to four.
+    hash_after: keys asked for, per entry of the file, after which a hash over all cells is built
+    within the bound of the cache; None never builds one.
 
     Raises CorruptFileError for bytes that cannot be right, now or when they are first read.
     Safe to use from several threads.
@@ -67,18 +76,28 @@ cdef class HFileReader:
     cdef Layout _layout
     cdef object _cache
     cdef object _cache_name           # first part of this file's keys in the cache
+    cdef bint _requests_cost
+    cdef int _threads
+    cdef double _hash_after           # in keys asked for per entry of the file
+    cdef int64_t _keys_asked
+    cdef int64_t _decoded_count
+    cdef int64_t _decoded_bytes
     cdef set _kept_offsets
     cdef dict _nodes                  # offset -> BlockIndex of a leaf or intermediate block
     cdef readonly int64_t blocks_read
 
     def __cinit__(
-        self, source, *, cache_bytes=None, path_for_errors=None, verify_checksums=True
+        self, source, *, cache_bytes=None, path_for_errors=None, verify_checksums=True,
+        threads=None, hash_after=0.2,
     ):
         self._source, path = open_source(source)
         self._nodes = {}
         self._kept_offsets = set()
         self._cache = SHARED if cache_bytes is None else BlockCache(cache_bytes)
         self._cache_name = object()
+        self._threads = min(4, os.cpu_count() or 1) if threads is None else max(1, threads)
+        self._hash_after = INFINITY if hash_after is None else hash_after
+        self._requests_cost = getattr(self._source, "request_cost_seconds", 0) > 0
         buffer = getattr(self._source, "buffer", None)
         if buffer is not None:
             PyObject_GetBuffer(buffer, &self._view, PyBUF_SIMPLE)
@@ -96,9 +115,16 @@ cdef class HFileReader:
         """Drop the cached blocks and the source.  A file or object given stays open."""
         if self._source is None:
             return
+        self._drop_blocks()
+        self._cache.forget((self._cache_name, -1))
+        self._source = None
+
+    cdef int _drop_blocks(self) except -1:
+        """Take our blocks out of the cache."""
         for offset in self._kept_offsets:
             self._cache.forget((self._cache_name, offset))
-        self._source = None
+        self._kept_offsets = set()
+        return 0
 
     def __enter__(self):
         return self
@@ -141,17 +167,27 @@ cdef class HFileReader:
 
         keys: column of strings or bytes in any order; a null key is absent.  Each block that can
         hold keys is read and decoded once.  method: "seek" reads those blocks, "scan" the whole
-        file, "auto" what `plan` finds cheaper; the answer is the same.
+        file, "auto" what `plan` finds cheaper, and a hash over all cells once the keys asked for
+        pay for it; the answer is the same.
         """
-        cdef LookupBatch batch = self._batch(keys)
-        cdef BlockIndex index = self._leaves_for(batch)
+        cdef Column column = Column(keys)
+        cdef LookupBatch batch
+        cdef BlockIndex index
+        cdef CellHash table
+        self._check_open()
         if method not in METHODS:
             raise UserError("unknown look-up method", method=method, hint="auto, seek or scan")
         if method == "auto":
+            table = self._hash(column.view.length)
+            if table is not None:
+                return table.answer(column)
+        batch = self._batch(column)
+        index = self._leaves_for(batch)
+        if method == "auto" and self._requests_cost:
             method = self._plan(batch, index).method
         if method == "scan":
             self._answer_by_scan(batch)
-        elif self._base != NULL and self._layout.codec == NONE:
+        elif self._in_place():
             self._answer_in_place(batch)
         else:
             self._answer(batch)
@@ -159,7 +195,8 @@ cdef class HFileReader:
 
     def plan(self, keys):
         """What `get_many(keys)` would do, and what either method is predicted to cost."""
-        cdef LookupBatch batch = self._batch(keys)
+        self._check_open()
+        cdef LookupBatch batch = self._batch(Column(keys))
         return self._plan(batch, self._leaves_for(batch))
 
     cdef object _plan(self, LookupBatch batch, BlockIndex index):
@@ -176,16 +213,16 @@ cdef class HFileReader:
             blocks=index.count,
             file_bytes=self._layout.load_on_open,
             entries=self._layout.entry_count,
-            compressed=self._layout.codec != NONE,
+            compressed=self._compressed(),
+            hashed=self._cache.get((self._cache_name, -1)) is not None,
         )
 
-    cdef LookupBatch _batch(self, keys):
-        self._check_open()
+    cdef LookupBatch _batch(self, Column column):
         if not self._layout.ordered:
             raise CorruptFileError(
                 "rows are not in byte order, so they cannot be looked up", path=self._layout.path
             )
-        return LookupBatch(Column(keys), self._layout.prefix)
+        return LookupBatch(column, self._layout.prefix)
 
     cdef int _check_open(self) except -1:
         if self._source is None:
@@ -193,13 +230,12 @@ cdef class HFileReader:
         return 0
 
     cdef int _answer_in_place(self, LookupBatch batch) except -1:
-        """Touched blocks of a mapped file that is not compressed: cells are merged in place."""
-        cdef Arena arena = Arena()
+        """Touched blocks of a mapped file that is not compressed: nothing is copied but answers."""
         cdef int64_t t
         cdef Touch *touch
         cdef Status status = OK
         cdef uint32_t size = 0
-        batch.arenas.append(arena)
+        batch.owners.append(self._source)
         with nogil:
             for t in range(batch.touch_count):
                 touch = &batch.touches[t]
@@ -207,7 +243,7 @@ cdef class HFileReader:
                 if status == OK:
                     status = batch.merge(
                         touch, self._base + touch.offset + HEADER_SIZE, size,
-                        self._layout.tail, arena,
+                        self._layout.tail, None,
                     )
                 if status != OK:
                     break
@@ -218,10 +254,10 @@ cdef class HFileReader:
 
     cdef int _answer(self, LookupBatch batch) except -1:
         """Touched blocks that must be fetched or inflated: kept ones first, then the others."""
-        cdef Arena arena = Arena()
         cdef int64_t t
         cdef Body body
-        batch.arenas.append(arena)
+        arena = Arena()
+        batch.owners.append(arena)
         missing = []
         for t in range(batch.touch_count):
             body = self._kept(batch.touches[t].offset)
@@ -229,17 +265,43 @@ cdef class HFileReader:
                 missing.append(t)
             else:
                 self._merge(batch, t, body, arena)
-        for begin, end, members in self._groups(batch, missing):
+        groups = self._groups(batch, missing)
+        threads = self._threads if self._compressed() else 1
+        shares = shared_out(groups, len(missing), threads, self._base != NULL)
+        if len(shares) == 1:
+            self._fetch_and_merge(batch, groups, arena)
+        else:
+            with ThreadPoolExecutor(len(shares)) as pool:
+                for done in [pool.submit(self._answer_share, batch, share) for share in shares]:
+                    done.result()
+        self.blocks_read += len(missing)
+        return 0
+
+    def _answer_share(self, LookupBatch batch, list groups):
+        """What one of several threads does: its own blocks, its own arena."""
+        arena = Arena()
+        batch.owners.append(arena)
+        self._fetch_and_merge(batch, groups, arena)
+
+    cdef int _fetch_and_merge(self, LookupBatch batch, list groups, Arena arena) except -1:
+        cdef int64_t t
+        for begin, end, members in groups:
             window = self._window(begin, end)
             for t in members:
-                body = self._decode(batch.touches[t].offset, batch.touches[t].size, window)
+                body = self._decode(
+                    batch.touches[t].offset, batch.touches[t].size, window, batch
+                )
                 self._merge(batch, t, body, arena)
         return 0
 
     cdef int _merge(self, LookupBatch batch, int64_t t, Body body, Arena arena) except -1:
+        """Answers point into a body that is kept; from any other they are copied while hot."""
         cdef Status status
+        cdef Arena copies = None if body.kept else arena
+        if body.kept:
+            batch.owners.append(body)
         with nogil:
-            status = batch.merge(&batch.touches[t], body.at, body.size, self._layout.tail, arena)
+            status = batch.merge(&batch.touches[t], body.at, body.size, self._layout.tail, copies)
         return raise_corrupt(status, self._layout.path, batch.touches[t].offset)
 
     cdef int _answer_by_scan(self, LookupBatch batch) except -1:
@@ -250,7 +312,7 @@ cdef class HFileReader:
         cdef Body body
         cdef Status status
         batch.lay_over(index)
-        batch.arenas.append(arena)
+        batch.owners.append(arena)
         for body in self._bodies(index, 0, index.count):
             with nogil:
                 status = count_cells(body.at, body.size, self._layout.tail, &cells)
@@ -260,6 +322,54 @@ cdef class HFileReader:
                 t += 1
             entry += 1
         return self._check_count(cells)
+
+    cdef CellHash _hash(self, int64_t keys):
+        """The hash over all cells, once enough keys have been asked for; None before, or when
+        it does not fit the cache."""
+        cdef CellHash table
+        cdef BlockIndex index
+        cdef Body body
+        cdef Status status
+        name = (self._cache_name, -1)
+        table = self._cache.get(name)
+        if table is not None:
+            return table
+        self._keys_asked += keys
+        if self._keys_asked < self._hash_after * self._layout.entry_count or not self._hashable():
+            return None
+        self._keys_asked = 0
+        index = self._leaves()
+        table = cell_hash(index.count, self._layout.entry_count, self._layout.tail)
+        if table is None:
+            return None
+        for body in self._bodies(index, 0, index.count):
+            status = table.add(body)
+            if status == NO_MEMORY or table.size_bytes > self._cache.bytes_max:
+                self._hash_after = INFINITY
+                return None
+            raise_corrupt(status, self._layout.path, index.offsets[table.block_count - 1])
+        self._check_count(table.cells)
+        self._drop_blocks()
+        if not self._cache.put(name, table, table.size_bytes):
+            self._hash_after = INFINITY
+        return table
+
+    cdef bint _hashable(self):
+        """Whether hash and decoded blocks can fit the cache, judged by the blocks met so far."""
+        cdef int64_t slots = 32 * self._layout.entry_count
+        if self._in_place():
+            return slots <= self._cache.bytes_max
+        if self._decoded_count == 0:
+            return False
+        expected = self._decoded_bytes / self._decoded_count * self._layout.root.count
+        return slots + expected <= self._cache.bytes_max
+
+    cdef bint _compressed(self):
+        return self._layout.codec != NONE
+
+    cdef bint _in_place(self):
+        """Whether cells are read where the file is mapped."""
+        return self._base != NULL and self._layout.codec == NONE
 
     cdef int _check_count(self, int64_t cells) except -1:
         if cells != self._layout.entry_count:
@@ -330,32 +440,48 @@ cdef class HFileReader:
 
     cdef Body _kept(self, int64_t offset):
         """The decoded DATA block at `offset` if the cache has it, else None."""
+        cdef Body body
         data = self._cache.get((self._cache_name, offset))
-        return None if data is None else body_of_bytes(data)
+        if data is None:
+            return None
+        body = body_of_bytes(data)
+        body.kept = True
+        return body
 
-    cdef Body _decode(self, int64_t offset, int64_t size, Window window):
-        """The DATA block at `offset`, checked and decoded; kept for the next look-up."""
+    cdef Body _decode(self, int64_t offset, int64_t size, Window window, LookupBatch batch):
+        """The DATA block at `offset`, checked and decoded.
+
+        For a batch it is kept in the cache, up to the cache's bound, so that a batch larger than
+        that neither flushes the cache nor holds more than it.  Scans (None) keep nothing.
+        """
         cdef BlockHeader header
         cdef Body body
         cdef const uint8_t *at = window.at + (offset - window.begin)
         self._layout.open_header(at, size, offset, &header)
-        self.blocks_read += 1
         if header.magic != MAGIC_DATA or HEADER_SIZE + <int64_t>header.stored != size:
             raise CorruptFileError(
                 "block and index disagree", path=self._layout.path, offset=offset
             )
-        if self._base != NULL and self._layout.codec == NONE:
+        if self._in_place():
             if header.plain != header.summed - HEADER_SIZE:
                 raise_corrupt(MALFORMED, self._layout.path, offset)
             body = Body()
-            body.owner = window
+            body.owner = self._source
             body.at = at + HEADER_SIZE
             body.size = header.plain
+            body.kept = True
             return body
         data = self._layout.body_of(at, &header, offset)
-        if self._cache.put((self._cache_name, offset), data, len(data)):
+        body = body_of_bytes(data)
+        self._decoded_count += 1
+        self._decoded_bytes += body.size
+        if batch is None or batch.kept_bytes + body.size > self._cache.bytes_max:
+            return body
+        body.kept = self._cache.put((self._cache_name, offset), data, body.size)
+        if body.kept:
+            batch.kept_bytes += body.size
             self._kept_offsets.add(offset)
-        return body_of_bytes(data)
+        return body
 
     cdef list _groups(self, LookupBatch batch, list touches):
         """(begin, end, touches): byte ranges to fetch, each with the touches it serves.
@@ -410,7 +536,10 @@ cdef class HFileReader:
             while entry <= last:
                 body = self._kept(index.offsets[entry])
                 if body is None:
-                    body = self._decode(index.offsets[entry], index.sizes[entry], window)
+                    body = self._decode(
+                        index.offsets[entry], index.sizes[entry], window, None
+                    )
+                    self.blocks_read += 1
                 yield body
                 entry += 1
 
@@ -510,6 +639,21 @@ cdef int walk_blocks(HFileReader reader, BlockIndex index) except -1:
     if entry != index.count:
         raise CorruptFileError("the index has a block that is not there", path=layout.path)
     return 0
+
+
+cdef list shared_out(list groups, int64_t blocks, int threads, bint addressable):
+    """The groups in at most `threads` shares; a group of a mapped file may be cut."""
+    cdef int64_t share, first
+    if threads == 1 or blocks < THREADED_BLOCKS:
+        return [groups]
+    if not addressable:
+        share = (len(groups) + threads - 1) // threads
+        return [groups[first : first + share] for first in range(0, len(groups), share)]
+    share = (blocks + threads - 1) // threads
+    begin, end, members = groups[0]
+    return [
+        [(begin, end, members[first : first + share])] for first in range(0, len(members), share)
+    ]
 
 
 cdef Status open_plain(

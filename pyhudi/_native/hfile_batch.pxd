@@ -49,7 +49,8 @@ cdef class LookupBatch:
     cdef Hit *hits
     cdef Touch *touches
     cdef readonly int64_t touch_count
-    cdef list arenas
+    cdef int64_t kept_bytes       # of decoded blocks that went into the cache for this batch
+    cdef list owners              # arenas and blocks that answers point into
 
     cdef int lay_over(self, BlockIndex index) except -1
     cdef Status merge(

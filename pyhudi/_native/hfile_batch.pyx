@@ -20,6 +20,7 @@ from pyhudi._native.hfile_block cimport (
     ROW_SIZE_MAX, Cell, compare_rows, head_in_place, head_of, take_cell,
 )
 from pyhudi._native.hfile_index cimport BlockIndex
+from pyhudi._native.words cimport same_bytes
 
 from pyhudi.errors import UserError
 
@@ -265,7 +266,7 @@ cdef class LookupBatch:
         self.column = column
         self.keys = &column.view
         self.prefix_size = len(prefix)
-        self.arenas = []
+        self.owners = []
         self.sorted = <SortKey *>PyMem_Malloc((count + 1) * sizeof(SortKey))
         self.hits = <Hit *>PyMem_Malloc((count + 1) * sizeof(Hit))
         if self.sorted == NULL or self.hits == NULL:
@@ -320,7 +321,7 @@ cdef class LookupBatch:
         cdef int64_t i = touch.begin
         cdef int64_t prefix_size = self.prefix_size
         cdef uint64_t head, want
-        cdef Span key
+        cdef Span key, row
         cdef Cell cell
         cdef Hit *hit
         cdef uint8_t *copy
@@ -335,11 +336,16 @@ cdef class LookupBatch:
         while i < touch.end:
             want = self.sorted[i].head
             if i + AHEAD < touch.end:
-                prefetch(span_at(self.keys, self.sorted[i + AHEAD].row).data + prefix_size + 8)
+                key = span_at(self.keys, self.sorted[i + AHEAD].row)
+                prefetch(key.data)
+                prefetch(key.data + key.size - 1)
             order = -1 if head < want else 1 if head > want else 0
             if order == 0:
                 key = span_at(self.keys, self.sorted[i].row)
-                order = compare_rows(cell.row, cell.row_size, key.data, key.size)
+                row.data = cell.row
+                row.size = cell.row_size
+                if not same_bytes(row, key):
+                    order = compare_rows(row.data, row.size, key.data, key.size)
             if order > 0:
                 i += 1
                 continue
@@ -359,6 +365,7 @@ cdef class LookupBatch:
                 at = cell.next
                 if at >= end:
                     return OK
+                prefetch(at + 512)
                 status = take_cell(at, end, tail, &cell)
                 if status != OK or cell.row_size < prefix_size:
                     return status if status != OK else OUT_OF_ORDER

@@ -15,6 +15,7 @@ cdef class Body:
     cdef object owner
     cdef const uint8_t *at
     cdef uint32_t size
+    cdef bint kept            # the cells stay where they are for as long as `owner` lives
 
 
 cdef Body body_of_bytes(bytes data)

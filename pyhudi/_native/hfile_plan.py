@@ -21,7 +21,10 @@ BLOCK_SECONDS = 1.5e-6
 
 @dataclass(frozen=True, slots=True)
 class LookupPlan:
-    """The choice for one batch, both predicted costs in seconds, and what they rest on."""
+    """The choice for one batch, both predicted costs in seconds, and what they rest on.
+
+    method: "seek" or "scan"; "hash" once all cells of the open file are hashed in memory.
+    """
 
     method: str
     seek_cost: float
@@ -47,6 +50,7 @@ def plan_lookup(
     file_bytes: int,
     entries: int,
     compressed: bool,
+    hashed: bool,
 ) -> LookupPlan:
     """keys: those that can be in the file.  touched_*: blocks not decoded before that can hold
     them.  requests, requested_bytes: ranges that fetch these, gaps included.  Ties go to seek.
@@ -69,7 +73,7 @@ def plan_lookup(
     seek = cost(requests, requested_bytes, touched_bytes, touched_blocks)
     scan = cost(scan_requests, file_bytes, file_bytes, blocks)
     return LookupPlan(
-        method="seek" if seek <= scan else "scan",
+        method="hash" if hashed else "seek" if seek <= scan else "scan",
         seek_cost=seek,
         scan_cost=scan,
         keys=keys,
