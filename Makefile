@@ -20,7 +20,7 @@ $(BIN)/python:
 
 # The stamp follows what decides about the installed packages and the compiled core.
 $(VENV)/.built: pyproject.toml setup.py $(wildcard pyhudi/_native/*.pyx pyhudi/_native/*.pxd pyhudi/_native/*.h) | $(BIN)/python
-	$(BIN)/python -m pip install -q setuptools cython numpy
+	$(BIN)/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
 	$(BIN)/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]'
 	@touch $@
 
