@@ -7,7 +7,7 @@ Source: table_format 9.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property
 from typing import Any, Final
@@ -32,7 +32,7 @@ from pyhudi.metadata.records import (
     gather,
     merge_files,
 )
-from pyhudi.metadata.slices import DeleteLayer, MapSlice, layers, newest
+from pyhudi.metadata.slices import DeleteLayer, Hits, MapSlice, layers, newest
 from pyhudi.metadata.validity import valid_instants
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.config import TableConfig
@@ -249,11 +249,17 @@ class RecordIndex:
             if bounds[s] < bounds[s + 1]
         ]
         if engine is None or len(tasks) < 2 or len(asked) < _WORTH_SPREADING:
-            parts = [_locate(task) for task in tasks]
+            answers = [_ask(task) for task in tasks]
         else:
-            parts = engine.run(_locate, tasks, label="lookup")
-        positions = order if not column.null_count else _valid_positions(column)[order]
-        found = gather(parts, positions, len(column))
+            answers = engine.run(_ask, tasks, label="lookup")
+        homed = order if not column.null_count else _valid_positions(column)[order]
+        starts = np.cumsum([0, *(len(task.keys) for task in tasks)])
+        hits = [
+            replace(hit, positions=homed[start + hit.positions])
+            for start, answer in zip(starts.tolist(), answers, strict=False)
+            for hit in answer
+        ]
+        found = _places(hits, len(column), self.shards[0].zone)
         return pa.table(
             {
                 "record_key": column,
@@ -293,15 +299,24 @@ class LookupTask:
     keys: pa.Array
 
 
-def _locate(task: LookupTask) -> Locations:
-    hits = newest(task.fs.sub(METADATA_TABLE), task.shard.piece, task.keys)
-    if not hits:
-        return Locations.none(len(task.keys))
+def _ask(task: LookupTask) -> list[Hits]:
+    return newest(task.fs.sub(METADATA_TABLE), task.shard.piece, task.keys)
+
+
+def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:
+    """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
+    once: the work is one for each distinct value."""
+    by_schema: dict[str, list[Hits]] = {}
+    for hit in hits:
+        by_schema.setdefault(hit.schema, []).append(hit)
     parts = [
-        decode_locations(hit.values, hit.schema, zone=task.shard.zone, path=hit.path)
-        for hit in hits
+        decode_locations(
+            pa.concat_arrays([hit.values for hit in group]), schema, zone=zone, path=group[0].path
+        )
+        for schema, group in by_schema.items()
     ]
-    return gather(parts, np.concatenate([hit.positions for hit in hits]), len(task.keys))
+    positions = [hit.positions for group in by_schema.values() for hit in group]
+    return gather(parts, np.concatenate(positions) if positions else np.empty(0, np.int64), count)
 
 
 LOOKUP_SCHEMA: Final = pa.schema(
@@ -319,7 +334,7 @@ def lookup_shard(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> pa.Record
 
     fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
     """
-    found = _locate(LookupTask(fs, shard, keys))
+    found = _places(_ask(LookupTask(fs, shard, keys)), len(keys), shard.zone)
     return pa.RecordBatch.from_arrays(
         [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
         schema=LOOKUP_SCHEMA,

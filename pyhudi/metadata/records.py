@@ -277,6 +277,7 @@ def _file_id_fields(file_id: str) -> tuple[int, int, int, str, int]:
     return -1, -1, -1, file_id, 1
 
 
+@lru_cache(maxsize=1 << 14)
 def _file_id_text(high: int, low: int, index: int, text: str, encoding: int) -> str:
     if encoding != 0:
         return text
@@ -392,6 +393,7 @@ def _spread(texts: list[str | None], codes: pa.Array) -> pa.DictionaryArray:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1 << 12)
 def instant_text(epoch_millis: int, zone: tzinfo | None) -> InstantTime:
     """The instant of a moment as the index stores it.  Raises CorruptFileError off the calendar."""
     try:
