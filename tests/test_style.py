@@ -1,0 +1,121 @@
+"""House rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(p for p in (ROOT / "pyhudi").rglob("*.py"))
+NATIVE = sorted(p for p in (ROOT / "pyhudi").rglob("*.p[yx][xdi]"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+TEXTS = sorted(
+    p
+    for pattern in ("*.md", "*.toml", "*.cfg", "Makefile", "setup.py", "docs/**/*.md", ".ci/*")
+    for p in ROOT.glob(pattern)
+)
+EVERYTHING = [*SOURCES, *NATIVE, *TESTS, *TEXTS, *sorted((ROOT / "bench").rglob("*.py"))]
+
+FUNCTION_LINES_MAX = 60
+MODULE_LINES_MAX = 450
+BANNED = re.compile(r"(Manager|Helper|Utils?|Handler|Processor|Base)$|^Abstract[A-Z]")
+_MACHINE = "|".join(("/wor" + "k/", "/tm" + "p/team", "/ho" + "me/", "/roo" + "t/", "/Use" + "rs/"))
+MACHINE_PATH = re.compile(rf"(?<![\w.]){_MACHINE}")
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text("utf-8"))) for path in SOURCES]
+
+
+def test_no_file_holds_the_path_of_a_machine() -> None:
+    found = [
+        f"{relative(path)}:{number}: {line.strip()[:80]}"
+        for path in EVERYTHING
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if MACHINE_PATH.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_errors_are_not_caught_wholesale() -> None:
+    """`except Exception` only at the command line's door."""
+    found = []
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ExceptHandler):
+                continue
+            caught = ast.unparse(node.type) if node.type else "BaseException"
+            wholesale = re.search(r"\b(Base)?Exception\b", caught)
+            raises = any(isinstance(n, ast.Raise) for n in ast.walk(node))
+            if wholesale and not raises and "cli" not in path.parts:
+                found.append(f"{relative(path)}:{node.lineno}")
+    assert not found, "\n".join(found)
+
+
+def test_functions_fit_a_screen() -> None:
+    found = []
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    found.append(f"{relative(path)}:{node.lineno}: {node.name} has {lines} lines")
+    assert not found, "\n".join(found)
+
+
+def test_modules_are_read_in_one_sitting() -> None:
+    found = [
+        f"{relative(path)}: {lines} lines"
+        for path in SOURCES
+        if (lines := len(path.read_text("utf-8").splitlines())) > MODULE_LINES_MAX
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_names_say_what_things_are() -> None:
+    found = [
+        f"{relative(path)}:{node.lineno}: {node.name}"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and BANNED.search(node.name)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [relative(path) for path, tree in trees() if tree.body and not ast.get_docstring(tree)]
+    assert not silent, "\n".join(silent)
+
+
+def test_arguments_have_no_mutable_defaults_and_at_most_one_bool() -> None:
+    found = []
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef) or "cli" in path.parts:
+                continue
+            defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+            if any(isinstance(d, ast.List | ast.Dict | ast.Set) for d in defaults):
+                found.append(f"{relative(path)}:{node.lineno}: {node.name}: mutable default")
+            plain = node.args.args
+            bools = [
+                a for a in plain if isinstance(a.annotation, ast.Name) and a.annotation.id == "bool"
+            ]
+            if len(bools) > 1:
+                found.append(f"{relative(path)}:{node.lineno}: {node.name}: two positional bools")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=relative)
+def test_native_code_neither_includes_nor_leaves_return_types_open(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert not re.search(r"^\s*include\s+[\"']", text, re.MULTILINE)
+    untyped = re.findall(r"^cdef (?:inline )?(\w+)\(", text, re.MULTILINE)
+    assert not untyped, untyped
