@@ -106,7 +106,7 @@ def write_base(
     with pq.ParquetWriter(target, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)
-            writer.write_table(table, row_group_size=row_group_rows)
+            writer.write_table(_writable(table), row_group_size=row_group_rows)
             count += table.num_rows
         if count == 0:
             keys = _KeyRange(None, None)
@@ -279,6 +279,16 @@ def _row_groups(
         yield schema.empty_table()
 
 
+def _writable(table: pa.Table) -> pa.Table:
+    """Arrow cannot write dictionaries that hold a null; such columns are encoded anew."""
+    for index, column in enumerate(table.columns):
+        if pt.is_dictionary(column.type) and any(c.dictionary.null_count for c in column.chunks):
+            chunks = [chunk.dictionary_decode().dictionary_encode() for chunk in column.chunks]
+            fresh = pa.chunked_array(chunks, column.type)
+            table = table.set_column(index, table.schema.field(index), fresh)
+    return table
+
+
 def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield first
     yield from rest
@@ -328,6 +338,8 @@ def _as_stored(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
 
 def _normal(table: pa.Table) -> pa.Table:
     """Every list as `list<element>`, no schema metadata."""
+    if not table.num_columns:
+        return table  # only its row count matters
     schema = normal_schema(table.schema)
     columns = [
         fit(column, field.type, name=field.name)
