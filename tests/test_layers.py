@@ -26,7 +26,8 @@ FLOORS = (
     "api",
     "__init__",
     "spark",
-    "cli __main__",
+    "cli",
+    "__main__",
 )
 FLOOR = {name: n for n, names in enumerate(FLOORS) for name in names.split()}
 SPARK_ONLY = {"pyspark", "py4j"}
