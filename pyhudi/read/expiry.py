@@ -18,16 +18,26 @@ from pyhudi.table.view import TableView
 from pyhudi.timeline.instant import Action, State
 
 
-def check_not_expired(state: TableState, view: TableView, limit: InstantTime) -> None:
+def check_not_expired(
+    state: TableState,
+    view: TableView,
+    limit: InstantTime,
+    *,
+    groups: frozenset[FileGroupId] | None = None,
+    pruned: frozenset[str] = frozenset(),
+) -> None:
     """Raise SnapshotExpiredError if files that a reader at `limit` needs have been cleaned.
 
-    view: the table as of `limit`.  Reads the metadata of cleans, archived ones too.
+    view: the table as of `limit`.  groups: the file groups wanted (None: all).  pruned:
+    partitions left out of the view.  Reads the metadata of cleans, archived ones too.
     """
     cleaned = _cleaned_slices(state, limit)
     if not cleaned:
         return
     replaced = _replaced(state)
     for group, time in cleaned.items():
+        if group.partition in pruned or (groups is not None and group not in groups):
+            continue
         gone = replaced.get(group)
         if gone is not None and gone <= limit:
             continue

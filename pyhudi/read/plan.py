@@ -141,12 +141,14 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
     filter_columns = () if where is None else named_columns(where, schema)
     partitions, values = _partitions(moment, schema, where)
     view = moment.view(partitions=list(values), limit=limit)
-    if request.as_of is not None and limit is not None:
-        check_not_expired(moment, view, limit)
+    written = _groups_written(moment, request, limit)
+    if limit is not None:
+        pruned = frozenset(partitions) - values.keys()
+        check_not_expired(moment, view, limit, groups=written, pruned=pruned)
     slices = (
         view.latest_slices() if request.mode is ScanMode.SNAPSHOT else view.latest_base_slices()
     )
-    kept = _touched(moment, slices, request, limit)
+    kept = slices if written is None else [s for s in slices if s.group in written]
     spec = SliceSpec(
         table=schema,
         columns=columns,
@@ -260,21 +262,14 @@ def _partitions(
     return partitions, {p: known for p, known, keep in found if keep}
 
 
-def _touched(
-    state: TableState, slices: list[FileSlice], request: ScanRequest, limit: InstantTime | None
-) -> list[FileSlice]:
-    """Slices that can hold rows of the commits asked for; all, for other scans."""
-    if request.changes is None:
-        return slices
-    groups = _groups_written(state, as_bound(request.changes.since, state.zone), limit)
-    return slices if groups is None else [s for s in slices if s.group in groups]
-
-
 def _groups_written(
-    state: TableState, since: InstantTime, until: InstantTime | None
+    state: TableState, request: ScanRequest, until: InstantTime | None
 ) -> frozenset[FileGroupId] | None:
-    """File groups written by commits in the range; None if that is not known, because some may
-    be archived."""
+    """File groups written by the commits asked for; None for other scans, and where that is not
+    known because some of the commits may be archived."""
+    if request.changes is None:
+        return None
+    since = as_bound(request.changes.since, state.zone)
     visibility = Visibility.of(state.timeline, limit=until)
     if visibility.start is None or since < visibility.start:
         return None

@@ -71,7 +71,7 @@ def read_slice(
     else:
         if row_groups is None:
             row_groups = _pruned(fs, slice, spec, partition_values)
-        stored = pa.schema([f for f in _visible(spec) if f.name not in partition_values])
+        stored = pa.schema(map(spec.table.field, _stored(spec, partition_values)))
         rows = _base_rows(fs, slice, stored, row_groups)
     return _finish(rows, spec, partition_values)
 
@@ -80,6 +80,12 @@ def _visible(spec: SliceSpec) -> pa.Schema:
     """Columns wanted, and those the filter needs."""
     names = dict.fromkeys((*spec.columns, *spec.filter_columns))
     return pa.schema([spec.table.field(name) for name in names])
+
+
+def _stored(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str]:
+    """Visible columns that are read from files: at least one, as rows without columns are none."""
+    found = [f.name for f in _visible(spec) if f.name not in values]
+    return found or [spec.table.names[0]]
 
 
 def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
@@ -91,8 +97,6 @@ def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) ->
             columns.append(pa.repeat(values[wanted.name], rows.num_rows))
         else:
             columns.append(rows.column(wanted.name))
-    if not columns:
-        return rows.select([])
     table = pa.Table.from_arrays(columns, schema=visible)
     if spec.where is not None:
         table = table.filter(spec.where)
@@ -174,8 +178,7 @@ def _merged(
         base = _base_rows(fs, slice, needed, row_groups)
     if base is None and not any(isinstance(entry, pa.Table) for entry in log):
         return needed.empty_table()
-    visible = [f.name for f in _visible(spec) if f.name not in values]
-    return merge(base, log, _present(spec.rules, needed), columns=visible)
+    return merge(base, log, _present(spec.rules, needed), columns=_stored(spec, values))
 
 
 def _commutes(spec: SliceSpec) -> bool:
@@ -189,10 +192,9 @@ def _commutes(spec: SliceSpec) -> bool:
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Columns to read of base and logs: what is visible, and what the merge looks at."""
     rules = spec.rules
-    visible = (f.name for f in _visible(spec) if f.name not in values)
     marks = (rules.key_column, *rules.ordering, IS_DELETED, rules.delete_field)
     known = set(spec.table.names)
-    names = dict.fromkeys((*visible, *(name for name in marks if name in known)))
+    names = dict.fromkeys((*_stored(spec, values), *(name for name in marks if name in known)))
     return pa.schema([spec.table.field(name) for name in names])
 
 

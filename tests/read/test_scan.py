@@ -174,6 +174,14 @@ def test_partition_columns_come_from_the_path() -> None:
     assert values(table.scan(where=pc.field("part") == "stored").to_arrow()) == {}
 
 
+def test_only_partition_columns_can_be_read(mor: Handmade) -> None:
+    table = opened(mor.fs)
+    assert sorted(table.scan(["part"]).to_arrow()["part"].to_pylist()) == ["p", "p", "q", "q"]
+    assert table.scan(["part"], mode="read_optimized").to_arrow().num_rows == 4
+    assert table.scan(where=pc.field("part") == "q", mode="read_optimized").count() == 2
+    assert table.scan(where=pc.field("part") == "q").count() == 2
+
+
 def test_uncommitted_files_and_blocks_are_invisible(mor: Handmade) -> None:
     mor.base(9, T5, rows(("x", 9, "p", 9)), partition="p")
     block = mor.rows_block(1, T5, rows(("a", 9, "p", 9)), partition="p")
@@ -248,6 +256,12 @@ def test_a_cleaned_snapshot_has_expired(mor: Handmade) -> None:
     for instant in (T1, T2, T3):
         with pytest.raises(SnapshotExpiredError, match="cleaned"):
             table.scan(as_of=instant).to_arrow()
+        with pytest.raises(SnapshotExpiredError):
+            table.scan(as_of=instant, where=pc.field("part") == "p").to_arrow()
+        assert table.scan(as_of=instant, where=pc.field("part") == "q").count() > 0
+        with pytest.raises(SnapshotExpiredError):
+            table.changes("000", instant).to_arrow()
+    assert values(table.changes(T1, T4).to_arrow()) == {"a": 1, "b": 20, "d": 4}
     assert values(table.scan(as_of=T4).to_arrow()) == {"a": 1, "b": 20, "e": 5, "d": 4}
     assert values(table.scan(as_of="2025-12-31").to_arrow()) == {}
 
