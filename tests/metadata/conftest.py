@@ -17,7 +17,7 @@ from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
+GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 
 
 def shared_fixtures() -> Path | None:
