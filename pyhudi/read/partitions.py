@@ -26,11 +26,13 @@ def partition_values(
 ) -> dict[str, pa.Scalar]:
     """Values of the partition columns that the path tells, each of its column's type.
 
-    A column is absent where the path does not tell it: other key generators, a path that does not
-    split into the fields, text that is no value of the column's type.
+    A column is absent where the path does not tell it: other key generators (unless the table
+    stores no partition columns), a path that does not split into the fields, text that is no
+    value of the column's type.
     """
     fields = config.partition_fields
-    if not fields or config.key_generator not in _FROM_PATH:
+    told = config.key_generator in _FROM_PATH or config.drops_partition_columns
+    if not fields or not told:
         return {}
     levels = [partition] if len(fields) == 1 else partition.split("/")
     if len(levels) != len(fields):

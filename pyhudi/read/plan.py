@@ -110,6 +110,7 @@ class ScanPlan:
     groups_skipped: int
     limit: InstantTime | None
     where: pc.Expression | None = None
+    by_metadata: bool = False
 
     def __str__(self) -> str:
         slices = [task.slice for task in self.tasks]
@@ -120,6 +121,7 @@ class ScanPlan:
             f"filter      {self.where if self.where is not None else 'none'}",
             f"as of       {self.limit or 'now'}",
             f"partitions  {self.partitions_read} of {self.partition_count}",
+            f"listed by   {'the metadata table' if self.by_metadata else 'the store'}",
             f"slices      {len(slices)}, {merged} of them with logs"
             f" ({self.groups_skipped} file groups skipped)",
             f"files       {sum(len(s.files) for s in slices)}, {size_bytes} bytes",
@@ -165,6 +167,7 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
         groups_skipped=len(slices) - len(kept),
         limit=limit,
         where=where,
+        by_metadata=moment.metadata is not None,
     )
 
 

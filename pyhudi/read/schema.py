@@ -71,7 +71,13 @@ def user_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def full_schema(columns: pa.Schema, config: TableConfig) -> pa.Schema:
-    """`columns` behind the meta columns, if the table keeps them."""
+    """`columns` behind the meta columns, if the table keeps them.
+
+    Partition columns that files lack by the table's own rule are there as text.
+    """
+    if config.drops_partition_columns:
+        absent = [name for name in config.partition_fields if name not in columns.names]
+        columns = pa.schema([*columns, *(pa.field(name, pa.string()) for name in absent)])
     return with_meta(columns) if config.has_meta_columns else columns
 
 

@@ -174,6 +174,30 @@ def test_partition_columns_come_from_the_path() -> None:
     assert values(table.scan(where=pc.field("part") == "stored").to_arrow()) == {}
 
 
+def test_partition_columns_that_files_lack_come_from_the_path() -> None:
+    made = Handmade(MemoryFileSystem(), SCHEMA, partition_by=("part", "day"), hive_style=True)
+    drop = {"hoodie.datasource.write.drop.partition.columns": "true"}
+    store_config(made.fs, made.config.with_properties(drop))
+    lacking = rows(("a", 1, "", 1)).drop_columns(["part"])
+    made.base(1, T1, lacking, partition="part=p/day=2026")
+    made.commit(T1, schema=lacking.schema)
+    table = opened(made.fs)
+    assert table.scan(["id", "part", "day"], pc.field("day") == "2026").to_arrow().to_pylist() == [
+        {"id": "a", "part": "p", "day": "2026"}
+    ]
+
+
+def test_explain_tells_what_is_read_and_what_is_skipped(mor: Handmade) -> None:
+    text = str(opened(mor.fs).scan(["id"], pc.field("part") == "p").explain())
+    assert text.splitlines()[:5] == [
+        "columns     id",
+        'filter      (part == "p")',
+        "as of       now",
+        "partitions  1 of 2",
+        "listed by   the store",
+    ]
+
+
 def test_only_partition_columns_can_be_read(mor: Handmade) -> None:
     table = opened(mor.fs)
     assert sorted(table.scan(["part"]).to_arrow()["part"].to_pylist()) == ["p", "p", "q", "q"]
