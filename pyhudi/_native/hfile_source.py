@@ -73,19 +73,18 @@ def open_source(source: Any) -> tuple[Any, str | None]:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         return mapped(path), path
-    if hasattr(source, "read_at") and hasattr(source, "size"):
+    if hasattr(source, "read_at") and isinstance(getattr(source, "size", None), int):
         return source, getattr(source, "path", None)
-    if isinstance(source, (bytes, bytearray, memoryview)) or hasattr(source, "__buffer__"):
-        return HeldBytes(source), None
-    if hasattr(source, "seek") and hasattr(source, "read"):
-        return SeekableFile(source), getattr(source, "name", None)
     try:
         return HeldBytes(source), None
     except TypeError:
-        raise UserError(
-            "an HFile is read from a path, bytes, or an object with read_at or seek and read",
-            type=type(source).__name__,
-        ) from None
+        pass
+    if hasattr(source, "seek") and hasattr(source, "read"):
+        return SeekableFile(source), getattr(source, "name", None)
+    raise UserError(
+        "an HFile is read from a path, bytes, or an object with read_at or seek and read",
+        type=type(source).__name__,
+    )
 
 
 def mapped(path: str) -> HeldBytes:
