@@ -190,15 +190,15 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
                     notes=("nothing to write",),
                 )  # fmt: skip
             instant, files = _execute(setting, planned)
-        return report_of(
-            setting,
-            planned,
-            instant=instant,
-            files=files,
-            rolled_back=tuple(str(done.failed.time) for done in rolled_back),
-            added_columns=fitted.added,
-            notes=notes,
-        )
+            return report_of(
+                setting,
+                planned,
+                instant=instant,
+                files=files,
+                rolled_back=tuple(str(done.failed.time) for done in rolled_back),
+                added_columns=fitted.added,
+                notes=notes,
+            )
 
 
 def check_table(config: TableConfig) -> None:

@@ -79,7 +79,9 @@ def test_a_worker_python_without_a_package_is_named(
     (tmp_path / "lacking" / f"{module}.py").write_text(
         f"raise ModuleNotFoundError(\"No module named '{module}'\")\n"
     )
-    python = wrapped_python(tmp_path, f"cd {tmp_path}\nexport PYTHONPATH={tmp_path}/lacking:$PYTHONPATH")
+    python = wrapped_python(
+        tmp_path, f"cd {tmp_path}\nexport PYTHONPATH={tmp_path}/lacking:$PYTHONPATH"
+    )
     monkeypatch.setattr(engine.spark.sparkContext, "pythonExec", python)
     with pytest.raises(WorkerPythonError) as caught:
         engine.run(tasks.square, [1], label="x")
