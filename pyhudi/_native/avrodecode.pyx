@@ -246,7 +246,8 @@ cdef const uint8_t *decode_value(
     elif op.kind == K_FIXED:
         if unlikely(end - at < op.size):
             return fail(run, op, at, TRUNCATED)
-        memcpy(op.values + n * op.width, at, <size_t>op.size)
+        if op.size > 0:
+            memcpy(op.values + n * op.width, at, <size_t>op.size)
         at += op.size
     elif op.kind == K_TIME_MICROS:
         at = take_long(run, op, at, end, &number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,8 @@ from pyarrow import types
 
 from pyhudi._native.avrotypes import AvroField, Kind, Node
 from pyhudi.errors import SchemaError
+
+_SHAPED_KINDS: Final = frozenset({Kind.ENUM, Kind.ARRAY, Kind.MAP, Kind.RECORD, Kind.UNION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ def shape_rows(rows: pa.RecordBatch | pa.StructArray, root: Node) -> Shaped:
 
 
 def _shape(array: pa.Array, node: Node, path: str) -> Shaped:
+    if node.kind not in _SHAPED_KINDS and array.type == node.arrow:
+        return Shaped(array)
     if isinstance(array, pa.ExtensionArray):
         return _shape(array.storage, node, path)
     if isinstance(array, pa.DictionaryArray):
@@ -64,23 +69,23 @@ def _shape(array: pa.Array, node: Node, path: str) -> Shaped:
 
 
 def _struct(array: pa.StructArray, node: Node, path: str) -> Shaped:
-    names = [array.type.field(i).name for i in range(array.type.num_fields)]
-    expected = [field.name for field in node.fields]
-    unknown = [name for name in names if name not in set(expected)]
-    if unknown or len(set(names)) != len(names):
+    positions = {field.name: i for i, field in enumerate(array.type)}
+    expected = {field.name for field in node.fields}
+    unknown = [name for name in positions if name not in expected]
+    if unknown or len(positions) != array.type.num_fields:
         raise SchemaError(
-            "the rows have columns that the Avro schema has not",
+            "the rows have columns that the Avro schema has not, or one twice",
             record=path or None,
-            columns=unknown or names,
+            columns=unknown or list(positions),
         )
-    positions = {name: i for i, name in enumerate(names)}
     children = []
     for field in node.fields:
         inner = f"{path}.{field.name}" if path else field.name
-        if field.name in positions:
-            child = array.field(positions[field.name])
-        else:
+        position = positions.get(field.name)
+        if position is None:
             child = _absent(field, len(array), inner)
+        else:
+            child = array.field(position)
         children.append(_shape(child, field.node, inner))
     return Shaped(array, tuple(children))
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import pickle
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pyarrow as pa
@@ -375,3 +376,13 @@ def test_items_without_bytes_are_bounded_over_all_rows() -> None:
     assert len(rows.field("x").values) == 1 << 22
     with pytest.raises(CorruptFileError, match="more items"):
         AvroCodec(schema).decode_column(pa.array([many] * 5, pa.binary()))
+
+
+def test_calls_in_threads_do_not_meet() -> None:
+    codec = AvroCodec(FLAT)
+    bodies = [frames([datum(FLAT, row | {"b": k}) for row in FLAT_ROWS] * 200) for k in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        batches = list(pool.map(lambda body: codec.decode_framed(body, 4000), bodies))
+    for k, batch in enumerate(batches):
+        assert batch.column("b").unique().to_pylist() == [k]
+        assert codec.encode_framed(batch) == bodies[k]
