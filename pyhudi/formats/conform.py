@@ -68,6 +68,8 @@ def _fit(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
         return pa.nulls(len(array), target)
     if pt.is_dictionary(source) and not pt.is_dictionary(target):
         return _fit(array.dictionary_decode(), target, name)
+    if pt.is_dictionary(target) and not pt.is_dictionary(source):
+        return _fit(array, target.value_type, name).dictionary_encode()
     if pt.is_struct(source) and pt.is_struct(target):
         return _fit_struct(array, target, name)
     if pt.is_list(source) and pt.is_list(target):

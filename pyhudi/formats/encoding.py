@@ -92,6 +92,7 @@ def writer_options(
         "max_rows_per_page": PAGE_ROWS,
         "write_batch_size": 1 << 14,
         "write_page_index": True,
+        "write_page_checksum": True,
         "use_compliant_nested_type": True,
         "store_schema": False,
     }

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from pyhudi._native import AvroCodec
-from pyhudi._native.hfile import HFileReader
+from pyhudi._native import AvroCodec, HFileReader
 from pyhudi.errors import CorruptFileError, UnsupportedTableError, UserError
 from pyhudi.formats.conform import conform
 from pyhudi.formats.encoding import writer_options

@@ -12,7 +12,7 @@ file lacks is filled by `conform`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from pyhudi._native.bloom import BloomFilter
+from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.formats.conform import conform, fit, normal_schema
 from pyhudi.formats.encoding import writer_options
@@ -121,7 +121,7 @@ def read_base(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
-    keep_dictionaries: bool = False,
+    dictionaries: Collection[str] = (),
     row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """The rows of a base file.
@@ -129,8 +129,8 @@ def read_base(
     columns: top-level names in the order wanted, those the file lacks left out.  schema: instead
     of `columns`, exactly these fields, nulls where the file lacks one, types widened.  filter:
     only rows for which it is true; row groups that cannot hold one are not read.
-    keep_dictionaries: string columns of few values come as dictionary arrays (index int32), which
-    a rewrite filters and writes several times faster; not together with `filter`.
+    dictionaries: string columns that come as dictionary arrays (index int32) if they hold few
+    values, which a rewrite filters and writes several times faster; not together with `filter`.
     row_groups: numbers of those to read, all by default; not together with `filter`.
     Raises FileMissingError, CorruptFileError, SchemaError.
     """
@@ -141,7 +141,7 @@ def read_base(
             columns=columns,
             filter=filter,
             schema=schema,
-            keep_dictionaries=keep_dictionaries,
+            dictionaries=dictionaries,
             row_groups=row_groups,
         )
 
@@ -153,15 +153,15 @@ def read_parquet(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
-    keep_dictionaries: bool = False,
+    dictionaries: Collection[str] = (),
     row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """`read_base` for an open pyarrow file; `path` names it in errors."""
     wanted = schema.names if schema is not None else columns
     with corrupt_as(path):
         file = _open(source)
-        if keep_dictionaries and filter is None:
-            file = _open(source, _few_valued(file))
+        if dictionaries and filter is None:
+            file = _open(source, [name for name in _few_valued(file) if name in dictionaries])
         names = None if wanted is None else _present(wanted, file.schema_arrow)
         if row_groups is not None:
             table = file.read_row_groups(list(row_groups), columns=names)
@@ -297,7 +297,10 @@ def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def _open(source: Any, dictionaries: list[str] | None = None) -> pq.ParquetFile:
     source.seek(0)
     return pq.ParquetFile(
-        source, coerce_int96_timestamp_unit="us", read_dictionary=dictionaries or []
+        source,
+        coerce_int96_timestamp_unit="us",
+        read_dictionary=dictionaries or [],
+        page_checksum_verification=True,  # nothing where the writer left none
     )
 
 
@@ -359,7 +362,12 @@ def _filtered(
     import pyarrow.dataset as ds  # slow to import
 
     absent = [field for field in wanted or [] if field.name not in physical.names]
-    parquet = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    parquet = ds.ParquetFileFormat(
+        coerce_int96_timestamp_unit="us",
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+            page_checksum_verification=True
+        ),
+    )
     source.seek(0)
     return parquet.make_fragment(source).to_table(
         schema=pa.schema([*physical, *absent]),

@@ -49,6 +49,7 @@ def test_columns_that_fit_are_shared() -> None:
         (["x"], pa.large_string(), pa.string(), ["x"]),
         ([None, None], pa.null(), pa.string(), [None, None]),
         (["x", None], pa.dictionary(pa.int32(), pa.string()), pa.string(), ["x", None]),
+        (["x", None], pa.string(), pa.dictionary(pa.int32(), pa.string()), ["x", None]),
     ],
 )
 def test_values_widen(

@@ -284,10 +284,12 @@ class TestReading:
     def test_few_valued_strings_can_stay_dictionaries(self) -> None:
         rows = keyed(5000, city=[f"c{i % 3}" for i in range(5000)])
         fs = written(rows)
-        got = read_base(fs, "f.parquet", schema=rows.schema, keep_dictionaries=True)
+        got = read_base(fs, "f.parquet", schema=rows.schema, dictionaries=rows.column_names)
         assert got.schema.field("city").type == pa.dictionary(pa.int32(), pa.string())
         assert got.schema.field("_hoodie_record_key").type == pa.string()
         assert got["city"].to_pylist() == rows["city"].to_pylist()
+        plain = read_base(fs, "f.parquet", schema=rows.schema, dictionaries=["n"])
+        assert plain.equals(rows)
         assert read_base(written(got), "f.parquet").equals(rows)
 
     def test_int96_timestamps_read_as_the_schema_says(self) -> None:
@@ -314,6 +316,22 @@ class TestDamage:
     def test_flipped_bytes_give_rows_or_corrupt(self, style: str) -> None:
         self.flip(GOLDEN.read(f"{style}.parquet"), step=23)
 
+    def test_no_flipped_byte_of_a_page_we_wrote_goes_unseen(self) -> None:
+        fs = written(assorted(1, 1100, 0.1).select(["few", "wide", "price", "key", "city"]))
+        data = fs.read("f.parquet")
+        metadata = physical(fs).metadata
+        for at in range(metadata.num_columns):
+            chunk = metadata.row_group(0).column(at)
+            end = chunk.data_page_offset + chunk.total_compressed_size
+            if chunk.dictionary_page_offset is not None:
+                end = chunk.dictionary_page_offset + chunk.total_compressed_size
+            for position in range(end - 200, end):  # inside the last page's body
+                bad = bytearray(data)
+                bad[position] ^= 0x10
+                fs.replace("f.parquet", bytes(bad))
+                with pytest.raises(CorruptFileError):
+                    read_base(fs, "f.parquet", columns=[chunk.path_in_schema])
+
     @pytest.mark.slow
     @pytest.mark.parametrize("style", STYLES)
     def test_every_flipped_byte_gives_rows_or_corrupt(self, style: str) -> None:
@@ -331,6 +349,8 @@ class TestDamage:
             with contextlib.suppress(CorruptFileError):
                 read_base(fs, "f")
             with contextlib.suppress(CorruptFileError):
-                read_base(fs, "f", filter=pc.field("id") == "k00002", keep_dictionaries=True)
+                read_base(fs, "f", filter=pc.field("id") == "k00002")
+            with contextlib.suppress(CorruptFileError):
+                read_base(fs, "f", dictionaries=["_hoodie_commit_time", "part", "name"])
             with contextlib.suppress(CorruptFileError):
                 footer(fs, "f").bloom  # noqa: B018
