@@ -53,7 +53,8 @@ def merge(
     """The rows of the slice: base rows that stay in file order, then rows from the logs.
 
     base and the tables of `log` have one schema, which holds the rules' columns and `columns`,
-    those of the result.  log is not empty, and has a table where there is no base.
+    those of the result.  log is not empty, and has a table where there is no base.  Columns of
+    base that decide nothing may be dictionary arrays.
     """
     keys = _keys(log, rules)
     ranks = _ranks(base, log, rules)
@@ -63,7 +64,7 @@ def merge(
     else:
         base_keys = _text(base.column(rules.key_column))
         keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        base = _kept(base.select(columns), keep)
+        base = _decoded(_kept(base.select(columns), keep))
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
     parts = [] if base is None else [base]
@@ -75,6 +76,14 @@ def merge(
 
 def _kept(rows: pa.Table, keep: Any) -> pa.Table:
     return rows if keep.all() else rows.filter(pa.array(keep))
+
+
+def _decoded(rows: pa.Table) -> pa.Table:
+    for index, field in enumerate(rows.schema):
+        if pt.is_dictionary(field.type):
+            plain = field.with_type(field.type.value_type)
+            rows = rows.set_column(index, plain, rows.column(index).cast(plain.type))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -134,9 +134,18 @@ def _pruned(
 
 
 def _base_rows(
-    fs: FileSystem, slice: FileSlice, stored: pa.Schema, row_groups: Sequence[int] | None
+    fs: FileSystem,
+    slice: FileSlice,
+    stored: pa.Schema,
+    row_groups: Sequence[int] | None,
+    *,
+    coded: Collection[str] = (),
 ) -> pa.Table:
-    """Rows of the base file with the columns of `stored`, as they are stored."""
+    """Rows of the base file with the columns of `stored`, as they are stored.
+
+    coded: names of columns that may come as dictionary arrays.  Reading few-valued columns so and
+    decoding them later takes half the time of reading them plain, and filtering them a third.
+    """
     if slice.base is None:
         return stored.empty_table()
     assert isinstance(slice.base.name, BaseFileName)
@@ -144,7 +153,18 @@ def _base_rows(
         raise UnsupportedTableError(
             f"base files of format {slice.base.name.extension[1:]}", path=slice.base.path
         )
-    rows = read_base(fs, slice.base.path, columns=stored.names, row_groups=row_groups)
+    rows = read_base(
+        fs,
+        slice.base.path,
+        columns=stored.names,
+        row_groups=row_groups,
+        keep_dictionaries=True,
+    )
+    for index, field in enumerate(stored):
+        if field.name in coded and field.name in rows.column_names:
+            found = rows.schema.field(field.name).type
+            if pt.is_dictionary(found) and found.value_type == field.type:
+                stored = stored.set(index, field.with_type(found))
     return _fitted(rows, stored)
 
 
@@ -175,7 +195,8 @@ def _merged(
     base = None
     if slice.base is not None:
         row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
-        base = _base_rows(fs, slice, needed, row_groups)
+        coded = set(needed.names).difference(_looked_at(spec.rules))
+        base = _base_rows(fs, slice, needed, row_groups, coded=coded)
     if base is None and not any(isinstance(entry, pa.Table) for entry in log):
         return needed.empty_table()
     return merge(base, log, _present(spec.rules, needed), columns=_stored(spec, values))
@@ -191,11 +212,15 @@ def _commutes(spec: SliceSpec) -> bool:
 
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Columns to read of base and logs: what is visible, and what the merge looks at."""
-    rules = spec.rules
-    marks = (rules.key_column, *rules.ordering, IS_DELETED, rules.delete_field)
     known = set(spec.table.names)
-    names = dict.fromkeys((*_stored(spec, values), *(name for name in marks if name in known)))
+    looked_at = (name for name in _looked_at(spec.rules) if name in known)
+    names = dict.fromkeys((*_stored(spec, values), *looked_at))
     return pa.schema([spec.table.field(name) for name in names])
+
+
+def _looked_at(rules: MergeRules) -> tuple[str | None, ...]:
+    """Columns whose values decide the merge."""
+    return (rules.key_column, *rules.ordering, IS_DELETED, rules.delete_field)
 
 
 def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
