@@ -158,7 +158,7 @@ def _base_rows(
         slice.base.path,
         columns=stored.names,
         row_groups=row_groups,
-        keep_dictionaries=True,
+        dictionaries=stored.names,
     )
     for index, field in enumerate(stored):
         if field.name in coded and field.name in rows.column_names:
