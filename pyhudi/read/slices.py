@@ -149,16 +149,11 @@ def _base_rows(
     if slice.base is None:
         return stored.empty_table()
     assert isinstance(slice.base.name, BaseFileName)
+    path = slice.base.path
     if slice.base.name.extension != ".parquet":
-        raise UnsupportedTableError(
-            f"base files of format {slice.base.name.extension[1:]}", path=slice.base.path
-        )
+        raise UnsupportedTableError(f"base files of format {path.rpartition('.')[2]}", path=path)
     rows = read_base(
-        fs,
-        slice.base.path,
-        columns=stored.names,
-        row_groups=row_groups,
-        dictionaries=stored.names,
+        fs, path, columns=stored.names, row_groups=row_groups, dictionaries=coded or stored.names
     )
     for index, field in enumerate(stored):
         if field.name in coded and field.name in rows.column_names:
