@@ -82,10 +82,15 @@ class Written:
 
 
 def write_targets(task: WriteTask) -> list[Written]:
-    """Write each target of a task; runs on workers, possibly twice."""
+    """Write each target of a task; runs on workers, possibly twice.
+
+    A target all of whose rows lost to stored ones is left as it is.
+    """
     written = []
     for number, target in task.targets:
         routed = task.router.rows_of(number)
+        if not routed.rows.num_rows:
+            continue
         ensure_partition(task.plan.fs, target.group.partition, task.plan.instant)
         match target.mode:
             case Mode.CREATE:

@@ -74,13 +74,25 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(operation: str, kind: TableType) -> None:
+    sweep(operation, kind, after=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_step_done_but_never_heard_of_changes_nothing(operation: str, kind: TableType) -> None:
+    sweep(operation, kind, after=True)
+
+
+def sweep(operation: str, kind: TableType, *, after: bool) -> None:
+    """Die at each step of an operation, and look at what is left."""
     start = before(kind)
     done = clone(start)
     OPERATIONS[operation](open_(done))
     old, new = snapshot(start), snapshot(done)
     assert old != new
     stops = 0
-    for stop in every_stop(start, lambda fs: OPERATIONS[operation](open_(fs)), after=True):
+    for stop in every_stop(start, lambda fs: OPERATIONS[operation](open_(fs)), after=after):
         stops += 1
         found = snapshot(stop.fs)
         assert found in (old, new), str(stop)
