@@ -190,6 +190,15 @@ class TestRows:
         ]
         assert rows.num_rows > 0
 
+    def test_an_hfile_block_is_keys_and_values_read_in_place(self) -> None:
+        data = golden_log("hfile")
+        (block,) = blocks_of(data)
+        rows = data_batches(block, as_file(data), path="x", columns=["ignored"])
+        assert rows.schema.names == ["key", "value"]
+        keys = rows["key"].to_pylist()
+        assert keys == sorted(keys)
+        assert b"__all_partitions__" in keys
+
     @pytest.mark.parametrize("kind", [BlockKind.AVRO, BlockKind.PARQUET])
     @pytest.mark.parametrize("count", [0, 3])
     def test_rows_read_back_with_the_schema_of_the_block(self, kind: BlockKind, count: int) -> None:
@@ -234,9 +243,9 @@ class TestRows:
         rows = 0
         for name, data in every_log():
             for block in blocks_of(data):
-                if block.kind in (BlockKind.AVRO, BlockKind.PARQUET):
+                if block.kind in (BlockKind.AVRO, BlockKind.PARQUET, BlockKind.HFILE):
                     rows += data_batches(block, as_file(data), path=name).num_rows
-        assert rows > 1000
+        assert rows > 8000
 
     @pytest.mark.parametrize("name", ["avro", "parquet"])
     def test_every_cut_and_flip_of_a_data_block_is_rows_or_an_error(self, name: str) -> None:
