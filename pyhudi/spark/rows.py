@@ -105,7 +105,8 @@ def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:
 def gathered(
     batches: Batches, *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
 ) -> Iterator[pa.Table]:
-    """Batches as tables of bounded size; none is empty."""
+    """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
+    which costs a copy of the whole where they are in many.  None is empty."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -115,7 +116,7 @@ def gathered(
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= rows_max or size >= bytes_max:
-            yield pa.Table.from_batches(held)
+            yield pa.Table.from_batches(held).combine_chunks()
             held, rows, size = [], 0, 0
     if held:
-        yield pa.Table.from_batches(held)
+        yield pa.Table.from_batches(held).combine_chunks()

@@ -45,11 +45,13 @@ class Target:
 class Route:
     """How the rows of one shard reach their targets.
 
-    homes[i] is the target of home i; inserts[p] lists (row count, target) in order for path p:
-    the first rows of the shard that are new in that partition go to the first target, and so on.
+    homes[i] is the target of home i, which has home_counts[i] rows; inserts[p] lists (row count,
+    target) in order for path p: the first rows of the shard that are new in that partition go to
+    the first target, and so on.
     """
 
     homes: tuple[int, ...]
+    home_counts: tuple[int, ...]
     inserts: tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -193,5 +195,5 @@ def _routes(
                     left[path].pop(0)
             inserts.append(tuple(dealt))
         homes = tuple(number.get(group, -1) for group in shard.homes)
-        routes.append(Route(homes, tuple(inserts)))
+        routes.append(Route(homes, shard.update_counts, tuple(inserts)))
     return routes

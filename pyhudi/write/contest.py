@@ -7,7 +7,6 @@ written, so the few file groups with such rows are asked first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice
 from pyhudi.write.batch import Part
 from pyhudi.write.handles import settle
-from pyhudi.write.route import Routed
+from pyhudi.write.route import Routed, take_rows
 from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Action, ShardTags
 
@@ -50,7 +49,8 @@ def lost_rows(task: ContestTask) -> Staged | None:
     for number, slice_ in task.slices:
         at = np.flatnonzero((home == number) & (action != Action.PUT))
         stored = read_slice(task.fs, slice_, spec=task.spec)
-        incoming = _rows(task.parts, part[at], row[at], [RECORD_KEY, *task.ordering])
+        columns = [RECORD_KEY, *task.ordering]
+        incoming = take_rows(task.parts, part[at], row[at], columns=columns)
         settled = settle(stored, Routed(incoming, action[at]), task.ordering, natural_deletes=False)
         gone[at[settled.lost]] = True
     leaving = gone & (action == Action.LEAVE)
@@ -62,16 +62,3 @@ def lost_rows(task: ContestTask) -> Staged | None:
     return task.staging.put(
         f"lost-{task.shard.shard:05d}", pa.table({"position": np.flatnonzero(gone)})
     )
-
-
-def _rows(
-    parts: Sequence[Part], part: np.ndarray, row: np.ndarray, columns: Sequence[str]
-) -> pa.Table:
-    tables = []
-    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
-    for number in range(len(parts)):
-        low, high = cuts[number], cuts[number + 1]
-        if low < high:
-            table = parts[number].staged.load().select(columns)
-            tables.append(table.take(pa.array(row[low:high])))
-    return pa.concat_tables(tables)

@@ -20,9 +20,11 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part
-from pyhudi.write.route import route_shard
+from pyhudi.write.route import lost_of, row_order, take_rows, targets_of
 from pyhudi.write.staging import Staged
 from pyhudi.write.tag import NEW, Action
+
+Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +44,40 @@ class EntryTask:
 def write_entries(task: EntryTask) -> WriteStat | None:
     """Write the shard's entries; None where the batch changes none.  May run twice."""
     table = task.tags.load()
-    gone = None if task.lost is None else task.lost.load().column("position").to_numpy()
-    part, row, target, action = route_shard(table, task.route, lost=gone)
-    home = table.column("home").to_numpy()
-    if gone is not None:
-        keep = np.ones(len(home), np.bool_)
-        keep[gone] = False
-        home = home[keep]
+    part, row, home, action = (
+        table.column(name).to_numpy() for name in ("part", "row", "home", "action")
+    )
+    target = targets_of(task.route)
     fresh = (action == Action.PUT) & (home == NEW)
     dead = (action == Action.DELETE) & (home != NEW)
+    gone = lost_of(task.lost, table.num_rows)
+    if gone is not None:
+        fresh &= ~gone
+        dead &= ~gone
     if not fresh.any() and not dead.any():
         return None
     paths = pa.array([group.partition for group in task.groups], pa.string())
     ids = pa.array([group.file_id for group in task.groups], pa.string())
-    at = pa.array(target[fresh])
+    born = _in_order(part, row, fresh)
+    at = pa.array(target[born])
     return write_shard(
         task.fs,
         task.target,
         task.instant,
-        keys=_keys(task.parts, part[fresh], row[fresh]),
+        keys=_keys(task.parts, part[born], row[born]),
         partition_path=pa.DictionaryArray.from_arrays(at, paths),
         file_id=pa.DictionaryArray.from_arrays(at, ids),
-        deleted=_keys(task.parts, part[dead], row[dead]),
+        deleted=_keys(task.parts, *(c[_in_order(part, row, dead)] for c in (part, row))),
     )
 
 
-def _keys(
-    parts: Sequence[Part], part: npt.NDArray[np.int32], row: npt.NDArray[np.int32]
-) -> pa.Array:
+def _in_order(part: Ints, row: Ints, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Positions where the mask is set, in order of (part, row)."""
+    at = np.flatnonzero(mask)
+    return at[row_order(part[at], row[at])]
+
+
+def _keys(parts: Sequence[Part], part: Ints, row: Ints) -> pa.Array:
     """Record keys of rows given in order of (part, row)."""
-    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
-    pieces: list[pa.Array] = []
-    for number in range(len(parts)):
-        low, high = cuts[number], cuts[number + 1]
-        if low < high:
-            column = parts[number].staged.load().column(RECORD_KEY)
-            pieces += column.take(pa.array(row[low:high])).chunks
-    return pa.concat_arrays(pieces) if pieces else pa.array([], pa.string())
+    column = take_rows(parts, part, row, columns=[RECORD_KEY]).column(RECORD_KEY)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,15 +1,14 @@
 """Routing: from the tags of every shard to the rows of one target.
 
-A Router is built once in the process that writes, whatever number of targets it writes, and
-costs one sort of the batch's row numbers.
+Tags stand grouped by where their rows go (see `tag`), so a target's rows are a few slices of each
+shard's tags: finding them costs nothing but a sort of that target's row numbers.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import pyarrow as pa
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part
 from pyhudi.write.staging import Staged
-from pyhudi.write.tag import NEW, Action, ShardTags
+from pyhudi.write.tag import Action, ShardTags
 
 Ints = npt.NDArray[np.int32]
 
@@ -34,46 +33,42 @@ class Routed:
     action: npt.NDArray[np.uint8]
 
 
-def route_shard(
-    tags: pa.Table, route: Route, *, lost: npt.NDArray[np.int64] | None = None
-) -> tuple[npt.NDArray[Any], ...]:
-    """(part, row, target, action) of a shard's rows; `lost` are positions in tags to leave out."""
-    home = tags.column("home").to_numpy()
-    path = tags.column("path").to_numpy()
-    target = np.full(len(home), -1, np.int32)
-    known = home != NEW
-    target[known] = np.asarray(route.homes or (-1,), np.int32)[home[known]]
-    for number, dealt in enumerate(route.inserts):
-        if not dealt:
-            continue
-        at = np.flatnonzero((path == number) & ~known)
-        start = 0
-        for count, to in dealt:
-            target[at[start : start + count]] = to
-            start += count
-    columns = (
-        tags.column("part").to_numpy(),
-        tags.column("row").to_numpy(),
-        target,
-        tags.column("action").to_numpy(),
-    )
-    if lost is None or not len(lost):
-        return columns
-    keep = np.ones(len(home), np.bool_)
-    keep[lost] = False
-    return tuple(column[keep] for column in columns)
+def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
+    """(begin, end, target) of a shard's tags, in their order."""
+    begin = 0
+    for target, count in zip(route.homes, route.home_counts, strict=True):
+        yield begin, begin + count, target
+        begin += count
+    for dealt in route.inserts:
+        for count, target in dealt:
+            yield begin, begin + count, target
+            begin += count
 
 
-@dataclass
+def targets_of(route: Route) -> Ints:
+    """The target of each of a shard's tags."""
+    found = list(stretches(route))
+    counts = [end - begin for begin, end, _ in found]
+    return np.repeat(np.array([target for _, _, target in found], np.int32), counts)
+
+
+def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
+    """Mask over a shard's tags of the rows that lose to a stored record; None if none does."""
+    if lost is None:
+        return None
+    mask = np.zeros(count, np.bool_)
+    mask[lost.load().column("position").to_numpy()] = True
+    return mask
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
-    """Rows by target.  Picklable before first use; builds its index when first asked."""
+    """Rows by target.  Pickles where its parts do."""
 
     parts: tuple[Part, ...]
     tags: tuple[Staged, ...]
     routes: tuple[Route, ...]
     lost: tuple[Staged | None, ...]
-    _index: Any = field(default=None, init=False, repr=False)
-    _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
 
     @classmethod
     def of(
@@ -85,52 +80,59 @@ class Router:
     ) -> Router:
         return cls(tuple(parts), tuple(s.tags for s in shards), tuple(routes), tuple(lost))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            "parts": self.parts, "tags": self.tags, "routes": self.routes, "lost": self.lost
-        }  # fmt: skip
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _index=None, _lock=threading.Lock())
-
     def rows_of(self, target: int) -> Routed:
         """The rows of a target.  Copies only those rows."""
-        part, row, action, starts = self._built()
-        begin, end = starts[target], starts[target + 1]
-        part, row, action = part[begin:end], row[begin:end], action[begin:end]
-        tables = []
-        cuts = np.searchsorted(part, np.arange(len(self.parts) + 1))
-        for number in range(len(self.parts)):
-            low, high = cuts[number], cuts[number + 1]
-            if low < high:
-                table = self.parts[number].staged.load()
-                tables.append(table.take(pa.array(row[low:high])))
-        if not tables:
-            return Routed(self.parts[0].staged.load().slice(0, 0), action)
-        return Routed(pa.concat_tables(tables), action)
-
-    def _built(self) -> Any:
-        with self._lock:
-            if self._index is None:
-                self._index = self._build()
-            return self._index
-
-    def _build(self) -> Any:
-        pieces = []
-        for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True):
-            gone = None if lost is None else lost.load().column("position").to_numpy()
-            pieces.append(route_shard(tags.load(), route, lost=gone))
-        part, row, target, action = (
-            np.concatenate([piece[i] for piece in pieces]) for i in range(4)
-        )
-        order = np.lexsort((row, part, target))
-        target = target[order]
-        highest = int(target[-1]) if len(target) else -1
-        wanted = max((t for r in self.routes for t in r.homes), default=-1)
-        for route in self.routes:
-            wanted = max([wanted, *(t for dealt in route.inserts for _, t in dealt)])
-        starts = np.searchsorted(target, np.arange(max(highest, wanted) + 2))
-        return part[order], row[order], action[order], starts
+        pieces = [
+            piece
+            for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
+            for piece in _pieces(tags, route, lost, target)
+        ]
+        if not pieces:
+            return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
+        part, row, action = (np.concatenate([piece[i] for piece in pieces]) for i in range(3))
+        order = row_order(part, row)
+        return Routed(take_rows(self.parts, part[order], row[order]), action[order])
 
 
-__all__ = ["Action", "Routed", "Router", "route_shard"]
+def _pieces(
+    tags: Staged, route: Route, lost: Staged | None, target: int
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]]:
+    """(part, row, action) of a target's rows in one shard."""
+    wanted = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
+    if not wanted:
+        return
+    table = tags.load()
+    gone = lost_of(lost, table.num_rows)
+    columns = [table.column(name).to_numpy() for name in ("part", "row", "action")]
+    for begin, end in wanted:
+        part, row, action = (column[begin:end] for column in columns)
+        if gone is not None:
+            keep = ~gone[begin:end]
+            part, row, action = part[keep], row[keep], action[keep]
+        yield part, row, action
+
+
+def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
+    """Positions of rows in order of (part, row)."""
+    return np.argsort(part.astype(np.int64) << 32 | row, kind="stable")
+
+
+def take_rows(
+    parts: Sequence[Part], part: Ints, row: Ints, *, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Rows of the parts, given in order of (part, row), with some columns or all."""
+    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
+    tables: list[pa.Table] = []
+    for number, (low, high) in enumerate(pairwise(cuts.tolist())):
+        if low == high and (tables or number + 1 < len(parts)):
+            continue
+        table = parts[number].staged.load()
+        if columns is not None:
+            table = table.select(columns)
+        tables.append(table.take(pa.array(row[low:high])))
+    return pa.concat_tables(tables)
+
+
+__all__ = [
+    "Action", "Routed", "Router", "lost_of", "row_order", "stretches", "take_rows", "targets_of"
+]  # fmt: skip

@@ -4,9 +4,11 @@ One task per shard of the record index.  It gathers the keys of its shard from e
 one row a key (a global index has one row a key, whatever the partition), asks the index, and says
 for each row kept where it goes.
 
-Columns of the tags put aside, in order of (part, row):
+Columns of the tags put aside:
 `part: int32`, `row: int32`, `home: int32` (position in `homes`; -1: a new record),
 `path: int32` (position in `paths`), `action: uint8` (Action).
+Rows of one home stand together, homes in order; then new rows, those of one path together, paths
+in order.  Within these, in order of (part, row).  So a target's rows are a few slices.
 """
 
 from __future__ import annotations
@@ -90,33 +92,36 @@ def tag_shard(task: TagTask) -> ShardTags:
     if kept is not None:
         rows, part, row = rows.take(pa.array(kept)), part[kept], row[kept]
     deleted = _deleted(task, rows)
-    homes: tuple[FileGroupId, ...] = ()
-    stored: npt.NDArray[np.object_] | None = None
-    if task.index is None:
-        found = np.zeros(rows.num_rows, np.bool_)
-        home = np.full(rows.num_rows, NEW, np.int32)
-    else:
-        answer = lookup_shard(task.fs, task.index, _one_array(rows.column(RECORD_KEY)))
-        found = np.array(answer.column("found").to_numpy(zero_copy_only=False), np.bool_)
-        home, homes, stored = _homes(answer, found)
-    missing = deleted & ~found
     path, paths = _codes(rows.column(PARTITION_PATH))
-    action = np.where(deleted, Action.DELETE, Action.PUT).astype(np.uint8)
+    home, homes = _located(task, rows)
+    found = home != NEW
     leaves = np.zeros(rows.num_rows, np.bool_)
-    if task.moves and stored is not None:
-        came = np.array(_decoded(rows.column(PARTITION_PATH)), object)
-        leaves = found & ~deleted & (stored != came)
-    home = np.where(leaves, NEW, home).astype(np.int32)
-    keep = ~missing
-    columns = [part[keep], row[keep], home[keep], path[keep], action[keep]]
+    if task.moves and homes:
+        numbers = {name: number for number, name in enumerate(paths)}
+        place = np.array([numbers.get(group.partition, -1) for group in homes], np.int32)
+        leaves = found & ~deleted & (place[home] != path)
+    keep = ~(deleted & ~found)
+    here = np.where(leaves, np.int32(NEW), home)
+    columns = [part[keep], row[keep], here[keep], path[keep], action_of(deleted)[keep]]
     if leaves.any():
-        original = _homes_before(answer, found)
-        extra = [part[leaves], row[leaves], original[leaves], path[leaves]]
+        extra = [part[leaves], row[leaves], home[leaves], path[leaves]]
         extra.append(np.full(int(leaves.sum()), Action.LEAVE, np.uint8))
         columns = [np.concatenate(pair) for pair in zip(columns, extra, strict=True)]
         order = np.lexsort((columns[1], columns[0]))
         columns = [column[order] for column in columns]
-    return _summary(task, columns, homes, paths, duplicates, int(missing.sum()))
+    return _summary(task, columns, homes, paths, duplicates, int((~keep).sum()))
+
+
+def action_of(deleted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    return np.where(deleted, np.uint8(Action.DELETE), np.uint8(Action.PUT))
+
+
+def _located(task: TagTask, rows: pa.Table) -> tuple[Ints, tuple[FileGroupId, ...]]:
+    """(position in homes or NEW of each row, homes), as the index says; all NEW if not asked."""
+    if task.index is None:
+        return np.full(rows.num_rows, NEW, np.int32), ()
+    answer = lookup_shard(task.fs, task.index, _one_array(rows.column(RECORD_KEY)))
+    return _homes(answer, np.asarray(answer.column("found").to_numpy(zero_copy_only=False)))
 
 
 def _summary(
@@ -127,7 +132,12 @@ def _summary(
     duplicates: int,
     missing: int,
 ) -> ShardTags:
-    part, row, home, path, action = columns
+    home, path = columns[2:4]
+    groups = np.where(home >= 0, home, np.int32(len(homes)) + path)
+    if len(homes) + len(paths) <= np.iinfo(np.uint16).max:
+        groups = groups.astype(np.uint16)  # sorted by radix
+    order = np.argsort(groups, kind="stable")
+    part, row, home, path, action = (column[order] for column in columns)
     table = pa.table({"part": part, "row": row, "home": home, "path": path, "action": action})
     known = home >= 0
     contested = known & (action != Action.PUT)
@@ -150,7 +160,9 @@ def _summary(
 def _rows_of_shard(task: TagTask) -> tuple[pa.Table, Ints, Ints]:
     """Keys (and what else tagging needs) of the shard's rows, with their part and row numbers."""
     first = task.parts[0].staged.load().schema.names if task.parts else []
-    names = [RECORD_KEY, PARTITION_PATH]
+    names = [PARTITION_PATH]
+    if task.index is not None or task.duplicates is not Duplicates.KEEP:
+        names.append(RECORD_KEY)
     if task.duplicates is Duplicates.GREATEST:
         names += task.ordering
     if IS_DELETED in first and IS_DELETED not in names:
@@ -194,27 +206,21 @@ def _deleted(task: TagTask, rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 def _homes(
     answer: pa.RecordBatch, found: npt.NDArray[np.bool_]
-) -> tuple[Ints, tuple[FileGroupId, ...], npt.NDArray[np.object_]]:
-    """(position in homes or NEW, homes, partition stored per row) of an index answer."""
+) -> tuple[Ints, tuple[FileGroupId, ...]]:
+    """(position in homes or NEW, homes) of an index answer; homes in order of first use of their
+    dictionary entries."""
     partition, file_id = answer.column("partition_path"), answer.column("file_id")
-    p = _indices(partition)
-    f = _indices(file_id)
     width = max(1, len(file_id.dictionary))
-    pairs = np.where(found, p.astype(np.int64) * width + f, -1)
-    distinct, inverse = np.unique(pairs, return_inverse=True)
-    offset = int(len(distinct) > 0 and distinct[0] == -1)
+    pairs = _indices(partition).astype(np.int64) * width + _indices(file_id)
     partitions, files = partition.dictionary.to_pylist(), file_id.dictionary.to_pylist()
+    used = np.zeros(max(1, len(partitions)) * width, np.bool_)
+    used[pairs[found]] = True
+    distinct = np.flatnonzero(used)
     homes = tuple(
-        FileGroupId(partitions[pair // width], files[pair % width])
-        for pair in distinct[offset:].tolist()
+        FileGroupId(partitions[pair // width], files[pair % width]) for pair in distinct.tolist()
     )
-    home = (inverse - offset).astype(np.int32)
-    stored = np.array([*partitions, None], object)[np.where(found, p, -1)]
-    return home, homes, stored
-
-
-def _homes_before(answer: pa.RecordBatch, found: npt.NDArray[np.bool_]) -> Ints:
-    return _homes(answer, found)[0]
+    position = (np.cumsum(used, dtype=np.int64) - 1).astype(np.int32)
+    return np.where(found, position[pairs], np.int32(NEW)), homes
 
 
 def _indices(column: pa.DictionaryArray) -> Ints:
@@ -226,11 +232,6 @@ def _codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
         return np.zeros(0, np.int32), ()
     array = _one_array(column)
     return _indices(array), tuple(array.dictionary.to_pylist())
-
-
-def _decoded(column: pa.ChunkedArray) -> list[str]:
-    codes, values = _codes(column)
-    return np.array(values, object)[codes].tolist() if values else []
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

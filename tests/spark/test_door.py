@@ -16,8 +16,8 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.spark.frames import map_arrow
 from pyhudi.errors import SchemaError, TableNotFoundError, UserError
+from pyhudi.spark.frames import map_arrow
 from pyhudi.spark.types import arrow_schema_of, to_spark
 from tests.spark import tasks
 
@@ -195,7 +195,7 @@ def test_the_frame_is_computed_once(spark: Any, tmp_path: Path) -> None:
 
 
 def test_every_type_goes_in_and_comes_out(spark: Any, tmp_path: Path) -> None:
-    utc = datetime.timezone.utc
+    utc = datetime.UTC
     moment = datetime.datetime(2026, 7, 1, 12, 30, 15, 123456)
     values = {
         "id": ("string", "k1"),
