@@ -250,8 +250,8 @@ def _record_bytes(setting: Setting, parts: Sequence[Part]) -> int:
         bloom=None,
         compression=setting.options.base_file.codec,
     )
-    size: int = sink.tell()
-    return max(1, -(-size // rows_of.num_rows))
+    taken: int = sink.tell()
+    return max(1, int(-(-taken // rows_of.num_rows)))
 
 
 def profile(planned: PlannedWrite) -> bytes:
