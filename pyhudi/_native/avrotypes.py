@@ -113,7 +113,12 @@ def parse_schema(schema_json: str) -> Node:
         raise CorruptFileError("the Avro schema is not JSON", reason=str(error)) from error
     except RecursionError as error:
         raise UnsupportedTableError("the Avro schema is nested too deeply") from error
-    root = _Parser().parse(declared, namespace="", depth=0)
+    try:
+        root = _Parser().parse(declared, namespace="", depth=0)
+    except UnicodeEncodeError as error:
+        raise CorruptFileError(
+            "a name in the Avro schema is not text", name=error.object
+        ) from error
     if root.kind is not Kind.RECORD or root.branch_count:
         raise CorruptFileError("the Avro schema is not a record", type=root.kind.name.lower())
     return root
@@ -239,6 +244,7 @@ class _Parser:
             raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
         if not all(isinstance(symbol, str) for symbol in symbols):
             raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
+        "".join(symbols).encode()  # lone surrogates are refused here, not at the first row
         return self._end(full_name, Node(Kind.ENUM, pa.string(), 1, symbols=tuple(symbols)))
 
     def _union(self, declared: list[Any], namespace: str, depth: int) -> Node:

@@ -1,9 +1,12 @@
 """Avro schema text: what it becomes in Arrow, and what is refused."""
 
+import contextlib
 import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyhudi._native import AvroCodec
 from pyhudi._native.avrotypes import DEPTH_MAX, Kind, parse_schema
@@ -174,3 +177,22 @@ def test_types_that_double_at_each_level_are_bounded() -> None:
 def test_types_beyond_arrow_are_refused(declared: object) -> None:
     with pytest.raises(UnsupportedTableError):
         AvroCodec(text(("x", declared)))
+
+
+WORDS = ["null", "int", "string", "bytes", "fixed", "record", "array", "map", "enum", "r"]
+KEYS = ["type", "name", "namespace", "fields", "items", "values", "size", "symbols", "precision"]
+scraps = st.recursive(
+    st.sampled_from(WORDS) | st.none() | st.integers(-2, 70) | st.just("\ud800") | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(scraps, st.text(max_size=3) | st.just("\udc00"))
+def test_any_json_is_a_schema_or_refused(declared: object, name: str) -> None:
+    for schema in (json.dumps(declared), text((name, declared)), text(("x", ["null", declared]))):
+        with contextlib.suppress(CorruptFileError, UnsupportedTableError):
+            AvroCodec(schema).decode_framed(b"", 0)
