@@ -41,7 +41,7 @@ cdef inline const uint8_t *take_long(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
 ) noexcept nogil:
     """A zigzag varint; up to 8 bytes are folded at once where 8 can be read."""
-    cdef uint64_t word, stops
+    cdef uint64_t word, stops, odd
     if likely(at < end) and at[0] < 0x80:
         out[0] = <int64_t>(at[0] >> 1) ^ -<int64_t>(at[0] & 1)
         return at + 1
@@ -52,9 +52,12 @@ cdef inline const uint8_t *take_long(
             at += (__builtin_ctzll(stops) >> 3) + 1
             word &= stops ^ (stops - 1)
             word &= <uint64_t>0x7F7F7F7F7F7F7F7F
-            word = (word & <uint64_t>0x007F007F007F007F) | ((word & <uint64_t>0x7F007F007F007F00) >> 1)
-            word = (word & <uint64_t>0x00003FFF00003FFF) | ((word & <uint64_t>0x3FFF00003FFF0000) >> 2)
-            word = (word & <uint64_t>0x000000000FFFFFFF) | ((word & <uint64_t>0x0FFFFFFF00000000) >> 4)
+            odd = word & <uint64_t>0x7F007F007F007F00
+            word = (word & <uint64_t>0x007F007F007F007F) | (odd >> 1)
+            odd = word & <uint64_t>0x3FFF00003FFF0000
+            word = (word & <uint64_t>0x00003FFF00003FFF) | (odd >> 2)
+            odd = word & <uint64_t>0x0FFFFFFF00000000
+            word = (word & <uint64_t>0x000000000FFFFFFF) | (odd >> 4)
             out[0] = <int64_t>(word >> 1) ^ -<int64_t>(word & 1)
             return at
     return take_long_slow(run, op, at, end, out)
@@ -76,7 +79,7 @@ cdef inline const uint8_t *take_size(
 cdef inline const uint8_t *take_count(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *count, int64_t *block_bytes
 ) noexcept nogil:
-    """Head of an array or map block: items, and their bytes where the writer tells them, else -1."""
+    """Head of an array or map block: its items, and its bytes if the writer tells them, else -1."""
     cdef const uint8_t *start = at
     cdef int64_t item_min = 0
     cdef int32_t i

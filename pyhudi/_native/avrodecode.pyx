@@ -8,7 +8,7 @@ length when it next has a value, and at the end (`pad`).
 
 Wire form (Avro 1.11, "Binary Encoding"): int and long are zigzag varints of at most 10 bytes, float
 and double little-endian, bytes and string a long and the bytes, array and map blocks of a count
-(negative: followed by the block's bytes) up to a count of 0, a union its branch index and the value.
+(negative: followed by the block's bytes) up to a count of 0, a union its branch and the value.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -22,7 +22,7 @@ from pyhudi._native.avrocursor cimport *
 from pyhudi._native.avrokinds cimport *
 from pyhudi._native.avrotext cimport find_bad_text, pack_bits
 
-from pyhudi._native.avrotypes import AvroField, Kind as TypeKind, Node
+from pyhudi._native.avrotypes import Kind as TypeKind, lay_out
 from pyhudi.errors import CorruptFileError, UserError
 
 REASONS = {
@@ -134,7 +134,7 @@ cdef const uint8_t *decode_items(
 cdef const uint8_t *decode_union(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """A general union: the branch's column gets the value, the others catch up when they are used."""
+    """A general union: the branch's column gets the value, the others catch up when used."""
     cdef int64_t branch
     cdef Op *child
     at = take_branch(run, op, at, end, &branch)
@@ -162,7 +162,7 @@ cdef const uint8_t *decode_union(
 cdef const uint8_t *decode_value(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """Append one value to the op's column; the byte behind it, or NULL with the failure in `run`."""
+    """Append one value to the op's column; the byte behind it, or NULL and a failure in `run`."""
     cdef int64_t number
     cdef int32_t i
     cdef int64_t n
@@ -415,7 +415,7 @@ cdef bint decode_slots(
 # ---- finished columns -------------------------------------------------------------------------
 
 cdef bint finish(Run *run, int32_t op_count, uint8_t *asked, int64_t *bad_slot) noexcept nogil:
-    """Even out struct children, check strings, pack flags to bits.  Parents stand before children."""
+    """Even out struct children, check strings, pack flags to bits, parents before children."""
     cdef int32_t i, k
     cdef Op *op
     for i in range(op_count):
@@ -481,7 +481,7 @@ cdef class Columns:
             return None
         return self.block(index, VALID, (self.ops[index].length + 7) // 8)
 
-    cdef object array(self, list parts, int32_t index):
+    cdef object array(self, tuple parts, int32_t index):
         """The Arrow array of an op."""
         cdef Op *op = &self.ops[index]
         cdef int64_t n = op.length
@@ -504,7 +504,9 @@ cdef class Columns:
             offsets = self.block(index, OFFSETS, (n + 1) * 4)
             if op.kind == K_STRING or op.kind == K_BYTES:
                 data = self.block(index, VALUES, op.data_size)
-                return pa.Array.from_buffers(node.arrow, n, [validity, offsets, data], op.null_count)
+                return pa.Array.from_buffers(
+                    node.arrow, n, [validity, offsets, data], op.null_count
+                )
             items = self.array(parts, op.first + op.count - 1)
             if op.kind == K_MAP:
                 items = pa.StructArray.from_arrays(
@@ -567,37 +569,22 @@ cdef class Decoder:
     cdef Op *ops
     cdef int32_t count
     cdef readonly object root
-    cdef list parts     # AvroField an op
-    cdef list paths     # dotted column name an op
-    cdef list tops      # index of the top-level field an op belongs to, -1 for the root
+    cdef tuple parts    # of avrotypes.Layout, one an op each
+    cdef tuple paths
+    cdef tuple tops
 
     def __cinit__(self, root):
-        key = AvroField("key", Node(TypeKind.STRING, pa.string(), 1))
+        cdef int32_t index
+        layout = lay_out(root)
         self.root = root
-        self.parts = [AvroField("", root, optional=True)]
-        self.paths = [""]
-        self.tops = [-1]
-        spans = []
-        index = 0
-        while index < len(self.parts):
-            part = self.parts[index]
-            children = list(part.node.fields)
-            if part.node.kind == TypeKind.MAP:
-                children = [key, *children]
-            spans.append((len(self.parts), len(children)))
-            for position, child in enumerate(children):
-                self.parts.append(child)
-                prefix = self.paths[index]
-                self.paths.append(f"{prefix}.{child.name}" if prefix else child.name)
-                self.tops.append(position if index == 0 else self.tops[index])
-            index += 1
-        self.count = len(self.parts)
+        self.parts, self.paths, self.tops = layout.parts, layout.paths, layout.tops
+        self.count = len(layout.parts)
         self.ops = <Op *>calloc(<size_t>self.count, sizeof(Op))
         if self.ops == NULL:
             raise MemoryError
         for index in range(self.count):
             fill_op(&self.ops[index], self.parts[index])
-            self.ops[index].first, self.ops[index].count = spans[index]
+            self.ops[index].first, self.ops[index].count = layout.spans[index]
 
     def __dealloc__(self):
         free(self.ops)

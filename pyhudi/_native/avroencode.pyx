@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyhudi._native.avrokinds cimport *
 
 from pyhudi._native.avroshape import shape_rows
-from pyhudi._native.avrotypes import AvroField, Kind as TypeKind, Node
+from pyhudi._native.avrotypes import Kind as TypeKind, lay_out
 from pyhudi.errors import SchemaError, UserError
 
 cdef extern from * nogil:
@@ -341,33 +341,21 @@ cdef class Encoder:
     cdef Source *sources
     cdef int32_t count
     cdef readonly object root
-    cdef list paths     # dotted column name a source
+    cdef tuple paths    # dotted column name a source
 
     def __cinit__(self, root):
         cdef Source *source
-        key = AvroField("key", Node(TypeKind.STRING, pa.string(), 1))
+        cdef int32_t index
+        layout = lay_out(root)
         self.root = root
-        self.paths = [""]
-        parts = [AvroField("", root)]
-        spans = []
-        index = 0
-        while index < len(parts):
-            node = parts[index].node
-            children = list(node.fields)
-            if node.kind == TypeKind.MAP:
-                children = [key, *children]
-            spans.append((len(parts), len(children)))
-            prefix = self.paths[index]
-            parts.extend(children)
-            self.paths.extend(f"{prefix}.{c.name}" if prefix else c.name for c in children)
-            index += 1
-        self.count = len(parts)
+        self.paths = layout.paths
+        self.count = len(layout.parts)
         self.sources = <Source *>calloc(<size_t>self.count, sizeof(Source))
         if self.sources == NULL:
             raise MemoryError
         for index in range(self.count):
             source = &self.sources[index]
-            node = parts[index].node
+            node = layout.parts[index].node
             source.kind = node.kind
             source.branch_count = node.branch_count
             source.null_branch = node.null_branch
@@ -375,7 +363,7 @@ cdef class Encoder:
             source.size = node.size
             if node.kind in (TypeKind.DECIMAL_BYTES, TypeKind.DECIMAL_FIXED):
                 source.width = node.arrow.byte_width
-            source.first, source.count = spans[index]
+            source.first, source.count = layout.spans[index]
 
     def __dealloc__(self):
         free(self.sources)

@@ -34,7 +34,7 @@ cdef inline bint is_ascii(const uint8_t *data, int64_t size) noexcept nogil:
 
 
 cdef inline bint is_utf8(const uint8_t *data, int64_t size) noexcept nogil:
-    """Well-formed by Unicode table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF."""
+    """Well-formed by Unicode table 3-7: no overlong forms, no surrogates, none above U+10FFFF."""
     cdef const uint8_t *at = data
     cdef const uint8_t *end = data + size
     cdef uint8_t lead

@@ -124,6 +124,37 @@ def parse_schema(schema_json: str) -> Node:
     return root
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The nodes of a schema in one line: the root first, the parts of each node side by side.
+
+    Of each node: what it is, its dotted name, the top-level field it belongs to (-1 for the root),
+    and where its own parts start and how many they are.  A map has a string part `key` in front.
+    """
+
+    parts: tuple[AvroField, ...]
+    paths: tuple[str, ...]
+    tops: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+
+
+def lay_out(root: Node) -> Layout:
+    key = AvroField("key", _PRIMITIVES["string"])
+    parts, paths, tops = [AvroField("", root, optional=True)], [""], [-1]
+    spans = []
+    index = 0
+    while index < len(parts):
+        node, path = parts[index].node, paths[index]
+        children = (key, *node.fields) if node.kind is Kind.MAP else node.fields
+        spans.append((len(parts), len(children)))
+        for position, child in enumerate(children):
+            parts.append(child)
+            paths.append(f"{path}.{child.name}" if path else child.name)
+            tops.append(position if index == 0 else tops[index])
+        index += 1
+    return Layout(tuple(parts), tuple(paths), tuple(tops), tuple(spans))
+
+
 _PRIMITIVES: Final[Mapping[str, Node]] = {
     "null": Node(Kind.NULL, pa.null(), 0),
     "boolean": Node(Kind.BOOLEAN, pa.bool_(), 1),

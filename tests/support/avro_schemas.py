@@ -114,9 +114,9 @@ def wrappers(draw: st.DrawFn, name: str, counter: Any, depth: int) -> Typed:
     for i in range(draw(st.integers(2, 4))):
         branch = f"{name}_w{i}"
         declared, values = draw(record(branch, counter, depth))
-        branches.append((declared, values.map(lambda v, branch=branch: (branch, v))))
+        branches.append((declared, st.tuples(st.just(branch), values)))
     union: list[Any] = [declared for declared, _ in branches]
-    chosen = st.one_of([values for _, values in branches])
+    chosen: st.SearchStrategy[Any] = st.one_of([values for _, values in branches])
     if draw(st.booleans()):
         union.insert(draw(st.integers(0, len(union))), "null")
         chosen = st.none() | chosen
