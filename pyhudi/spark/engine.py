@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -13,10 +13,6 @@ from pyhudi.spark.worker import Items, Order, run_items
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_WAVES: Final = 8
-"""Spark tasks per slot and run at most: more even out nothing and cost a start each."""
-
 
 class SparkEngine:
     """Runs tasks on the executors of a session, classic or Connect."""
@@ -34,12 +30,16 @@ class SparkEngine:
         return False
 
     def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        """Results in order.  Items travel together, so what they share travels once."""
+        """Results in order.
+
+        Items travel together, so what they share travels once, and are dealt in turn to as many
+        Spark tasks as run at one time: each Spark task has a price, whatever it does.
+        """
         if not items:
             return []
-        slices = min(len(items), _WAVES * self._parallelism)
-        frame = numbers(self.spark, len(items), slices=slices)
-        order = Order(run_items, Items(task, tuple(items)))
+        hands = min(len(items), self._parallelism)
+        frame = numbers(self.spark, hands, slices=hands)
+        order = Order(run_items, Items(task, tuple(items), hands))
         results: dict[int, R] = {}
         for returned in ship(frame, order, label=label):
             number, result = returned.value

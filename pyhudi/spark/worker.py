@@ -7,6 +7,7 @@ number in it, and a pickled `Value` or `Failure`.
 from __future__ import annotations
 
 import base64
+import gc
 import pickle
 import re
 import zlib
@@ -55,7 +56,7 @@ class _TryAgainError(Exception):
 
 def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Run an order over the batches of this task.  Errors worth another attempt are raised."""
-    work: Order = pickle.loads(order)
+    work = _opened(order)
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
     place = 0
@@ -72,8 +73,18 @@ def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 def rows(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The batches an order's function yields, as they are; errors end the task."""
-    work: Order = pickle.loads(order)
+    work = _opened(order)
     return work.function(work.argument, batches)
+
+
+def _opened(order: bytes) -> Order:
+    """The order.  What its modules made stays for good and is kept from the garbage collector,
+    which PySpark runs in full after each task: that costs more than a small task does."""
+    work: Order = pickle.loads(order)
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+    return work
 
 
 def _row(task: int, place: int, outcome: Value | Failure) -> pa.RecordBatch:
@@ -110,14 +121,16 @@ def own_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A task of an engine and the items it is to be run on."""
+    """A task of an engine and the items it is to be run on, dealt in turn to `hands`."""
 
     task: Callable[[Any], Any]
     items: tuple[Any, ...]
+    hands: int
 
 
 def run_items(work: Items, batches: Batches) -> Iterator[tuple[int, Any]]:
-    """(number, result) of the items whose numbers come in the batches."""
+    """(number, result) of the items of the hands whose numbers come in the batches."""
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield number, work.task(work.items[number])
+        for hand in batch.column(0).to_pylist():
+            for number in range(hand, len(work.items), work.hands):
+                yield number, work.task(work.items[number])
