@@ -14,6 +14,7 @@ from pyhudi.spark.worker import Items, Order, run_items
 T = TypeVar("T")
 R = TypeVar("R")
 
+
 class SparkEngine:
     """Runs tasks on the executors of a session, classic or Connect."""
 

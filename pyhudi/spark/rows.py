@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
+from pyhudi.spark.files import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.shipping import ship
 from pyhudi.spark.types import to_arrow
 from pyhudi.spark.worker import Batches, Order
@@ -37,8 +38,14 @@ class SparkRows:
         return to_arrow(self.frame.schema)
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        work = StageWork(plan, staging)
+        stretches = row_groups(self.frame, self.schema, plan.schema.names, rows=PART_ROWS)
+        if stretches is not None:
+            cuts = [FileCut(work, stretch) for stretch in stretches]
+            found = engine.run(stage_file, cuts, label="key")
+            return [part for parts in found for part in parts]
         frame = _selected(self.frame, plan.schema.names)
-        return _staged(frame, Order(stage_batches, StageWork(plan, staging)))
+        return _staged(frame, Order(stage_batches, work))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,25 @@ def stage_batches(work: StageWork, batches: Batches) -> Iterator[Part]:
     for rows in gathered(batches):
         yield stage_rows(rows, work.plan, work.staging, first_row=first)
         first += rows.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class FileCut:
+    """Some row groups to key."""
+
+    work: StageWork
+    stretch: RowGroups
+
+
+def stage_file(cut: FileCut) -> list[Part]:
+    """Parts of the rows of some row groups; runs on workers."""
+    first = cut.stretch.first_row
+    parts = []
+    for batch in read_row_groups(cut.stretch, rows=PART_ROWS):
+        rows = pa.Table.from_batches([batch])
+        parts.append(stage_rows(rows, cut.work.plan, cut.work.staging, first_row=first))
+        first += batch.num_rows
+    return parts
 
 
 def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:

@@ -1,0 +1,155 @@
+"""Frames that are nothing but Parquet files: workers read those files themselves.
+
+Rows cost the JVM more on their way to Python than all the work on them there, so a frame as
+`spark.read.parquet` gives it, with nothing done to it yet, does not take that way.  Taken only
+where both ways give the same rows for certain: flat columns whose types Spark and Arrow read
+alike, local files, a plan of one file relation without partition columns, nothing cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+from pyspark.sql import DataFrame
+
+from pyhudi.spark.frames import is_connect
+
+_ALIKE: Final = frozenset(
+    [pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
+)
+_LEGACY: Final = b"org.apache.spark.legacy"
+"""Prefix of footer keys of files whose days count by another calendar."""
+
+_FIRST_YEAR: Final = 1900
+"""Days before it may have been written by another calendar; Spark decides what they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Some row groups of one file, with the columns wanted."""
+
+    path: str
+    groups: tuple[int, ...]
+    columns: tuple[str, ...]
+    first_row: int
+
+
+def row_groups(
+    frame: DataFrame, schema: pa.Schema, columns: Sequence[str], *, rows: int
+) -> list[RowGroups] | None:
+    """The frame's rows as stretches of files of about `rows` rows; None if Spark must read them.
+
+    schema: that of the frame.  Cost: a footer a file.
+    """
+    paths = _plain_files(frame)
+    if paths is None:
+        return None
+    wanted = [field for field in schema if field.name in set(columns)]
+    if len({field.name for field in wanted}) != len(wanted):
+        return None
+    found: list[RowGroups] = []
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                if not _reads_alike(file, wanted):
+                    return None
+                found += _stretches(path, file.metadata, [f.name for f in wanted], rows)
+        except (OSError, pa.ArrowException):
+            return None  # whatever is wrong with it is Spark's to say
+    return found
+
+
+def _plain_files(frame: DataFrame) -> list[str] | None:
+    """Paths of the local Parquet files that a frame is; None if it is anything else."""
+    if is_connect(frame) or frame.isStreaming:
+        return None
+    execution: Any = frame._jdf.queryExecution()
+    plan = execution.optimizedPlan()
+    if plan.nodeName() != "LogicalRelation":
+        return None
+    if _holds_cached(execution.withCachedData()):
+        return None
+    relation = plan.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    if relation.fileFormat().getClass().getSimpleName() != "ParquetFileFormat":
+        return None
+    if not relation.partitionSchema().isEmpty() or relation.bucketSpec().isDefined():
+        return None
+    urls = [urlsplit(url) for url in frame.inputFiles()]
+    if any(url.scheme != "file" or url.netloc for url in urls):
+        return None
+    return [unquote(url.path) for url in sorted(urls)]
+
+
+def _holds_cached(plan: Any) -> bool:
+    return "InMemoryRelation" in plan.treeString()
+
+
+def _reads_alike(file: pq.ParquetFile, wanted: Sequence[pa.Field]) -> bool:
+    """Whether Arrow gives the columns as Spark would."""
+    metadata = file.metadata
+    if any(key.startswith(_LEGACY) for key in metadata.metadata or {}):
+        return False
+    stored = file.schema_arrow
+    for field in wanted:
+        position = stored.get_field_index(field.name)
+        if position < 0 or stored.field(position).type != field.type:
+            return False
+        if field.type in _ALIKE or pt.is_decimal128(field.type):
+            continue
+        if not (pt.is_date32(field.type) or pt.is_timestamp(field.type)):
+            return False
+        if not _is_recent(metadata, field.name):
+            return False
+    return True
+
+
+def _is_recent(metadata: pq.FileMetaData, name: str) -> bool:
+    """Whether statistics show every day of a column to be of a year both calendars agree on."""
+    columns = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
+    at = columns.index(name)
+    if metadata.schema.column(at).physical_type == "INT96":
+        return False
+    for group in range(metadata.num_row_groups):
+        found = metadata.row_group(group).column(at)
+        statistics = found.statistics
+        if statistics is None or statistics.null_count == found.num_values:
+            return False
+        low = statistics.min if statistics.has_min_max else None
+        if not isinstance(low, (date, datetime)) or low.year < _FIRST_YEAR:
+            return False
+    return True
+
+
+def _stretches(
+    path: str, metadata: pq.FileMetaData, columns: Sequence[str], rows: int
+) -> list[RowGroups]:
+    """Row groups of a file, small neighbours together."""
+    found: list[RowGroups] = []
+    groups: list[int] = []
+    first = held = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        held += metadata.row_group(group).num_rows
+        if held >= rows:
+            found.append(RowGroups(path, tuple(groups), tuple(columns), first))
+            first, held, groups = first + held, 0, []
+    if held:
+        found.append(RowGroups(path, tuple(groups), tuple(columns), first))
+    return found
+
+
+def read_row_groups(stretch: RowGroups, *, rows: int) -> Any:
+    """The rows of a stretch as record batches of at most `rows` rows."""
+    with pq.ParquetFile(stretch.path) as file:
+        yield from file.iter_batches(
+            batch_size=rows, row_groups=list(stretch.groups), columns=list(stretch.columns)
+        )
