@@ -27,6 +27,7 @@ setup(
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             )
         ],
+        build_dir="build/cython",
         language_level=3,
         compiler_directives={
             "boundscheck": False,
