@@ -70,11 +70,9 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
     """Paths of the local Parquet files that a frame is; None if it is anything else."""
     if is_connect(frame) or frame.isStreaming:
         return None
-    execution: Any = frame._jdf.queryExecution()
-    plan = execution.optimizedPlan()
-    if plan.nodeName() != "LogicalRelation":
-        return None
-    if _holds_cached(execution.withCachedData()):
+    java: Any = frame._jdf
+    plan = java.queryExecution().optimizedPlan()
+    if plan.nodeName() != "LogicalRelation":  # a cached frame's is another
         return None
     relation = plan.relation()
     if relation.getClass().getSimpleName() != "HadoopFsRelation":
@@ -87,10 +85,6 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
     if any(url.scheme != "file" or url.netloc for url in urls):
         return None
     return [unquote(url.path) for url in sorted(urls)]
-
-
-def _holds_cached(plan: Any) -> bool:
-    return "InMemoryRelation" in plan.treeString()
 
 
 def _reads_alike(file: pq.ParquetFile, wanted: Sequence[pa.Field]) -> bool:
