@@ -25,6 +25,7 @@ from pyhudi._native.hfile_block cimport (
 from pyhudi._native.hfile_cells cimport (
     Body, CellColumns, RowOrder, body_of_bytes, count_cells,
 )
+from pyhudi._native.hfile_guide cimport BlockGuides, Guide, block_guides
 from pyhudi._native.hfile_hash cimport CellHash, cell_hash
 from pyhudi._native.hfile_index cimport BlockIndex, node_index
 from pyhudi._native.hfile_layout cimport (
@@ -40,6 +41,7 @@ from pyhudi.errors import CorruptFileError, UserError
 
 METHODS = ("auto", "seek", "scan")
 THREADED_BLOCKS = 64
+cdef int64_t GUIDED_BYTES = 512       # between keys, from where a guide saves more than it costs
 cdef int64_t TRAILER_SIZE = 4096
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t WINDOW_BYTES = 8 << 20
@@ -83,6 +85,7 @@ cdef class HFileReader:
     cdef int64_t _decoded_count
     cdef int64_t _decoded_bytes
     cdef set _kept_offsets
+    cdef BlockGuides _guides          # None for a multi-level index
     cdef dict _nodes                  # offset -> BlockIndex of a leaf or intermediate block
     cdef readonly int64_t blocks_read
 
@@ -106,6 +109,8 @@ cdef class HFileReader:
         self._layout = open_layout(
             self._source, path_for_errors or path, verify_checksums
         )
+        if self._layout.levels <= 1:
+            self._guides = block_guides(self._layout.root.count)
 
     def __dealloc__(self):
         if self._viewed:
@@ -241,9 +246,8 @@ cdef class HFileReader:
                 touch = &batch.touches[t]
                 status = open_plain(self._layout, self._base + touch.offset, touch.size, &size)
                 if status == OK:
-                    status = batch.merge(
-                        touch, self._base + touch.offset + HEADER_SIZE, size,
-                        self._layout.tail, None,
+                    status = self._merge_body(
+                        batch, touch, self._base + touch.offset + HEADER_SIZE, size, None
                     )
                 if status != OK:
                     break
@@ -301,8 +305,22 @@ cdef class HFileReader:
         if body.kept:
             batch.owners.append(body)
         with nogil:
-            status = batch.merge(&batch.touches[t], body.at, body.size, self._layout.tail, copies)
+            status = self._merge_body(batch, &batch.touches[t], body.at, body.size, copies)
         return raise_corrupt(status, self._layout.path, batch.touches[t].offset)
+
+    cdef Status _merge_body(
+        self, LookupBatch batch, const Touch *touch, const uint8_t *body, uint32_t size, Arena arena
+    ) noexcept nogil:
+        """Merge, by the guide of the block where keys are far apart in it.
+
+        There are guides where entries are those of the root index.
+        """
+        cdef const Guide *guide = NULL
+        if self._guides is not None and (touch.end - touch.begin) * GUIDED_BYTES <= size:
+            guide = self._guides.guide_of(
+                touch.entry, body, size, self._layout.tail, batch.prefix_size
+            )
+        return batch.merge(touch, body, size, self._layout.tail, arena, guide)
 
     cdef int _answer_by_scan(self, LookupBatch batch) except -1:
         """Every block in file order, merged where touched; the cells must be all there."""

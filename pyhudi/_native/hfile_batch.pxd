@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from pyhudi._native.column cimport Column, ColumnView
 from pyhudi._native.cursor cimport Status
+from pyhudi._native.hfile_guide cimport Guide
 from pyhudi._native.hfile_index cimport BlockIndex
 
 
@@ -54,6 +55,7 @@ cdef class LookupBatch:
 
     cdef int lay_over(self, BlockIndex index) except -1
     cdef Status merge(
-        self, const Touch *touch, const uint8_t *body, uint32_t size, int tail, Arena arena
+        self, const Touch *touch, const uint8_t *body, uint32_t size, int tail, Arena arena,
+        const Guide *guide,
     ) noexcept nogil
     cdef object gather(self)

@@ -19,6 +19,7 @@ from pyhudi._native.cursor cimport (
 from pyhudi._native.hfile_block cimport (
     ROW_SIZE_MAX, Cell, compare_rows, head_in_place, head_of, take_cell,
 )
+from pyhudi._native.hfile_guide cimport Guide, last_below
 from pyhudi._native.hfile_index cimport BlockIndex
 from pyhudi._native.words cimport same_bytes
 
@@ -248,6 +249,48 @@ cdef inline int order_at(
     return compare_rows(index.rows[entry], index.row_sizes[entry], key.data, key.size)
 
 
+cdef inline Status take_head(
+    const uint8_t *at, const uint8_t *end, int tail, int64_t prefix_size, Cell *cell, uint64_t *head
+) noexcept nogil:
+    """The cell at `at` and the head of its row."""
+    cdef Status status = take_cell(at, end, tail, cell)
+    if status != OK:
+        return status
+    if cell.row_size < prefix_size:
+        return OUT_OF_ORDER
+    head[0] = head_in_place(cell.row + prefix_size, cell.row_size - prefix_size)
+    return OK
+
+
+cdef inline int order_in_block(
+    const ColumnView *column, const Cell *cell, uint64_t head, const SortKey *want
+) noexcept nogil:
+    """Sign of (row of the cell) - (key)."""
+    cdef Span key, row
+    if head != want.head:
+        return -1 if head < want.head else 1
+    key = span_at(column, want.row)
+    row.data = cell.row
+    row.size = cell.row_size
+    if same_bytes(row, key):
+        return 0
+    return compare_rows(row.data, row.size, key.data, key.size)
+
+
+cdef inline bint put_hit(Hit *hit, const Cell *cell, Arena arena) noexcept nogil:
+    """The cell is the answer; False without memory."""
+    cdef uint8_t *copy
+    hit.size = cell.value_size
+    hit.value = cell.value
+    if arena is not None:
+        copy = arena.take(cell.value_size)
+        if copy == NULL:
+            return False
+        memcpy(copy, cell.value, cell.value_size)
+        hit.value = copy
+    return True
+
+
 cdef class LookupBatch:
     """keys: Arrow column, any order, nulls and repeats allowed.  prefix: what every row of the
     file begins with; keys without it are absent at once.
@@ -310,69 +353,57 @@ cdef class LookupBatch:
         return 0
 
     cdef Status merge(
-        self, const Touch *touch, const uint8_t *body, uint32_t size, int tail, Arena arena
+        self, const Touch *touch, const uint8_t *body, uint32_t size, int tail, Arena arena,
+        const Guide *guide,
     ) noexcept nogil:
         """Answer a touch from the cells of its block; stops behind its last key.
 
         arena: where values are copied while they are hot, or None to point into `body`.
+        guide: of this body, or NULL to walk from its beginning.
         """
         cdef const uint8_t *at = body
         cdef const uint8_t *end = body + size
         cdef int64_t i = touch.begin
-        cdef int64_t prefix_size = self.prefix_size
-        cdef uint64_t head, want
-        cdef Span key, row
+        cdef int64_t sample = 0
+        cdef uint64_t head = 0, want
+        cdef Span key
         cdef Cell cell
-        cdef Hit *hit
-        cdef uint8_t *copy
         cdef int order
         cdef Status status
         if size == 0:
             return OK
-        status = take_cell(at, end, tail, &cell)
-        if status != OK or cell.row_size < prefix_size:
-            return status if status != OK else OUT_OF_ORDER
-        head = head_in_place(cell.row + prefix_size, cell.row_size - prefix_size)
-        while i < touch.end:
+        if guide != NULL:
+            sample = last_below(guide, 0, self.sorted[i].head)
+            at = body + guide.offsets[sample]
+        status = take_head(at, end, tail, self.prefix_size, &cell, &head)
+        while status == OK and i < touch.end:
             want = self.sorted[i].head
             if i + AHEAD < touch.end:
                 key = span_at(self.keys, self.sorted[i + AHEAD].row)
                 prefetch(key.data)
                 prefetch(key.data + key.size - 1)
-            order = -1 if head < want else 1 if head > want else 0
-            if order == 0:
-                key = span_at(self.keys, self.sorted[i].row)
-                row.data = cell.row
-                row.size = cell.row_size
-                if not same_bytes(row, key):
-                    order = compare_rows(row.data, row.size, key.data, key.size)
-            if order > 0:
+            order = order_in_block(self.keys, &cell, head, &self.sorted[i])
+            if order >= 0:
+                if order == 0 and not put_hit(
+                    &self.hits[self.sorted[i].row], &cell, arena
+                ):
+                    return NO_MEMORY
                 i += 1
                 continue
-            if order == 0:
-                hit = &self.hits[self.sorted[i].row]
-                hit.size = cell.value_size
-                hit.value = cell.value
-                if arena is not None:
-                    copy = arena.take(cell.value_size)
-                    if copy == NULL:
-                        return NO_MEMORY
-                    memcpy(copy, cell.value, cell.value_size)
-                    hit.value = copy
-                i += 1
-                continue
-            while head <= want:
-                at = cell.next
+            at = cell.next
+            if guide != NULL and head < want:
+                sample = last_below(guide, sample, want)
+                if body + guide.offsets[sample] > at:
+                    at = body + guide.offsets[sample]
+            while True:
                 if at >= end:
                     return OK
                 prefetch(at + 512)
-                status = take_cell(at, end, tail, &cell)
-                if status != OK or cell.row_size < prefix_size:
-                    return status if status != OK else OUT_OF_ORDER
-                head = head_in_place(cell.row + prefix_size, cell.row_size - prefix_size)
-                if head == want:
+                status = take_head(at, end, tail, self.prefix_size, &cell, &head)
+                if status != OK or head >= want:
                     break
-        return OK
+                at = cell.next
+        return status
 
     cdef object gather(self):
         """The answers as an Arrow binary array in the order asked, null where absent.

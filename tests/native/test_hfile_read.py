@@ -317,7 +317,7 @@ def test_several_threads_inflate_and_several_callers_ask(source: Any) -> None:
     def ask(seed: int) -> None:
         rnd = random.Random(seed)
         for _ in range(5):
-            keys = rnd.sample(list(held), 1500) + [b"absent"]
+            keys = [*rnd.sample(list(held), 1500), b"absent"]
             if look_up(reader, keys) != [held.get(key) for key in keys]:
                 failures.append(seed)
 

@@ -291,8 +291,11 @@ def test_a_bloom_filter_goes_into_a_meta_block() -> None:
         for name in ("minRecordKey", "maxRecordKey", "bloomFilterTypeCode", "schema")
     }
     assert told == {
-        "minRecordKey": b"a", "maxRecordKey": b"c", "bloomFilterTypeCode": b"DYNAMIC_V0", "schema": b"{}"
-    }  # fmt: skip
+        "minRecordKey": b"a",
+        "maxRecordKey": b"c",
+        "bloomFilterTypeCode": b"DYNAMIC_V0",
+        "schema": b"{}",
+    }
     full = HFileWriter(None, bloom=Filter(held=1))
     full.add(["a"], ["1"])
     full.finish()

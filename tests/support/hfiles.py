@@ -88,7 +88,7 @@ def split(cells: Sequence[Cell], most: int) -> list[list[Cell]]:
 
 def fake_first(last: bytes, first: bytes) -> bytes:
     """HBase's shortest separator, with its signed comparison."""
-    common = next((i for i, (a, b) in enumerate(zip(last, first)) if a != b), None)
+    common = next((i for i, (a, b) in enumerate(zip(last, first, strict=False)) if a != b), None)
     if common is None:
         return first[: min(len(last), len(first)) + 1]
     byte = last[common]
