@@ -33,6 +33,7 @@ _AVRO_SCHEMA: Final = "parquet.avro.schema"
 _MODEL: Final = "writer.model.name"
 _BLOOM: Final = "org.apache.hudi.bloomfilter"
 _BLOOM_OLD: Final = "com.uber.hoodie.bloomfilter"
+_BLOOM_KINDS: Final = ("SIMPLE", "DYNAMIC_V0")
 _BLOOM_KIND: Final = "hoodie_bloom_filter_type_code"
 _MIN_KEY: Final = "hoodie_min_record_key"
 _MAX_KEY: Final = "hoodie_max_record_key"
@@ -74,7 +75,10 @@ class BaseFooter:
         """The filter over the record keys, parsed anew at each call.  Raises CorruptFileError."""
         if self.bloom_text is None:
             return None
-        return BloomFilter.from_base64(self.bloom_text, self.bloom_kind)
+        kind = self.bloom_kind.upper()
+        if kind not in _BLOOM_KINDS:
+            raise CorruptFileError("unknown kind of bloom filter", kind=self.bloom_kind)
+        return BloomFilter.from_base64(self.bloom_text, kind)
 
 
 def write_base(
@@ -161,7 +165,8 @@ def read_parquet(
     with corrupt_as(path):
         file = _open(source)
         if dictionaries and filter is None:
-            file = _open(source, [name for name in _few_valued(file) if name in dictionaries])
+            coded = _few_valued(file, dictionaries)
+            file = _open(source, coded, file.metadata) if coded else file
         names = None if wanted is None else _present(wanted, file.schema_arrow)
         if row_groups is not None:
             table = file.read_row_groups(list(row_groups), columns=names)
@@ -294,10 +299,15 @@ def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield from rest
 
 
-def _open(source: Any, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+def _open(
+    source: Any,
+    dictionaries: list[str] | None = None,
+    metadata: pq.FileMetaData | None = None,
+) -> pq.ParquetFile:
     source.seek(0)
     return pq.ParquetFile(
         source,
+        metadata=metadata,
         coerce_int96_timestamp_unit="us",
         read_dictionary=dictionaries or [],
         page_checksum_verification=True,  # nothing where the writer left none
@@ -309,17 +319,19 @@ def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
     return [name for name in names if name in known]
 
 
-def _few_valued(file: pq.ParquetFile) -> list[str]:
-    """String columns stored under a dictionary so small that its indexes are the bulk."""
+def _few_valued(file: pq.ParquetFile, names: Collection[str]) -> list[str]:
+    """Of `names`, string columns stored under a dictionary so small that its indexes are the
+    bulk."""
     metadata = file.metadata
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    texts = {f.name for f in file.schema_arrow if f.name in names and f.type == pa.string()}
     found = []
-    for index in range(metadata.num_columns):
+    for index in range(metadata.num_columns if texts else 0):
         name = metadata.schema.column(index).path
-        if name not in file.schema_arrow.names:
-            continue  # a leaf of a nested column
+        if name not in texts:
+            continue
         chunks = [group.column(index) for group in groups]
-        if file.schema_arrow.field(name).type == pa.string() and all(
+        if all(
             chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values * 3
             for chunk in chunks
         ):

@@ -126,6 +126,12 @@ class TestWriting:
         assert b"hoodie_bloom_filter_type_code" not in physical(fs).metadata.metadata
         assert footer(fs, "f.parquet").bloom is not None
 
+    def test_an_unknown_kind_of_bloom_is_damage(self) -> None:
+        fs = written(keyed(1), bloom=BloomFilter(10))
+        fs.replace("f.parquet", fs.read("f.parquet").replace(b"DYNAMIC_V0", b"DYNAMIC_V7"))
+        with pytest.raises(CorruptFileError, match="DYNAMIC_V7"):
+            footer(fs, "f.parquet").bloom  # noqa: B018
+
     def test_no_rows_have_no_key_range(self) -> None:
         fs = written(keyed(0), min_key="a", max_key="b")
         assert footer(fs, "f.parquet").min_key is None
