@@ -1,6 +1,6 @@
 """Apache Hudi itself, as a reader: what it sees in a table that pyhudi wrote.
 
-    python tests/interop/apache_hudi.py FOLDER      compare FOLDER/<table> with FOLDER/<table>.parquet
+    python tests/interop/apache_hudi.py FOLDER    compares FOLDER/<t> with FOLDER/<t>.parquet
 
 Needs Java 17 and Maven.  PySpark 3.5 and the Hudi bundle are kept in a cache of their own
 (PYHUDI_CACHE, default ~/.cache/pyhudi), apart from what pyhudi is installed with.
@@ -28,14 +28,16 @@ from pyspark.sql import SparkSession
 jar, work = sys.argv[1], json.load(open(sys.argv[2]))
 spark = (SparkSession.builder.master("local[2]").config("spark.jars", jar)
     .config("spark.driver.extraClassPath", jar).config("spark.ui.enabled", "false")
-    .config("spark.sql.session.timeZone", "UTC").config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+    .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
     .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
     .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar").getOrCreate())
 spark.sparkContext.setLogLevel("ERROR")
 for path, metadata, out in work:
     rows = spark.read.format("hudi").option("hoodie.metadata.enable", metadata).load(path)
-    rows.coalesce(1).write.option("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS").parquet(out)
+    rows.coalesce(1).write.parquet(out)
 """
 
 
@@ -100,9 +102,11 @@ def compare(folder: Path) -> int:
         key = lambda row: json.dumps(row, default=str, sort_keys=True)  # noqa: E731
         same = sorted(map(key, got.to_pylist())) == sorted(map(key, want.to_pylist()))
         wrong += not same
+        listing = "on" if metadata else "off"
+        verdict = "equal to" if same else "DIFFERENT from"
         print(
-            f"Apache Hudi {VERSION} reads {path.name} (metadata table {'on' if metadata else 'off'}): "
-            f"{got.num_rows} rows, {'equal to' if same else 'DIFFERENT from'} what pyhudi reports"
+            f"Apache Hudi {VERSION} reads {path.name} (metadata table {listing}): "
+            f"{got.num_rows} rows, {verdict} what pyhudi reports"
         )
     return wrong
 
