@@ -18,7 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi._native.keys import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
@@ -27,11 +29,17 @@ from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_fil
 from pyhudi.metadata.hfiles import HFILE, write_base
 from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
 from pyhudi.metadata.records import (
+    COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
+    KEPT,
+    PAYLOADS,
     RECORD_INDEX,
+    SCHEMA,
     MetadataPartition,
+    codec,
     encode_files,
+    transcode,
     transcode_locations,
 )
 from pyhudi.metadata.slices import DeleteLayer, MapSlice, ValueLayer, layers
@@ -52,7 +60,6 @@ COMPACT_AFTER: Final = 10
 RETAINED: Final = 20
 """Commits of the metadata table whose readers still find their slices."""
 
-_PARTITIONS: Final = (FILES, RECORD_INDEX)
 _MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
 _MIB: Final = 1 << 20
 
@@ -123,7 +130,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
 
 
 def _listed(table: MetadataTable) -> list[MetadataPartition]:
-    return [p for p in _PARTITIONS if p.path in table.partitions_listed]
+    return [p for p in KEPT if p.path in table.partitions_listed]
 
 
 def _has_entries(table: MetadataTable, piece: FileSlice, number: int) -> bool:
@@ -189,7 +196,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
 
 def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
     """Delete what an attempt that was cut short left behind."""
-    for partition in _PARTITIONS:
+    for partition in KEPT:
         names = ((info.path, parse_data_file(info.name)) for info in fs.children(partition.path))
         fs.delete(p for p, n in names if isinstance(n, BaseFileName) and n.instant == at)
 
@@ -197,7 +204,7 @@ def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
 def _rewrites(
     table: MetadataTable, view: TableView, operations: Iterable[Mapping[str, Any]], at: InstantTime
 ) -> Iterable[Rewrite]:
-    kinds = {partition.path: partition for partition in _PARTITIONS}
+    kinds = {partition.path: partition for partition in KEPT}
     for operation in operations:
         group = FileGroupId(operation["partitionPath"], operation["fileId"])
         slices = view.groups[group].slices if group in view.groups else ()
@@ -222,7 +229,7 @@ def rewrite(task: Rewrite) -> WriteStat:
     """Write one group's entries as a new base file."""
     began = time.monotonic()
     piece = task.piece
-    merged = merged_files if piece.partition == FILES.path else merged_locations
+    merged = merged_files if piece.partition == FILES.path else merged_newest
     keys, values = merged(task.fs, piece)
     name = BaseFileName(task.file_id, new_write_token(piece.number), task.at, HFILE)
     size = write_base(task.fs, piece.partition, name, keys, values)
@@ -245,8 +252,8 @@ def rewrite(task: Rewrite) -> WriteStat:
     )
 
 
-def merged_locations(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
-    """(keys, values) of a bucket in key order: the newest value of each key that has one."""
+def merged_newest(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
+    """(keys, values) of a group in key order: the newest value of each key that has one."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
     for layer in layers(fs, piece):
@@ -256,9 +263,11 @@ def merged_locations(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Arra
             continue
         for batch in layer.batches():
             keys.append(batch.column(0))
-            values.append(transcode_locations(batch.column(1), layer.schema, path=layer.path))
+            values.append(_in_our_schema(piece, batch.column(1), layer))
     all_keys, all_values = _joined(keys), _joined(values)
     newest = pa.array(latest(all_keys))
+    if piece.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
+        _check_no_appends(all_values, newest, piece)
     all_keys, all_values = all_keys.take(newest), all_values.take(newest)
     if all_values.null_count:
         alive = all_values.is_valid()
@@ -267,6 +276,27 @@ def merged_locations(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Arra
         order = pa.array(argsort(all_keys))
         all_keys, all_values = all_keys.take(order), all_values.take(order)
     return all_keys, all_values
+
+
+def _in_our_schema(piece: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
+    if piece.partition == RECORD_INDEX.path:
+        return transcode_locations(values, layer.schema, path=layer.path)
+    return transcode(values, layer.schema, PAYLOADS[piece.partition], path=layer.path)
+
+
+def _check_no_appends(values: pa.Array, newest: pa.Array, piece: MapSlice) -> None:
+    """A log that was appended to has several ranges, which would have to be widened."""
+    older = np.ones(len(values), np.bool_)
+    older[newest.to_numpy()] = False
+    field = PAYLOADS[piece.partition]
+    hidden = values.filter(pa.array(older)).drop_null()
+    rows = codec(SCHEMA).decode_column(hidden, fields=[field], path=piece.partition)
+    if pc.any(pc.starts_with(rows.field(field).field("fileName"), ".")).as_py():
+        raise UnsupportedTableError(
+            "column ranges of logs that were appended to",
+            partition=piece.partition,
+            hint="drop the column statistics with Apache Hudi first",
+        )
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:

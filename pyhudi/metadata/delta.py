@@ -8,24 +8,31 @@ Source: table_format 9.1, 9.9; writer_conformance 5.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, join, parse_data_file
-from pyhudi.metadata.hfiles import value_blocks, write_log
+from pyhudi.metadata.filestats import IndexFile, bloom_key, index_file
+from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
+    BLOOM_FILTERS,
+    COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
     NON_PARTITIONED,
     RECORD_INDEX,
     MetadataPartition,
     encode_files,
+    encode_filters,
+    encode_ranges,
 )
 from pyhudi.records import InstantTime
 from pyhudi.table.view import FileSlice
@@ -109,10 +116,15 @@ class ShardTarget:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Every group a delta commit may write to, in order of their numbers."""
+    """Every group a delta commit may write to, in order of their numbers.
+
+    ranges, filters: of `column_stats` and `bloom_filters`; empty where the table lists none.
+    """
 
     files: tuple[GroupTarget, ...]
     shards: tuple[ShardTarget, ...]
+    ranges: tuple[GroupTarget, ...]
+    filters: tuple[GroupTarget, ...]
     stage: int
 
 
@@ -120,17 +132,17 @@ def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
     """Where the delta commit at `time` may write.  Cost: one folder listing a partition."""
     stage = secrets.randbelow(1 << 31)
 
-    def groups(partition: MetadataPartition) -> list[GroupTarget]:
-        return [
+    def groups(partition: MetadataPartition) -> tuple[GroupTarget, ...]:
+        if partition.path not in table.partitions_listed:
+            return ()
+        return tuple(
             GroupTarget.of(piece, partition, number, stage)
             for number, piece in enumerate(table.slices(partition))
-        ]
+        )
 
-    shards: tuple[ShardTarget, ...] = ()
-    if RECORD_INDEX.path in table.partitions_listed:
-        millis = epoch_millis(time, table.log.zone)
-        shards = tuple(ShardTarget(group, millis) for group in groups(RECORD_INDEX))
-    return Targets(tuple(groups(FILES)), shards, stage)
+    millis = epoch_millis(time, table.log.zone)
+    shards = tuple(ShardTarget(group, millis) for group in groups(RECORD_INDEX))
+    return Targets(groups(FILES), shards, groups(COLUMN_STATS), groups(BLOOM_FILTERS), stage)
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
@@ -166,12 +178,14 @@ class MetadataCommit:
     ) -> None:
         """Write the file list and complete the delta commit.
 
-        stats: what the data instant wrote.  index_stats: what `write_shard` returned, of each
-        bucket the one that counts.  deleted: names of data files per partition that are gone
+        stats: what the data instant wrote, files that can be read by now.  index_stats: what
+        `write_shard` returned, of each bucket the one that counts.  deleted: names of data files per partition that are gone
         (cleaning).  dropped_partitions: partitions that no longer exist.
         """
-        records = file_changes(stats, deleted or {}, dropped_partitions)
-        self.finish_records(records, index_stats)
+        stats = tuple(stats)
+        gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
+        written = [*index_stats, *self._index_files(stats, gone)]
+        self.finish_records(file_changes(stats, gone, dropped_partitions), written)
 
     def finish_records(
         self,
@@ -180,27 +194,70 @@ class MetadataCommit:
     ) -> None:
         """As `finish`, with the records of `files` made by the caller; there may be none."""
         written = list(index_stats)
-        listed = [self._write_files(target, records) for target in self._targets.files if records]
+        if records:
+            keys, values = encode_files(records)
+            written += self._write_groups(self._targets.files, keys, values)
         self._delete_lost_attempts(written)
         stored = CommitMetadata(
-            stats=(*(stat for stat in listed if stat is not None), *written),
-            operation="UPSERT_PREPPED",
-            extra={"schema": COMMIT_SCHEMA},
+            stats=tuple(written), operation="UPSERT_PREPPED", extra={"schema": COMMIT_SCHEMA}
         )
         self._table.log.complete(self._inflight, stored.to_json())
 
-    def _write_files(
-        self, target: GroupTarget, records: Mapping[str, Mapping[str, int | None]]
-    ) -> WriteStat | None:
-        keys, values = encode_files(records)
-        mine = pa.array(shard_of(keys, len(self._targets.files)) == target.number)
-        keys, values = keys.filter(mine), values.filter(mine)
-        if not len(keys):
-            return None
-        log = target.new_log()
-        blocks = list(value_blocks(keys, values, instant=self._inflight.time))
-        size = write_log(self._table.log.fs, FILES.path, log, blocks)
-        return target.stat(log, values=len(keys), deletes=0, size_bytes=size)
+    def _index_files(
+        self, stats: Sequence[WriteStat], deleted: Mapping[str, Sequence[str]]
+    ) -> list[WriteStat]:
+        """Write column ranges and bloom filters of new files, if the table keeps them.
+
+        Ranges of files that are gone stay: readers join them to `files`.
+        """
+        ranges, filters = self._targets.ranges, self._targets.filters
+        if not ranges and not filters:
+            return []
+        files = [stat for stat in stats if stat.path and (ranges or stat.log_version is None)]
+        tasks = [IndexFile(self._table.data_fs, stat) for stat in files]
+        found = LocalEngine().run(index_file, tasks, label="file-index")
+        bounds = {i.range_key(r.column): r.to_record(i.file_name) for i in found for r in i.ranges}
+        blooms = {
+            index.bloom_key: {
+                "type": index.bloom_kind,
+                "timestamp": self._inflight.time,
+                "bloomFilter": index.bloom_text.encode(),
+                "isDeleted": False,
+            }
+            for index in found
+            if index.bloom_text is not None
+        }
+        dead = [bloom_key(partition, name) for partition in deleted for name in deleted[partition]]
+        return [
+            *self._write_groups(ranges, *_by_key(bounds, encode_ranges)),
+            *self._write_groups(filters, *_by_key(blooms, encode_filters), dead),
+        ]
+
+    def _write_groups(
+        self,
+        targets: Sequence[GroupTarget],
+        keys: pa.Array,
+        values: pa.Array,
+        deleted: Sequence[str] = (),
+    ) -> list[WriteStat]:
+        """Write sorted entries and deletes, each to the group its key belongs to."""
+        gone = pa.array(sorted(set(deleted)), pa.string())
+        written = []
+        for target in targets:
+            mine = pa.array(shard_of(keys, len(targets)) == target.number)
+            ends = gone.filter(pa.array(shard_of(gone, len(targets)) == target.number))
+            here, there = keys.filter(mine), values.filter(mine)
+            blocks = list(value_blocks(here, there, instant=self._inflight.time))
+            if len(ends):
+                blocks.append(
+                    tombstone_block(ends, target.partition.path, instant=self._inflight.time)
+                )
+            if blocks:
+                log = target.new_log()
+                size = write_log(self._table.log.fs, target.partition.path, log, blocks)
+                stat = target.stat(log, values=len(here), deletes=len(ends), size_bytes=size)
+                written.append(stat)
+        return written
 
     def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
         """Delete logs of attempts whose stats did not come back: readers would believe them."""
@@ -216,6 +273,14 @@ class MetadataCommit:
                 if int(found) == stage:
                     lost.append(info.path)
         fs.delete(lost)
+
+
+def _by_key(
+    records: Mapping[str, dict[str, Any]], encode: Callable[[list[dict[str, Any]]], pa.Array]
+) -> tuple[pa.Array, pa.Array]:
+    """(keys in byte order, encoded values).  The keys are ASCII, so text order is byte order."""
+    keys = sorted(records)
+    return pa.array(keys, pa.string()), encode([records[key] for key in keys])
 
 
 def file_changes(

@@ -79,7 +79,7 @@ class MetadataTable:
         log: TimelineLog,
         timeline: Timeline,
     ) -> None:
-        self._data_fs = fs
+        self.data_fs = fs
         self._config = config
         self._data_log = data_log
         self._data = data
@@ -119,7 +119,7 @@ class MetadataTable:
         if RECORD_INDEX.path not in self.partitions_listed:
             raise IndexNotReadyError(
                 "the table has no record index",
-                path=self._data_fs.url,
+                path=self.data_fs.url,
                 hint="create one, or use another index",
             )
         zone = zone_of(self._config.timezone)
@@ -127,7 +127,7 @@ class MetadataTable:
             IndexShard(MapSlice.of(piece, number, self.valid), zone)
             for number, piece in enumerate(self.slices(RECORD_INDEX))
         )
-        return RecordIndex(self._data_fs, shards)
+        return RecordIndex(self.data_fs, shards)
 
 
 def numbered(pieces: Iterable[FileSlice], partition: MetadataPartition) -> tuple[FileSlice, ...]:

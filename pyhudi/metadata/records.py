@@ -5,12 +5,14 @@ partition      key                          value
 files          __all_partitions__           {partition name: size 0, isDeleted}
 files          partition path, `.` if none  {file name: size, isDeleted}
 record_index   record key                   partition, file id (128 bits + index, or text), instant
+column_stats   column, partition, file      least and greatest value, counts, sizes
+bloom_filters  partition, file              the file's bloom filter as its footer has it
 ```
 
 A value holds no key: the HFile's row is the key.  Meta fields are null.  A value says nothing of
 the row it is for, so rows that went to one file group in one commit have equal bytes: values are
 encoded and decoded once per distinct one, never once a row.
-Source: table_format 9.2 to 9.6.
+Source: table_format 9.2 to 9.7.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pyhudi._native.avro import AvroCodec
-from pyhudi.errors import CorruptFileError
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.timeline.clock import format_instant
 
@@ -57,10 +59,24 @@ class MetadataPartition:
 
 FILES: Final = MetadataPartition("files", "files-")
 RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
+COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
+BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
+KEPT: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
+"""The partitions this package keeps in step with the data; it creates the first two."""
 
 PARTITION_LIST: Final = 1
 FILE_LIST: Final = 2
+COLUMN_RANGE: Final = 3
+FILE_FILTER: Final = 4
 RECORD_LOCATION: Final = 5
+
+PAYLOADS: Final = {
+    FILES.path: "filesystemMetadata",
+    RECORD_INDEX.path: "recordIndexMetadata",
+    COLUMN_STATS.path: "ColumnStatsMetadata",
+    BLOOM_FILTERS.path: "BloomFilterMetadata",
+}
+"""The field of the record that each partition fills."""
 
 LOCATION_FIELDS: Final = (
     "partitionName",
@@ -445,3 +461,62 @@ def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array
         [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
     )
     return _location_rows(location).take(coded.indices)
+
+
+def encode_ranges(records: list[dict[str, Any]]) -> pa.Array:
+    """Values of `column_stats` out of the records' fields, a dict each."""
+    return _encode_payload(COLUMN_RANGE, "ColumnStatsMetadata", records)
+
+
+def encode_filters(records: list[dict[str, Any]]) -> pa.Array:
+    """Values of `bloom_filters` out of the records' fields, a dict each."""
+    return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records)
+
+
+def _encode_payload(kind: int, field: str, records: list[dict[str, Any]]) -> pa.Array:
+    compiled = codec(SCHEMA)
+    count = len(records)
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(""), count),
+            pa.repeat(pa.scalar(kind, pa.int32()), count),
+            pa.array(records, compiled.arrow_schema.field(field).type),
+        ],
+        names=["key", "type", field],
+    )
+    return compiled.encode_column(rows)
+
+
+def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Array:
+    """Values of any partition, written with another writer's schema, in ours; nulls stay.
+
+    field: the one that holds the partition's payload.  Dates of newer writers become those of
+    older ones.  Raises UnsupportedTableError for bounds that ours has no type for.
+    """
+    if schema == SCHEMA:
+        return values
+    compiled = codec(SCHEMA)
+    rows = codec(schema).decode_column(values, fields=["key", "type", field], path=path)
+    payload = _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
+    fitted = pa.StructArray.from_arrays(
+        [rows.field("key"), rows.field("type"), payload],
+        names=["key", "type", field],
+        mask=values.is_null(),
+    )
+    return compiled.encode_column(fitted)
+
+
+def _fitted(column: pa.StructArray, wanted: pa.StructType, path: str) -> pa.StructArray:
+    """A struct column with just the wanted fields, looked up by name."""
+    held = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
+    if "LocalDateWrapper" in held:
+        held["DateWrapper"] = pc.coalesce(held["DateWrapper"], held["LocalDateWrapper"])
+    if "ArrayWrapper" in held and held["ArrayWrapper"].null_count < len(column):
+        raise UnsupportedTableError("bounds of several columns in one entry", path=path)
+    children = [
+        _fitted(held[field.name], field.type, path)
+        if pa.types.is_struct(field.type)
+        else held[field.name]
+        for field in wanted
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())

@@ -26,7 +26,7 @@ from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
 from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.records import FILES, RECORD_INDEX, encode_locations
+from pyhudi.metadata.records import KEPT, RECORD_INDEX, encode_locations
 from pyhudi.metadata.rollback import settle
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig
@@ -35,7 +35,7 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.timeline.timeline import Timeline
 
-WRITABLE: Final = frozenset({FILES.path, RECORD_INDEX.path})
+WRITABLE: Final = frozenset(partition.path for partition in KEPT)
 """Metadata partitions that this package keeps in step."""
 
 
