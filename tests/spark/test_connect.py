@@ -1,0 +1,58 @@
+"""The door on a client of Spark Connect, in a process of its own: one process has one kind."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NEEDS = ("pyspark", "grpc", "grpc_status", "pandas")
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+import pyhudi.spark as hudi
+from pyhudi.errors import UserError
+from tests.spark import tasks
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert hudi.SparkEngine(spark).run(tasks.square, [3, 4], label="x") == [9, 16]
+rows = [(f"k{n}", n, "ab"[n % 2]) for n in range(100)]
+frame = spark.createDataFrame(rows, "id string, ts long, part string")
+report = hudi.upsert(frame, sys.argv[1], record_key="id", partition_by="part", ordering="ts")
+assert report.inserted == 100
+table = hudi.open_table(spark, sys.argv[1])
+assert table.upsert(frame.where("ts < 10")).updated == 10
+assert table.delete(frame.where("ts = 5")).deleted == 1
+assert table.scan().count() == 99
+try:
+    hudi.SparkEngine(spark).run(tasks.refuse, [7], label="x")
+except UserError as error:
+    assert error.facts == {"row": 7}
+print("all of it held")
+"""
+
+
+def test_the_door_on_spark_connect(tmp_path: Path) -> None:
+    lacking = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if lacking:
+        pytest.skip(f"Spark Connect needs {', '.join(lacking)}: pip install 'pyspark[connect]'")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Java is not installed")
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "t")],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "all of it held" in done.stdout, done.stderr[-3000:]
