@@ -1,0 +1,33 @@
+"""Every bench, one after the other: `python -m bench [--smoke]`.
+
+--smoke runs each at a small size, to see that it works; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SMALL: dict[str, list[str]] = {
+    "hfile_lookup": ["--smoke"],
+    "record_index": ["--smoke"],
+    "bloom_and_keys": ["--smoke"],
+    "avro_decode": ["--rows", "20000"],
+    "base_file": ["--rows", "20000", "--repeat", "1"],
+    "snapshot_read": ["--rows", "20000", "--repeat", "1"],
+    "local_upsert": ["--smoke"],
+}
+
+
+def main() -> int:
+    """Run them; the number that failed."""
+    failed = 0
+    for name, small in SMALL.items():
+        print(f"== {name}", flush=True)
+        arguments = small if "--smoke" in sys.argv[1:] else []
+        failed += subprocess.run([sys.executable, "-m", f"bench.{name}", *arguments]).returncode > 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

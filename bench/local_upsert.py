@@ -1,0 +1,148 @@
+"""Upsert on one machine, against delta-rs merge on the same rows, in one run.
+
+    python -m bench.local_upsert [--rows 5000000] [--batch 500000] [--smoke]
+
+Nine columns in eight partitions; three batches of 90 % updates.  Prints the seconds of each step
+(median of the batches, merge and upsert in turns), the ratios, and the peak memory of a process
+that does nothing but one copy-on-write upsert.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import pyhudi
+
+PEAK = """
+import resource, sys, pyarrow.parquet as pq, pyhudi
+batch = pq.read_table(sys.argv[2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+pyhudi.open_table(sys.argv[1]).upsert(batch)
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def rows_of(ids: np.ndarray, version: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    count = len(ids)
+    ids = ids.astype(np.uint64)
+    mixed = (ids * np.uint64(0x9E3779B97F4A7C15)).tolist()
+    return pa.table(
+        {
+            "id": [f"{a:016x}-{b:08d}" for a, b in zip(mixed, ids.tolist(), strict=True)],
+            "ts": np.full(count, version, "int64"),
+            "part": [f"p{i % 8}" for i in ids.tolist()],
+            "a": rng.integers(0, 1 << 40, count),
+            "b": rng.random(count),
+            "c": rng.random(count),
+            "d": rng.integers(0, 1000, count),
+            "s1": [f"name-{x}" for x in rng.integers(0, 100_000, count).tolist()],
+            "s2": [f"some longer text value {x}" for x in rng.integers(0, 1 << 30, count).tolist()],
+        }
+    )
+
+
+def batches(rows: int, size: int) -> list[pa.Table]:
+    found = []
+    for number in range(3):
+        rng = np.random.default_rng(100 + number)
+        fresh = size // 10
+        ids = np.concatenate(
+            [
+                rng.choice(rows, size - fresh, replace=False),
+                np.arange(rows + number * fresh, rows + (number + 1) * fresh),
+            ]
+        )
+        found.append(rows_of(ids, number + 1, 10 + number))
+    return found
+
+
+def seconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def run(rows: int, size: int) -> None:
+    import deltalake
+
+    base = rows_of(np.arange(rows), 0, 0)
+    spent: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        delta = f"{folder}/delta"
+        load = seconds(lambda: deltalake.write_deltalake(delta, base, partition_by=["part"]))
+        print(f"delta-rs load {load:.2f} s")
+        for kind in ("cow", "mor"):
+            table = pyhudi.create_table(
+                f"{folder}/{kind}",
+                base.schema,
+                record_key="id",
+                partition_by="part",
+                ordering="ts",
+                table_type=kind,
+            )
+            print(f"{kind} bulk_insert {seconds(lambda t=table: t.bulk_insert(base)):.2f} s")
+        del base
+        for batch in batches(rows, size):
+            merge = lambda b=batch: (  # noqa: E731
+                deltalake.DeltaTable(delta)
+                .merge(b, "t.part = s.part and t.id = s.id", source_alias="s", target_alias="t")
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute()
+            )
+            spent.setdefault("delta-rs", []).append(seconds(merge))
+            for kind in ("cow", "mor"):
+                table = pyhudi.open_table(f"{folder}/{kind}")
+                spent.setdefault(kind, []).append(seconds(lambda t=table, b=batch: t.upsert(b)))
+        peer = statistics.median(spent["delta-rs"])
+        for name, times in spent.items():
+            median = statistics.median(times)
+            shown = ", ".join(f"{t:.2f}" for t in times)
+            print(
+                f"{name} upsert {median:.2f} s ({shown}); delta-rs / {name} = {peer / median:.2f}"
+            )
+        _peak(Path(folder), batch)
+        counts = [
+            pyhudi.open_table(f"{folder}/{kind}").scan(columns=["a", "ts"]).to_arrow()
+            for kind in ("cow", "mor")
+        ]
+        print("result", *(f"{t.num_rows}/{pc.sum(t['a'])}/{pc.sum(t['ts'])}" for t in counts))
+
+
+def _peak(folder: Path, batch: pa.Table) -> None:
+    """Peak memory of one more upsert in a process of its own."""
+    file = folder / "batch.parquet"
+    pq.write_table(batch, file)
+    slices = pyhudi.open_table(folder / "cow").file_slices()
+    largest = max(s.base.size_bytes for s in slices if s.base)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(folder / "cow"), str(file)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    before, after = map(int, done.stdout.split())
+    print(
+        f"peak memory of a cow upsert {after / 1024:.0f} MiB, {before / 1024:.0f} MiB before it; "
+        f"largest base file {largest / 2**20:.0f} MiB"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--batch", type=int, default=500_000)
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    run(20_000, 2_000) if given.smoke else run(given.rows, given.batch)
