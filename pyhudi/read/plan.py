@@ -7,6 +7,7 @@ asked for are not read.  Source: table_format 7.10.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -238,18 +239,26 @@ def _conjunction(wheres: Sequence[pc.Expression]) -> pc.Expression | None:
 def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
     """The columns a filter names, or more.  Raises UserError if it does not fit the table.
 
-    Arrow does not tell; the expression's text contains each name it uses.
+    Arrow does not tell; the expression's text holds each name it uses, as a word of its own.
     """
     if not isinstance(where, pc.Expression):
         raise UserError("where takes a pyarrow.compute.Expression", given=type(where).__name__)
     text = str(where)
+    unfit = _misfit(where, schema)
+    if unfit is not None:
+        raise UserError(f"the filter does not fit the table: {unfit}", where=text)
+    names = tuple(n for n in schema.names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
+    named = pa.schema([schema.field(name) for name in names])
+    return names if names and _misfit(where, named) is None else tuple(schema.names)
+
+
+def _misfit(where: pc.Expression, schema: pa.Schema) -> Exception | None:
+    """Why a filter cannot be applied to rows of this schema; None if it can."""
     try:
         schema.empty_table().filter(where)
-        names = tuple(name for name in schema.names if name in text)
-        pa.schema([schema.field(name) for name in names]).empty_table().filter(where)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, TypeError) as unfit:
-        raise UserError(f"the filter does not fit the table: {unfit}", where=text) from unfit
-    return names
+    except (pa.ArrowException, TypeError) as unfit:
+        return unfit
+    return None
 
 
 def _partitions(

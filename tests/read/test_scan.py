@@ -120,6 +120,28 @@ def test_unknown_columns_and_filters_are_refused(mor: Handmade) -> None:
         table.scan(mode="fast")
 
 
+def test_a_filter_may_name_nested_fields_and_odd_names() -> None:
+    odd = pa.schema(
+        {"id": pa.string(), "ts": pa.int64(), "addr": pa.struct({"v": pa.int64()}), "v": pa.int64()}
+    )
+    made = Handmade(MemoryFileSystem(), odd)
+    stored = [
+        {"id": "a", "ts": 1, "addr": {"v": 7}, "v": 1},
+        {"id": "b", "ts": 1, "addr": None, "v": 2},
+    ]
+    made.base(1, T1, pa.Table.from_pylist(stored, schema=odd))
+    made.commit(T1)
+    table = opened(made.fs)
+    assert table.scan(["id"], pc.field("addr", "v") == 7).to_arrow().to_pylist() == [{"id": "a"}]
+    assert table.scan(["id"], pc.field("v") == 2).to_arrow().to_pylist() == [{"id": "b"}]
+    assert table.scan(["id"], pc.scalar(True)).count() == 2
+
+
+def test_a_filter_reads_only_the_columns_it_names(mor: Handmade) -> None:
+    plan = opened(mor.fs).scan(["id"], pc.field("v") > 1).explain()
+    assert plan.tasks[0].spec.filter_columns == ("v",)
+
+
 def test_a_filter_sees_merged_rows(mor: Handmade) -> None:
     table = opened(mor.fs)
     assert values(table.scan(where=pc.field("v") == 2).to_arrow()) == {}
