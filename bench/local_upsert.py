@@ -94,7 +94,6 @@ def run(rows: int, size: int) -> None:
                 table_type=kind,
             )
             print(f"{kind} bulk_insert {seconds(lambda t=table: t.bulk_insert(base)):.2f} s")
-        del base
         for batch in batches(rows, size):
             merge = lambda b=batch: (  # noqa: E731
                 deltalake.DeltaTable(delta)
