@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import struct
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -21,10 +22,18 @@ from pyhudi.formats.logblock import (
     empty_delete_block,
     encode_data,
     encode_deletes,
+    read_content,
     rollback_block,
 )
 from pyhudi.formats.logfile import BlockKind, HeaderKey, read_blocks, write_block
-from tests.support.logs import as_file, blocks_of, content_of, every_log, golden_log
+from tests.support.logs import (
+    GOLDEN_LOGS,
+    as_file,
+    blocks_of,
+    content_of,
+    every_log,
+    golden_log,
+)
 
 MICROS = pa.timestamp("us", "UTC")
 SCHEMA = """{"type":"record","name":"r","fields":[
@@ -268,3 +277,20 @@ def test_the_rollback_block_is_that_of_apache_hudi() -> None:
 def test_a_delete_block_carries_its_instant_and_schema() -> None:
     (block,) = blocks_of(delete_block(["a"], "p", None, instant="7", avro_schema=SCHEMA))
     assert (block.kind, block.instant, block.schema) == (BlockKind.DELETE, "7", SCHEMA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(GOLDEN_LOGS.iterdir()), ids=lambda path: path.stem)
+def test_every_flipped_byte_of_a_log_is_blocks_or_an_error(path: Path) -> None:
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for mask in (0x01, 0x80, 0xFF):
+            bad = bytearray(data)
+            bad[at] ^= mask
+            file = as_file(bytes(bad))
+            with contextlib.suppress(PyhudiError):
+                for block in read_blocks(file, path="x"):
+                    if block.kind is BlockKind.DELETE:
+                        decode_deletes(read_content(block, file), path="x")
+                    elif block.kind not in (BlockKind.COMMAND, BlockKind.CORRUPT):
+                        data_batches(block, file, path="x")
