@@ -1,17 +1,20 @@
 """The batch: parts of the incoming rows with their keys, ready to be tagged.
 
 Columns of a keyed part: the table's user columns in its order, then
-`_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`,
-`_shard: int32` (the record index group of the key).
+`_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`.
+
+Beside each part stands its order by shard of the record index: a column `row: int32` with the
+part's row numbers, those of one shard together and ascending, and where each shard begins in the
+schema's metadata.  So a shard's task touches its own rows only, however large the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +26,7 @@ from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.staging import Staged, Staging
 
-SHARD: Final = "_shard"
+_STARTS: Final = b"starts"
 PART_ROWS: Final = 256 * 1024
 
 
@@ -40,9 +43,10 @@ class KeyPlan:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One keyed part of the batch, put aside."""
+    """One keyed part of the batch, put aside.  `order`: its rows by shard."""
 
     staged: Staged
+    order: Staged
     row_count: int
     byte_count: int
     partition_counts: tuple[tuple[str, int], ...]
@@ -77,12 +81,7 @@ def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
                 )  # fmt: skip
     keys = record_keys(fitted, plan.rule, first_row=first_row)
     paths = partition_paths(fitted, plan.rule)
-    shards = pa.array(shard_of(keys, plan.shard_count))
-    return (
-        fitted.append_column(RECORD_KEY, keys)
-        .append_column(PARTITION_PATH, paths)
-        .append_column(SHARD, shards)
-    )
+    return fitted.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, paths)
 
 
 def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0) -> Part:
@@ -91,11 +90,32 @@ def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: in
     deleted = _deleted_mask(keyed)
     return Part(
         staging.put("rows", keyed),
+        staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.shard_count)),
         keyed.num_rows,
         keyed.nbytes,
         _partition_counts(keyed),
         deleted is not None and bool(pc.any(deleted).as_py()),
     )
+
+
+def shard_order(keys: pa.ChunkedArray, shard_count: int) -> pa.Table:
+    """Row numbers by shard of their keys; see the top of the file."""
+    shards = np.asarray(shard_of(keys, shard_count))
+    starts = np.zeros(shard_count + 1, np.int64)
+    np.cumsum(np.bincount(shards, minlength=shard_count), out=starts[1:])
+    if shard_count <= np.iinfo(np.uint16).max:
+        shards = shards.astype(np.uint16)  # sorted by radix
+    rows = np.argsort(shards, kind="stable").astype(np.int32)
+    schema = pa.schema([("row", pa.int32())], metadata={_STARTS: starts.tobytes()})
+    return pa.table([pa.array(rows)], schema=schema)
+
+
+def rows_of_shard(part: Part, shard: int) -> npt.NDArray[np.int32]:
+    """Row numbers of a part whose keys belong to a shard, ascending."""
+    order = part.order.load()
+    starts = np.frombuffer((order.schema.metadata or {})[_STARTS], np.int64)
+    rows = order.column("row").slice(starts[shard], starts[shard + 1] - starts[shard])
+    return np.asarray(rows.to_numpy(), np.int32)
 
 
 def _partition_counts(keyed: pa.Table) -> tuple[tuple[str, int], ...]:
@@ -153,10 +173,11 @@ class KeyRows:
             {
                 RECORD_KEY: keys,
                 PARTITION_PATH: nowhere,
-                SHARD: pa.array(shard_of(keys, plan.shard_count)),
             }
         )
-        return [Part(staging.put("rows", table), count, table.nbytes, (("", count),), True)]
+        order = staging.put("order", shard_order(keys, plan.shard_count))
+        staged = staging.put("rows", table)
+        return [Part(staged, order, count, table.nbytes, (("", count),), True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +190,3 @@ class _Cut:
 
 def _stage_cut(cut: _Cut) -> Part:
     return stage_rows(cut.rows, cut.plan, cut.staging, first_row=cut.first_row)
-
-
-def gather(
-    parts: Sequence[Part],
-    columns: Sequence[str],
-    choose: Callable[[pa.Table], pa.Array],
-) -> list[pa.Table]:
-    """Some columns of the chosen rows of every part; `choose` gives a mask over a part."""
-    out = []
-    for part in parts:
-        table = part.staged.load()
-        out.append(table.select(columns).filter(choose(table)))
-    return out

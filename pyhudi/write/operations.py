@@ -32,7 +32,7 @@ from pyhudi.table.view import TableView
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.write.assign import Assignment, AssignRules, Mode, Target, assign
-from pyhudi.write.batch import SHARD, KeyPlan, Part, Rows
+from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
 from pyhudi.write.entries import EntryTask, write_entries
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
@@ -241,7 +241,7 @@ def _record_bytes(setting: Setting, parts: Sequence[Part]) -> int:
     if sample is None:
         return setting.options.sizing.record_bytes
     rows_of = sample.staged.load().slice(0, _SAMPLE_ROWS)
-    names = [n for n in rows_of.schema.names if n not in (SHARD, PARTITION_PATH, FILE_NAME)]
+    names = [n for n in rows_of.schema.names if n not in (PARTITION_PATH, FILE_NAME)]
     sink = pa.BufferOutputStream()
     parquet.write_base(
         sink,

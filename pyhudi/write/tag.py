@@ -28,7 +28,7 @@ from pyhudi.metadata.reader import IndexShard, lookup_shard
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.ordering import ordering_ranks
-from pyhudi.write.batch import SHARD, Part, gather
+from pyhudi.write.batch import Part, rows_of_shard
 from pyhudi.write.staging import Staged, Staging
 
 Ints = npt.NDArray[np.int32]
@@ -169,10 +169,8 @@ def _rows_of_shard(task: TagTask) -> tuple[pa.Table, Ints, Ints]:
         names.append(IS_DELETED)
     tables, parts, rows = [], [], []
     for number, part in enumerate(task.parts):
-        table = part.staged.load()
-        mask = pc.equal(table.column(SHARD), pa.scalar(task.shard, pa.int32()))
-        tables.append(table.select(names).filter(mask))
-        at = np.flatnonzero(mask.to_numpy()).astype(np.int32)
+        at = rows_of_shard(part, task.shard)
+        tables.append(part.staged.load().select(names).take(pa.array(at)))
         rows.append(at)
         parts.append(np.full(len(at), number, np.int32))
     return (
@@ -241,4 +239,4 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-__all__ = ["Action", "Duplicates", "ShardTags", "TagTask", "gather", "tag_shard"]
+__all__ = ["Action", "Duplicates", "ShardTags", "TagTask", "tag_shard"]
