@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
 if shutil.which(COMPILER) is None:
-    sys.exit(f"pyhudi needs a C compiler to build its core, and '{COMPILER}' was not found: install gcc or clang")
+    sys.exit(f"pyhudi needs a C compiler, and '{COMPILER}' was not found: install gcc or clang")
 
 setup(
     ext_modules=cythonize(

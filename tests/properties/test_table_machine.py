@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import pyhudi
-from pyhudi.options import Options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
 
@@ -83,9 +82,7 @@ class TableMachine(RuleBasedStateMachine):
         )
         create(
             self.fs,
-            NewTable(
-                SCHEMA, "t", kind, ("id",), ("part",), ("ts",) if event_time else (), options
-            ),
+            NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",) if event_time else (), options),
         )
         self.table = Table(self.fs, options=options, engine=LocalEngine(1))
         self.model: dict[str, Stored] = {}
