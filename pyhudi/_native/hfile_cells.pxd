@@ -47,3 +47,4 @@ cdef class RowOrder:
 
 
 cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cells) noexcept nogil
+cdef Status order_of(Body body, int tail) noexcept nogil

@@ -36,6 +36,26 @@ cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cel
     return OK
 
 
+cdef Status order_of(Body body, int tail) noexcept nogil:
+    """Walk a whole body: OUT_OF_ORDER unless its rows ascend, as look-ups need."""
+    cdef const uint8_t *at = body.at
+    cdef const uint8_t *end = body.at + body.size
+    cdef const uint8_t *row = at
+    cdef uint32_t row_size = 0
+    cdef Cell cell
+    cdef Status status
+    while at < end:
+        status = take_cell(at, end, tail, &cell)
+        if status != OK:
+            return status
+        if compare_rows(row, row_size, cell.row, cell.row_size) > 0:
+            return OUT_OF_ORDER
+        row = cell.row
+        row_size = cell.row_size
+        at = cell.next
+    return OK
+
+
 cdef class CellColumns:
     """Collects bodies, then gives them as one RecordBatch of key and value (both binary)."""
 

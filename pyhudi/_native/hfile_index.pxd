@@ -26,6 +26,7 @@ cdef class BlockIndex:
     cdef Status set_heads(self, const uint8_t *prefix, int64_t prefix_size) noexcept nogil
     cdef Status check_blocks(self, uint64_t below) noexcept nogil
     cdef bint rows_ascend(self) noexcept nogil
+    cdef int64_t end_of(self, int64_t entry) noexcept nogil
     cdef int64_t find(self, bytes row) except -2
     cdef int append(self, BlockIndex other) except -1
 

@@ -181,6 +181,10 @@ cdef class BlockIndex:
                 return False
         return True
 
+    cdef int64_t end_of(self, int64_t entry) noexcept nogil:
+        """Offset of the first byte behind the block of an entry."""
+        return <int64_t>(self.offsets[entry] + self.sizes[entry])
+
     cdef int64_t find(self, bytes row) except -2:
         """The last entry whose row is at or before `row`, or -1."""
         cdef const uint8_t *at = row

@@ -27,7 +27,7 @@ cdef class Layout:
     cdef readonly dict metadata           # FILE_INFO: str -> bytes
     cdef readonly dict meta_blocks        # name -> (offset, size)
     cdef readonly bytes prefix            # every row begins with it
-    cdef readonly bint ordered            # the index ascends, so look-ups may seek
+    cdef public bint ordered              # rows met so far ascend, so look-ups may seek
     cdef readonly bytes last_row          # None where FILE_INFO does not tell
     cdef BlockIndex root
     cdef readonly bint verify_checksums

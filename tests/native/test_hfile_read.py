@@ -329,6 +329,38 @@ def test_several_threads_inflate_and_several_callers_ask(source: Any) -> None:
     assert not failures
 
 
+@pytest.mark.parametrize("block_cells", [2, 500])
+def test_files_in_the_order_of_utf_16_are_answered_all_the_same(block_cells: int) -> None:
+    """Java writers sort text by its 16-bit units, where an emoji comes before U+FF01."""
+    names = [
+        f"{mark}{i:02d}" for mark in ("a", "\U0001f600", "\uff01", "\ue000") for i in range(20)
+    ]
+    names.sort(key=lambda name: name.encode("utf-16-be"))
+    cells = [(name.encode(), b"%d" % i) for i, name in enumerate(names)]
+    assert cells != sorted(cells)
+    data = build(cells, with_(N1, block_cells=block_cells))
+    asked = [*names, "b", "\U0001f600", "\uff02"]
+    for method in METHODS:
+        for cache_bytes in (None, 0):
+            reader = HFileReader(data, cache_bytes=cache_bytes)
+            for _ in range(2):
+                got = reader.get_many(asked, method=method).to_pylist()
+                assert got == [b"%d" % i for i in range(len(names))] + [None] * 3
+    assert rows(HFileReader(data)) == cells
+    with pytest.raises(CorruptFileError, match="order"):
+        HFileReader(data).prefix("\uff01").read_all()
+    with pytest.raises(CorruptFileError, match="order"):
+        HFileReader(data).verify()
+
+
+def test_a_scan_of_a_closed_reader_is_refused() -> None:
+    reader = HFileReader(Plain(build(CELLS)))
+    stream = reader.scan()
+    reader.close()
+    with pytest.raises(UserError, match="closed"):
+        stream.read_all()
+
+
 def test_file_info_and_meta_blocks_are_told() -> None:
     info = {b"schema": b"{}", b"\xff odd": b"\0"}
     metas = {b"bloomFilter": b"A" * 100, b"other": b""}
