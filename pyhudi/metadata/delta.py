@@ -180,7 +180,7 @@ class MetadataCommit:
 
         stats: what the data instant wrote, files that can be read by now.  index_stats: what
         `write_shard` returned, of each bucket the one that counts.  deleted: names of data files
-        per partition that are gone (cleaning).  dropped_partitions: partitions that no longer exist.
+        per partition that are gone (cleaning).  dropped_partitions: those that no longer exist.
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
