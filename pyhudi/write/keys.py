@@ -129,9 +129,13 @@ def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.Chun
         column = column.cast(column.type.value_type)
     encoded = column.dictionary_encode(null_encoding="encode").unify_dictionaries()
     if encoded.num_chunks == 0:
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), [])])
+        return pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))]
+        )
     values = encoded.chunk(0).dictionary
-    segments = pa.array([_segment(v, name, rule) for v in as_text(values, name).to_pylist()])
+    segments = pa.array(
+        [_segment(v, name, rule) for v in as_text(values, name).to_pylist()], pa.string()
+    )
     return pa.chunked_array(
         [pa.DictionaryArray.from_arrays(chunk.indices, segments) for chunk in encoded.chunks]
     )

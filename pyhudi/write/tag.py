@@ -226,10 +226,17 @@ def _indices(column: pa.DictionaryArray) -> Ints:
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
+    """(position in values of each row, values); values are distinct, as several partition values
+    may have one path."""
     if column.num_chunks == 0:
         return np.zeros(0, np.int32), ()
     array = _one_array(column)
-    return _indices(array), tuple(array.dictionary.to_pylist())
+    values = array.dictionary.to_pylist()
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    codes = _indices(array)
+    if len(numbers) < len(values):
+        codes = np.array([numbers[value] for value in values], np.int32)[codes]
+    return codes, tuple(numbers)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
