@@ -35,6 +35,7 @@ HASH_AFTER = 0.2
 THREADS_MAX = 4
 cdef int64_t THREADED_BLOCKS = 64     # GZ blocks from which on threads share them
 cdef int64_t GUIDED_BYTES = 512       # between keys, from where a guide saves more than it costs
+cdef int64_t SMALL_PART = 32          # of the cache: stored blocks of a batch kept at first sight
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
 
@@ -45,7 +46,8 @@ cdef class HFileReader:
     source: a local path (mapped; an `inlinefs:` URL too), bytes, an object with `size` and
     `read_at`, or a seekable file.  Opening reads the trailer and the load-on-open section.
     cache_bytes: bound on decoded blocks kept for the next look-up; None shares one cache of
-    256 MiB among all readers, 0 keeps nothing.  path_for_errors: what errors call the file.
+    256 MiB among all readers, 0 keeps nothing.  Blocks of a large batch are kept when they are met
+    again, those of a small one at once.  path_for_errors: what errors call the file.
     verify_checksums: False trusts CRCs of types 1 and 2 (a gzip body still carries its own).
     threads: how many inflate when a batch touches many GZ blocks; None is up to four.
     hash_after: keys asked for, per entry of the file, after which a hash over all cells is built
@@ -251,6 +253,8 @@ cdef class HFileReader:
                 missing.append(t)
             else:
                 self._merge(batch, t, body, arena)
+        stored = sum([batch.touches[<int64_t>t].size for t in missing])
+        batch.is_small = stored <= self._store.cache.bytes_max // SMALL_PART
         groups = self._groups(batch, missing)
         threads = self._threads if self._store.compressed else 1
         shares = shared_out(groups, len(missing), threads, self._store.base != NULL)
@@ -270,7 +274,7 @@ cdef class HFileReader:
 
     cdef int _fetch_and_merge(self, LookupBatch batch, list groups, Arena arena) except -1:
         """Blocks go to the cache up to its bound, so that a larger batch neither flushes it nor
-        holds more than it."""
+        holds more than it; those of a large batch only when they are met again."""
         cdef int64_t t
         cdef Body body
         cdef Window window
@@ -284,9 +288,10 @@ cdef class HFileReader:
                     self._layout.ordered = False
                     return 0
                 raise_corrupt(status, self._layout.path, batch.touches[t].offset)
-                if batch.kept_bytes + body.size <= self._store.cache.bytes_max:
+                if batch.kept_bytes + body.size <= self._store.cache.bytes_max and (
+                    self._store.keep(batch.touches[t].offset, body, batch.is_small)
+                ):
                     batch.kept_bytes += body.size
-                    self._store.keep(batch.touches[t].offset, body)
                 self._merge(batch, t, body, arena)
         return 0
 

@@ -50,6 +50,7 @@ cdef class LookupBatch:
     cdef Hit *hits
     cdef Touch *touches
     cdef readonly int64_t touch_count
+    cdef bint is_small            # so that its blocks may be kept at once
     cdef int64_t kept_bytes       # of decoded blocks that went into the cache for this batch
     cdef list owners              # arenas and blocks that answers point into
 

@@ -3,11 +3,11 @@
 import pyarrow as pa
 
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
 from pyhudi._native.cursor cimport MALFORMED, OK, OUT_OF_ORDER, Status
-from pyhudi._native.hfile_block cimport Cell, compare_rows, take_cell
+from pyhudi._native.hfile_block cimport Cell, compare_rows, head_in_place, take_cell
 
 SCHEMA = pa.schema(
     [pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
@@ -42,14 +42,17 @@ cdef Status order_of(Body body, int tail) noexcept nogil:
     cdef const uint8_t *end = body.at + body.size
     cdef const uint8_t *row = at
     cdef uint32_t row_size = 0
+    cdef uint64_t head, last = 0
     cdef Cell cell
     cdef Status status
     while at < end:
         status = take_cell(at, end, tail, &cell)
         if status != OK:
             return status
-        if compare_rows(row, row_size, cell.row, cell.row_size) > 0:
+        head = head_in_place(cell.row, cell.row_size)
+        if head <= last and compare_rows(row, row_size, cell.row, cell.row_size) > 0:
             return OUT_OF_ORDER
+        last = head
         row = cell.row
         row_size = cell.row_size
         at = cell.next

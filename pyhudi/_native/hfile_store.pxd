@@ -30,6 +30,7 @@ cdef class BlockStore:
     cdef bint _viewed
     cdef object _cache_name               # first part of this file's keys in the cache
     cdef set _kept_offsets
+    cdef set _met_offsets                 # blocks decoded before, kept or not
     cdef dict _nodes                      # offset -> BlockIndex of a leaf or intermediate block
     cdef int64_t _decoded_count
     cdef int64_t _decoded_bytes
@@ -44,7 +45,7 @@ cdef class BlockStore:
     cdef bint holds(self, int64_t offset)
     cdef Body kept(self, int64_t offset)
     cdef Body decode(self, int64_t offset, int64_t size, Window window)
-    cdef bint keep(self, int64_t offset, Body body)
+    cdef bint keep(self, int64_t offset, Body body, bint at_once)
     cdef int64_t decoded_bytes_expected(self)
     cdef int check_count(self, int64_t cells) except -1
 

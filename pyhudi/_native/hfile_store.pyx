@@ -144,8 +144,14 @@ cdef class BlockStore:
         self._decoded_bytes += body.size
         return body
 
-    cdef bint keep(self, int64_t offset, Body body):
-        """Leave a decoded block to the cache, if it fits there."""
+    cdef bint keep(self, int64_t offset, Body body, bint at_once):
+        """Leave a decoded block to the cache if it fits there, and, unless `at_once`, only when it
+        is met for the second time: what is read once must not push out what is read often."""
+        if body.kept:
+            return True
+        if not at_once and offset not in self._met_offsets:
+            self._met_offsets.add(offset)
+            return False
         body.kept = self.cache.put(self.name_of(offset), body.owner, body.size)
         if body.kept:
             self._kept_offsets.add(offset)
@@ -199,6 +205,7 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
     store.cache = cache
     store._cache_name = object()
     store._kept_offsets = set()
+    store._met_offsets = set()
     store._nodes = {}
     buffer = getattr(store.source, "buffer", None)
     if buffer is not None:
