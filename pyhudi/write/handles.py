@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyhudi._native import BloomFilter, KeyTable
 from pyhudi.filenames import BaseFileName, LogFileName, join, new_write_token
 from pyhudi.formats import parquet
+from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_block, delete_block
 from pyhudi.formats.logfile import BlockKind
 from pyhudi.options import BaseFileOptions, LogFormat
@@ -121,7 +122,8 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     assert target.slice is not None and target.slice.base is not None
     base = target.slice.base
     wanted = pa.schema([f for f in with_meta(plan.schema) if f.name not in _CONSTANT])
-    stored = parquet.read_base(plan.fs, base.path, schema=wanted)
+    few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.ordering)]
+    stored = parquet.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
     settled = settle(stored, routed, plan.ordering, natural_deletes=plan.natural_deletes)
     name = _base_name(plan, number, target.group)
     incoming = routed.rows.filter(pa.array(settled.emit))
@@ -129,7 +131,7 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     rows = _constants(kept, target.group, str(name))
     if incoming.num_rows:
         fresh = _with_meta(plan, incoming, target.group, number, str(name), kept.num_rows)
-        rows = pa.concat_tables([rows, fresh])
+        rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     foot = parquet.footer(plan.fs, base.path)
     bloom = foot.bloom  # deleted keys stay in it: a filter may say yes too often, never no
     if bloom is None:
