@@ -304,10 +304,12 @@ def _execute(setting: Setting, planned: PlannedWrite) -> tuple[Instant, WrittenF
     action = Action.DELTA_COMMIT if config.is_merge_on_read else Action.COMMIT
     requested = state.log.request(action)
     try:
-        return _publish(setting, planned, requested)
+        completed, files = _publish(setting, planned, requested)
     except (PyhudiError, OSError, pa.ArrowException):
         roll_back_failed(fs, config, state.log, metadata_rollback=rollback_metadata)
         raise
+    remove_markers(fs, completed.time)  # the commit stands, whatever becomes of its markers
+    return completed, files
 
 
 def _publish(
@@ -330,7 +332,6 @@ def _publish(
         ).to_json()
         metadata.finish(files.stats, files.index)
         completed = log.complete(inflight, content)
-        remove_markers(fs, inflight.time)
     return completed, files
 
 

@@ -91,8 +91,10 @@ def _run(path: Path, spark: Any) -> DemoResult:
     else:
         import pyhudi.spark as hudi
 
+        incoming = path.parent / f"{path.name}-batch.parquet"
+        pq.write_table(batch, incoming)
         spark_table = hudi.open_table(spark, str(path))
-        report = spark_table.upsert(spark.createDataFrame(batch.to_pylist(), _struct(spark, path)))
+        report = spark_table.upsert(spark.read.parquet(str(incoming)))
         deleted = spark_table.delete(keys=gone).deleted
     after = table.scan(columns).to_arrow()
     found = table.lookup(after["id"])["found"]
@@ -109,13 +111,6 @@ def _run(path: Path, spark: Any) -> DemoResult:
         bool(pc.all(found).as_py()) and not pc.any(missing).as_py(),
         round(time.monotonic() - began, 2),
     )
-
-
-def _struct(spark: Any, path: Path) -> Any:
-    """The table's columns as Spark types them."""
-    import pyhudi.spark as hudi
-
-    return hudi.open_table(spark, str(path)).scan(with_meta=False).schema
 
 
 def changed_rows(rows: pa.Table) -> pa.Table:
