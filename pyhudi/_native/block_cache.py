@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 CACHE_BYTES = 256 << 20
@@ -30,6 +30,19 @@ class BlockCache:
                 return None
             self._held.move_to_end(key)
             return entry[0]
+
+    def get_all(self, keys: Iterable[Hashable]) -> list[Any | None]:
+        """`get` of each, under one turn."""
+        with self._turn:
+            entries = []
+            for key in keys:
+                entry = self._held.get(key)
+                if entry is None:
+                    entries.append(None)
+                else:
+                    self._held.move_to_end(key)
+                    entries.append(entry[0])
+            return entries
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> bool:
         """Keep `value`; False if it alone is over the bound."""

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -39,6 +40,32 @@ cdef int64_t FEW_KEYS = 4             # a touched block, up to where memory is a
 cdef int64_t SMALL_PART = 32          # of the cache: stored blocks of a batch kept at first sight
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
+
+
+ctypedef struct Spot:
+    const uint8_t *body
+    uint32_t size
+    int64_t touch
+
+
+cdef class Spots:
+    """Bodies in memory that a batch touches."""
+    cdef Spot *spots
+    cdef int64_t count
+
+    def __cinit__(self, int64_t room):
+        self.spots = <Spot *>PyMem_Malloc((room + 1) * sizeof(Spot))
+        if self.spots == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.spots)
+
+    cdef void put(self, int64_t touch, const uint8_t *body, uint32_t size) noexcept:
+        self.spots[self.count].touch = touch
+        self.spots[self.count].body = body
+        self.spots[self.count].size = size
+        self.count += 1
 
 
 cdef class HFileReader:
@@ -220,85 +247,99 @@ cdef class HFileReader:
         That rows ascend is taken on trust here: finding out would cost more than the look-up, and
         the Java writers that break it compress.
         """
-        cdef const uint8_t *base = self._store.base
+        cdef Spots spots = Spots(batch.touch_count)
         cdef int64_t t
-        cdef Touch *touch
-        cdef Status status = OK
-        cdef uint32_t size = 0
         batch.owners.append(self._store)
-        with nogil:
-            for t in range(batch.touch_count):
-                self._look_ahead(batch, t)
-                touch = &batch.touches[t]
-                status = open_plain(self._layout, base + touch.offset, touch.size, &size)
-                if status == OK:
-                    status = self._merge_body(
-                        batch, touch, base + touch.offset + HEADER_SIZE, size, None
-                    )
-                if status != OK:
-                    break
+        for t in range(batch.touch_count):
+            spots.put(t, self._store.base + batch.touches[t].offset + HEADER_SIZE, 0)
+        self._merge_spots(batch, spots)
         self._store.blocks_read += batch.touch_count
-        if status != OK:
-            raise_corrupt(status, self._layout.path, batch.touches[t].offset)
         return 0
-
-    cdef void _look_ahead(self, LookupBatch batch, int64_t t) noexcept nogil:
-        """Ask for the memory that coming touches need, where each has but a few keys.
-
-        In three steps, because each address stands in what the step before asked for: header,
-        key and guide; the heads of the guide; the cells where the first key is entered.
-        """
-        cdef const uint8_t *base = self._store.base
-        cdef const Guide *guide
-        cdef Touch *touch
-        cdef int64_t line, sample
-        if self._guides is None or batch.sorted_count > FEW_KEYS * batch.touch_count:
-            return
-        if t + 12 < batch.touch_count:
-            touch = &batch.touches[t + 12]
-            prefetch(base + touch.offset)
-            prefetch(span_at(batch.keys, batch.sorted[touch.begin].row).data)
-            guide = self._guides.guides[touch.entry]
-            if guide != NULL:
-                prefetch(guide)
-        if t + 8 < batch.touch_count:
-            guide = self._guides.guides[batch.touches[t + 8].entry]
-            if guide != NULL:
-                for line in range(0, guide.count, 8):
-                    prefetch(guide.heads + line)
-        if t + 4 < batch.touch_count:
-            touch = &batch.touches[t + 4]
-            guide = self._guides.guides[touch.entry]
-            if guide != NULL:
-                sample = last_below(guide, 0, batch.sorted[touch.begin].head)
-                for line in range(0, 1024, 64):
-                    prefetch(base + touch.offset + HEADER_SIZE + guide.offsets[sample] + line)
 
     cdef int _answer_by_seek(self, LookupBatch batch) except -1:
         """Touched blocks that must be fetched or inflated: kept ones first, then the others."""
-        cdef int64_t t
-        cdef Body body
-        arena = Arena()
-        batch.owners.append(arena)
+        cdef Spots spots = Spots(batch.touch_count)
+        cdef int64_t t, stored = 0
+        cdef bytes data
         missing = []
+        bodies = self._store.kept_all([batch.touches[t].offset for t in range(batch.touch_count)])
         for t in range(batch.touch_count):
-            body = self._store.kept(batch.touches[t].offset)
-            if body is None:
+            data = bodies[t]
+            if data is None:
                 missing.append(t)
+                stored += batch.touches[t].size
             else:
-                self._merge(batch, t, body, arena)
-        stored = sum([batch.touches[<int64_t>t].size for t in missing])
+                spots.put(t, data, <uint32_t>len(data))
+        batch.owners.append(bodies)
+        self._merge_spots(batch, spots)
         batch.is_small = stored <= self._store.cache.bytes_max // SMALL_PART
         groups = self._groups(batch, missing)
         threads = self._threads if self._store.compressed else 1
         shares = shared_out(groups, len(missing), threads, self._store.base != NULL)
         if len(shares) == 1:
-            self._fetch_and_merge(batch, groups, arena)
+            self._answer_share(batch, groups)
             return 0
         with ThreadPoolExecutor(len(shares)) as pool:
             for done in [pool.submit(self._answer_share, batch, share) for share in shares]:
                 done.result()
         return 0
+
+    cdef int _merge_spots(self, LookupBatch batch, Spots spots) except -1:
+        """Merge bodies that stay in memory, without the GIL; answers point into them."""
+        cdef Spot *spot
+        cdef Touch *touch
+        cdef Status status = OK
+        cdef int64_t s
+        with nogil:
+            for s in range(spots.count):
+                self._look_ahead(batch, spots, s)
+                spot = &spots.spots[s]
+                touch = &batch.touches[spot.touch]
+                if self._store.in_place:
+                    status = open_plain(
+                        self._layout, spot.body - HEADER_SIZE, touch.size, &spot.size
+                    )
+                if status == OK:
+                    status = self._merge_body(batch, touch, spot.body, spot.size, None)
+                if status != OK:
+                    break
+        if status != OK:
+            raise_corrupt(status, self._layout.path, touch.offset)
+        return 0
+
+    cdef void _look_ahead(self, LookupBatch batch, Spots spots, int64_t s) noexcept nogil:
+        """Ask for the memory that coming touches need, where each has but a few keys.
+
+        In three steps, because each address stands in what the step before asked for: header,
+        key and guide; the heads of the guide; the cells where the first key is entered.
+        """
+        cdef const Guide *guide
+        cdef Spot *spot
+        cdef Touch *touch
+        cdef int64_t line, sample
+        if self._guides is None or batch.sorted_count > FEW_KEYS * batch.touch_count:
+            return
+        if s + 12 < spots.count:
+            spot = &spots.spots[s + 12]
+            touch = &batch.touches[spot.touch]
+            prefetch(spot.body - HEADER_SIZE)
+            prefetch(span_at(batch.keys, batch.sorted[touch.begin].row).data)
+            guide = self._guides.guides[touch.entry]
+            if guide != NULL:
+                prefetch(guide)
+        if s + 8 < spots.count:
+            guide = self._guides.guides[batch.touches[spots.spots[s + 8].touch].entry]
+            if guide != NULL:
+                for line in range(0, guide.count, 8):
+                    prefetch(guide.heads + line)
+        if s + 4 < spots.count:
+            spot = &spots.spots[s + 4]
+            touch = &batch.touches[spot.touch]
+            guide = self._guides.guides[touch.entry]
+            if guide != NULL:
+                sample = last_below(guide, 0, batch.sorted[touch.begin].head)
+                for line in range(0, 1024, 64):
+                    prefetch(spot.body + guide.offsets[sample] + line)
 
     def _answer_share(self, LookupBatch batch, list groups):
         """What one of several threads does: its own blocks, its own arena."""

@@ -44,6 +44,7 @@ cdef class BlockStore:
     cdef Window window(self, int64_t begin, int64_t end)
     cdef bint holds(self, int64_t offset)
     cdef Body kept(self, int64_t offset)
+    cdef list kept_all(self, list offsets)
     cdef Body decode(self, int64_t offset, int64_t size, Window window)
     cdef bint keep(self, int64_t offset, Body body, bint at_once)
     cdef int64_t decoded_bytes_expected(self)

@@ -121,6 +121,11 @@ cdef class BlockStore:
         body.kept = True
         return body
 
+    cdef list kept_all(self, list offsets):
+        """Decoded bodies (bytes) of the blocks at `offsets` that the cache has, None for others."""
+        name = self._cache_name
+        return self.cache.get_all([(name, offset) for offset in offsets])
+
     cdef Body decode(self, int64_t offset, int64_t size, Window window):
         """The DATA block at `offset`, which the window must cover, checked and decoded."""
         cdef BlockHeader header
