@@ -34,7 +34,7 @@ class BlockCache:
     def get_all(self, keys: Iterable[Hashable]) -> list[Any | None]:
         """`get` of each, under one turn."""
         with self._turn:
-            entries = []
+            entries: list[Any | None] = []
             for key in keys:
                 entry = self._held.get(key)
                 if entry is None:

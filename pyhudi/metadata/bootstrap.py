@@ -35,6 +35,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.formats.logblock import empty_delete_block
 from pyhudi.metadata.hfiles import HFILE, write_base
+from pyhudi.metadata.locations import encode_locations
 from pyhudi.metadata.reader import own_log
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
@@ -45,7 +46,6 @@ from pyhudi.metadata.records import (
     FileMap,
     MetadataPartition,
     encode_files,
-    encode_locations,
 )
 from pyhudi.metadata.validity import FIRST_INIT
 from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime

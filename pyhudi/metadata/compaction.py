@@ -27,6 +27,7 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
 from pyhudi.metadata.hfiles import HFILE, write_base
+from pyhudi.metadata.locations import transcode_locations
 from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
 from pyhudi.metadata.records import (
     COLUMN_STATS,
@@ -40,7 +41,6 @@ from pyhudi.metadata.records import (
     codec,
     encode_files,
     transcode,
-    transcode_locations,
 )
 from pyhudi.metadata.slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.validity import CLEAN, COMPACTION, suffixed

@@ -19,17 +19,15 @@ from pyhudi._native.hashing import shard_of
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join
+from pyhudi.metadata.locations import Locations, decode_locations, gather
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
     FILES,
     NON_PARTITIONED,
     RECORD_INDEX,
     FileMap,
-    Locations,
     MetadataPartition,
     decode_files,
-    decode_locations,
-    gather,
     merge_files,
 )
 from pyhudi.metadata.slices import DeleteLayer, Hits, MapSlice, layers, newest

@@ -25,8 +25,9 @@ from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
 from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
+from pyhudi.metadata.locations import encode_locations
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.records import KEPT, RECORD_INDEX, encode_locations
+from pyhudi.metadata.records import KEPT, RECORD_INDEX
 from pyhudi.metadata.rollback import settle
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig

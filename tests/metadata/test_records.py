@@ -12,6 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.metadata.locations import (
+    decode_locations,
+    encode_locations,
+    instant_text,
+    transcode_locations,
+)
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
     COMMIT_SCHEMA,
@@ -21,12 +27,8 @@ from pyhudi.metadata.records import (
     FileMap,
     codec,
     decode_files,
-    decode_locations,
     encode_files,
-    encode_locations,
-    instant_text,
     merge_files,
-    transcode_locations,
 )
 from pyhudi.records import META_COLUMNS
 
