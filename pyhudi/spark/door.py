@@ -177,7 +177,8 @@ class SparkTable(api.Table):
         return frame
 
     def _scan(self, request: ScanRequest) -> Any:
-        return scan_frame(self._spark, plan_scan(self._state(), request))
+        state = self._state()
+        return scan_frame(self._spark, state, plan_scan(state, request))
 
     def lookup(self, keys: Any) -> pa.Table:
         return lookup_keys(self._state(), keys, engine=LocalEngine())

@@ -1,9 +1,12 @@
-"""A scan as a DataFrame: planned on the driver, read on the workers, a task a file slice."""
+"""A scan as a DataFrame: planned on the driver, read on the workers, a task a file slice.
+
+Slices with nothing to merge are read by Spark itself where that gives the same rows.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +14,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.read.plan import ReadTask, ScanPlan, read_task
+from pyhudi.read.state import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
+from pyhudi.spark.native import native_frame, native_tasks
 from pyhudi.spark.shipping import remote
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 from pyhudi.spark.worker import Batches, Order
@@ -29,12 +34,21 @@ class ReadWork:
     schema: pa.Schema
 
 
-def scan_frame(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
     """The rows of a plan.  The snapshot is that of the plan, however often the frame is used."""
-    work = ReadWork(tuple(pickle.dumps(task) for task in plan.tasks), as_spark(plan.schema))
-    count = len(plan.tasks)
-    slices = max(1, min(count, _WAVES * default_parallelism(spark)))
-    frame = numbers(spark, count, slices=slices)
+    native = native_tasks(state, plan)
+    rest = [task for number, task in enumerate(plan.tasks) if number not in native]
+    if not native:
+        return _arrow_frame(spark, plan, rest)
+    frame = native_frame(spark, plan, [plan.tasks[number] for number in sorted(native)])
+    return frame if not rest else frame.union(_arrow_frame(spark, plan, rest))
+
+
+def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
+    """Rows of tasks that workers read with pyhudi."""
+    work = ReadWork(tuple(pickle.dumps(task) for task in tasks), as_spark(plan.schema))
+    slices = max(1, min(len(tasks), _WAVES * default_parallelism(spark)))
+    frame = numbers(spark, len(tasks), slices=slices)
     return map_arrow(frame, remote(Order(read_batches, work), "rows"), to_spark(plan.schema))
 
 
