@@ -61,11 +61,20 @@ def demo(keep: str | None, engine: str, as_json: bool) -> None:
         for name in _TABLES:
             with _progress(console, f"{name}: upsert and delete"):
                 results.append(_run(folder / name, spark))
-    show([vars(r) for r in results], as_json=as_json, title="pyhudi demo")
+    found = [vars(r) for r in results]
+    show(found if as_json else _sideways(found), as_json=as_json, title="pyhudi demo")
     if keep:
         console.print(f"The tables are in {keep}; rows as pyhudi reads them in <table>.parquet.")
     if not all(r.index_agrees for r in results):
         sys.exit(3)
+
+
+def _sideways(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row a fact and a column a table, which fits a terminal."""
+    names = [name for name in results[0] if name != "table"]
+    return [
+        {"": name.replace("_", " "), **{r["table"]: r[name] for r in results}} for name in names
+    ]
 
 
 def unpack(folder: Path) -> None:
