@@ -1,0 +1,105 @@
+"""The command line, on real files: what it prints and with which code it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pyhudi", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def answer(*arguments: object) -> object:
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "trips"
+    rows = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
+    made = pyhudi.create_table(
+        path, rows.schema, record_key="id", partition_by="city", ordering="ts", table_type="mor"
+    )
+    made.bulk_insert(rows)
+    made.upsert(rows.slice(0, 1))
+    return path
+
+
+def test_table_info_tells_what_a_table_is(table: Path) -> None:
+    info = answer("table", "info", table)
+    assert isinstance(info, dict)
+    assert info["type"] == "MERGE_ON_READ"
+    assert info["record key"] == ["id"]
+    assert info["file groups"] == 2
+    assert info["log files"] == 1
+
+
+def test_table_schema_names_every_column(table: Path) -> None:
+    columns = answer("table", "schema", table)
+    assert isinstance(columns, list)
+    assert [c["column"] for c in columns][-3:] == ["id", "city", "ts"]
+
+
+def test_timeline_show_lists_instants_in_order(table: Path) -> None:
+    instants = answer("timeline", "show", table)
+    assert isinstance(instants, list)
+    assert [i["action"] for i in instants] == ["deltacommit", "deltacommit"]
+    assert [i["time"] for i in instants] == sorted(i["time"] for i in instants)
+
+
+def test_index_lookup_says_where_a_key_lives_and_which_is_absent(table: Path) -> None:
+    found = answer("index", "lookup", table, "b", "nobody")
+    assert isinstance(found, list)
+    assert [row["found"] for row in found] == [True, False]
+    assert found[0]["partition_path"] == "y"
+
+
+def test_log_dump_shows_blocks_and_their_rows(table: Path) -> None:
+    log = next(table.rglob(".*.log.*"))
+    blocks = answer("log", "dump", next(p for p in table.glob("*/.*.log.*")), "--rows")
+    assert log.exists()
+    assert isinstance(blocks, list)
+    assert blocks[0]["kind"] == "parquet"
+    assert blocks[0]["rows"][0]["id"] == "a"
+
+
+def test_hfile_dump_and_lookup_read_apache_hudis_files() -> None:
+    file = next(f for f in sorted((GOLDEN / "hfile").glob("*")) if f.suffix == ".hfile")
+    dump = answer("hfile", "dump", file, "--limit", 3)
+    assert isinstance(dump, dict)
+    key = dump["entries"][0]["key"]
+    found = answer("hfile", "lookup", file, key, "no such key")
+    assert isinstance(found, list)
+    assert found[0]["value"] == dump["entries"][0]["value"]
+    assert found[1]["value"] is None
+
+
+def test_what_is_not_there_ends_with_one_line_and_code_1(tmp_path: Path) -> None:
+    done = run("table", "info", tmp_path)
+    assert done.returncode == 1
+    assert "TABLE_NOT_FOUND" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_usage_errors_end_with_code_2() -> None:
+    assert run("table", "inform").returncode == 2
+
+
+def test_the_demo_runs_without_spark_and_its_index_agrees() -> None:
+    results = answer("demo", "--engine", "local")
+    assert isinstance(results, list)
+    assert [(r["updated"], r["inserted"], r["deleted"]) for r in results] == [(5, 5, 3)] * 2
+    assert all(r["index_agrees"] for r in results)
