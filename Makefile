@@ -32,13 +32,13 @@ demo: build
 	$(BIN)/python tests/interop/apache_hudi.py build/demo
 
 test: build
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow and not interop'
 
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow and not interop'
 	$(BIN)/python -m bench --smoke
 
 bench: build
