@@ -266,15 +266,19 @@ def _lines(engine: str, python: str, data: Path, jars: str) -> Iterator[str]:
         environment["PYTHONPATH"] = paths
     elif engine == "delta":  # its Python part lies in the jar
         environment["PYTHONPATH"] = os.pathsep.join(jars.split(","))
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True
+        ) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("BENCH "):
                 yield line.removeprefix("BENCH ")
-    if process.returncode:
-        sys.exit(f"{engine} failed; run {' '.join(command)} to see why")
+        if process.wait():
+            said.seek(0)
+            print(f"{engine} failed with status {process.returncode}:\n{said.read()[-2000:]}")
 
 
 def _summary(engines: list[str], found: dict[tuple[str, str], list[float]]) -> Iterator[str]:

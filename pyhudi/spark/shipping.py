@@ -32,8 +32,8 @@ _OUTCOMES: Final = StructType(
 )
 _LACKING: Final = "pyhudi-worker-lacks:"
 _LACKS: Final = re.compile(_LACKING + r"(.*?) \(python (\S+?)\)")
-_NO_MODULE: Final = re.compile(r"No module named '(pyhudi|pyarrow|numpy)[.\w]*'")
-_OTHER_PYTHON: Final = re.compile(r"PYTHON_VERSION_MISMATCH|different (?:minor )?version")
+_NO_MODULE: Final = re.compile(r"No module named '(pyhudi|pyarrow)[.\w]*'")
+_OTHER_PYTHON: Final = re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]*)"')
 
 

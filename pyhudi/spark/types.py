@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import types as sql
 
-from pyhudi.errors import SchemaError, UserError
+from pyhudi.errors import SchemaError
 from pyhudi.formats.conform import conform
 from pyhudi.spark.frames import is_frame
 
@@ -135,10 +135,3 @@ def _widened(table: pa.Table) -> pa.Table:
         if pt.is_fixed_size_binary(field.type) and not pt.is_decimal(field.type):
             table = table.set_column(position, field.name, table.column(position).cast(pa.binary()))
     return table
-
-
-def check_frame(value: Any) -> Any:
-    """The value, if it is a DataFrame.  Raises UserError."""
-    if not is_frame(value):
-        raise UserError("not a DataFrame", type=type(value).__name__)
-    return value

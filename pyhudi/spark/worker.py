@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import gc
+import json
 import pickle
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyhudi.errors import PyhudiError, StorageError
+from pyhudi.errors import FileMissingError, PyhudiError, StorageError
 
 Batches = Iterator[pa.RecordBatch]
 Function = Callable[[Any, Batches], Iterator[Any]]
@@ -48,6 +48,9 @@ class Order:
 
     function: Function
     argument: Any
+
+
+_RETRYABLE: Final = {kind.__name__: kind for kind in (StorageError, FileMissingError)}
 
 
 class _TryAgainError(Exception):
@@ -97,18 +100,27 @@ def _row(task: int, place: int, outcome: Value | Failure) -> pa.RecordBatch:
     )
 
 
-def _written(error: PyhudiError) -> str:
-    packed = zlib.compress(pickle.dumps(error, pickle.HIGHEST_PROTOCOL))
-    return f"{error}\n{_MARK}{base64.b64encode(packed).decode()}"
+def _written(error: StorageError) -> str:
+    """The error in words, and as JSON for `read_error`: what stands in the text of a failure may
+    come from the rows, so it is nothing that could run when it is read."""
+    facts = {k: v if isinstance(v, (str, int, float)) else str(v) for k, v in error.facts.items()}
+    kind = FileMissingError if isinstance(error, FileMissingError) else StorageError
+    parts = {"kind": kind.__name__, "what": error.what, "hint": error.hint, "facts": facts}
+    packed = base64.b64encode(json.dumps(parts).encode())
+    return f"{error}\n{_MARK}{packed.decode()}"
 
 
-def read_error(text: str) -> PyhudiError | None:
-    """The error that rides in the text of a failed Spark job."""
+def read_error(text: str) -> StorageError | None:
+    """The retryable error that stands in the text of a failed Spark job."""
     found = _MARKED.search(text)
     if found is None:
         return None
-    error: PyhudiError = pickle.loads(zlib.decompress(base64.b64decode(found.group(1))))
-    return error
+    try:
+        parts = json.loads(base64.b64decode(found.group(1)))
+        kind = _RETRYABLE[parts["kind"]]
+        return kind(parts["what"], hint=parts["hint"], retryable=True, **parts["facts"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def own_version() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 import sys
@@ -105,6 +106,12 @@ def test_another_release_on_the_workers_is_named(
     monkeypatch.setattr("pyhudi.spark.shipping.own_version", lambda: "99.0")
     with pytest.raises(WorkerPythonError, match=r"pyhudi 99\.0, has"):
         engine.run(tasks.square, [1], label="x")
+
+
+def test_text_of_a_failure_that_is_no_error_of_ours_is_left_alone() -> None:
+    assert translation("pyhudi-error:AAAA") is None
+    packed = base64.b64encode(b'{"kind": "SystemExit", "what": "x"}').decode()
+    assert translation(f"cannot cast 'pyhudi-error:{packed}' to int") is None
 
 
 def test_another_version_of_python_is_named() -> None:
