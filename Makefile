@@ -32,20 +32,20 @@ demo: build
 	$(BIN)/python tests/interop/apache_hudi.py build/demo
 
 test: build
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow and not interop'
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
 
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow and not interop'
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
 	$(BIN)/python -m bench --smoke
 
 bench: build
 	$(BIN)/python -m bench
 
 interop: build
-	$(BIN)/python -m pytest -m 'interop' tests/interop
+	$(BIN)/python -m pytest -m 'interop or slow' tests/interop
 
 fuzz: build
 	$(BIN)/python -m pytest -m 'slow' tests

@@ -37,7 +37,7 @@ THREADS_MAX = 4
 cdef int64_t THREADED_BLOCKS = 64     # GZ blocks from which on threads share them
 cdef int64_t GUIDED_BYTES = 4096      # between keys: nearer ones are reached faster by walking on
 cdef int64_t FEW_KEYS = 4             # a touched block, up to where memory is asked for ahead
-cdef int64_t SMALL_PART = 32          # of the cache: stored blocks of a batch kept at first sight
+cdef int64_t SMALL_PART = 16          # of the cache: stored blocks of a batch kept at first sight
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
 

@@ -198,15 +198,17 @@ def test_every_reader_agrees_after_every_turn(
     turns.agree()
     turns.hudi_rs_agrees()
     for turn, hudi in enumerate(hudis):
+        version = 30 + 20 * turn  # each turn is later than the one before
         # 0.15.0 loses the index entry of a key it inserts again on merge-on-read
-        batch = rows([*range(20 * turn, 20 * turn + 15), *range(200 + turn, 230 + turn)], 30 + turn)
+        numbers = [*range(20 * turn, 20 * turn + 15), *range(200 + turn, 230 + turn)]
+        batch = rows(numbers, version)
         batch = batch.filter(pc.invert(pc.is_in(batch["id"], pa.array(sorted(turns.gone)))))
         file = tmp_path / f"batch-{turn}.parquet"
         pq.write_table(batch, file)
         hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
         turns.put(batch)
         turns.agree()
-        batch = rows(range(10 + turn, 60 + turn), 40 + turn)
+        batch = rows(range(10 + turn, 60 + turn), version + 10)
         pyhudi.open_table(path, options=options).upsert(batch)
         turns.put(batch)
         turns.agree()
