@@ -385,13 +385,16 @@ cdef class HFileReader:
     ) noexcept nogil:
         """Merge, by the guide of the block where keys are far apart in it.
 
-        There are guides where entries are those of the root index.
+        There are guides where entries are those of the root index.  A block that is met again
+        gets one whatever the batch: the next may be a small one.
         """
         cdef const Guide *guide = NULL
-        if self._guides is not None and (touch.end - touch.begin) * GUIDED_BYTES <= size:
+        if self._guides is not None:
             guide = self._guides.guide_of(
                 touch.entry, body, size, self._layout.tail, batch.prefix_size
             )
+            if (touch.end - touch.begin) * GUIDED_BYTES > size:
+                guide = NULL
         return batch.merge(touch, body, size, self._layout.tail, arena, guide)
 
     cdef int _answer_by_scan(self, LookupBatch batch) except -1:

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
+from pyhudi.storage.sink import PublishedOnClose
 
 STAGED: Final = ".pyhudi-"
 """Prefix of files not yet published; listings skip them."""
@@ -241,20 +240,15 @@ class LocalFile:
         self.close()
 
 
-class LocalSink(io.RawIOBase):
+class LocalSink(PublishedOnClose):
     """A file that takes its name when it is closed, and then only if the name is free."""
 
     def __init__(self, place: str, *, durable: bool = True) -> None:
         super().__init__()
         self._place = place
         self._durable = durable
-        self._abandoned = True  # until there is something to publish
         self._staged = _staged(place)
         self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
-        self._abandoned = False
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int:
         with _typed(self._place):
@@ -269,7 +263,7 @@ class LocalSink(io.RawIOBase):
         super().close()
         try:
             with _typed(self._place):
-                if not self._abandoned:
+                if not self.abandoned:
                     self._publish()
         finally:
             with contextlib.suppress(OSError):
@@ -288,24 +282,9 @@ class LocalSink(io.RawIOBase):
         if self._durable:
             _sync_folder(os.path.dirname(self._place))
 
-    def abandon(self) -> None:
-        self._abandoned = True
-        self.close()
-
     def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self.abandon()  # a sink that is merely dropped must not publish its bytes
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.abandon() if kind else self.close()
+        if hasattr(self, "_file"):  # else there was never anything to publish
+            super().__del__()
 
 
 def _staged(place: str) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
+from pyhudi.storage.sink import PublishedOnClose
 
 
 class MemoryStore:
@@ -177,17 +176,13 @@ class MemoryFile:
         pass
 
 
-class MemorySink(io.RawIOBase):
+class MemorySink(PublishedOnClose):
     """A file that appears when it is closed."""
 
     def __init__(self, fs: MemoryFileSystem, path: str) -> None:
         super().__init__()
         self._fs, self._path = fs, path
         self._data = bytearray()
-        self._abandoned = False
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int:
         self._data += data
@@ -199,23 +194,5 @@ class MemorySink(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            if not self._abandoned and not self._fs.create(self._path, self._data):
+            if not self.abandoned and not self._fs.create(self._path, self._data):
                 raise StorageError("the file exists already", path=f"{self._fs.url}/{self._path}")
-
-    def abandon(self) -> None:
-        self._abandoned = True
-        self.close()
-
-    def __del__(self) -> None:
-        self.abandon()  # a sink that is merely dropped must not publish its bytes
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.abandon() if kind else self.close()
