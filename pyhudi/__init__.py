@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from pyhudi.errors import CorruptFileError as CorruptFileError
+from pyhudi.errors import HollowCommitError as HollowCommitError
 from pyhudi.errors import IndexNotReadyError as IndexNotReadyError
 from pyhudi.errors import LockError as LockError
 from pyhudi.errors import OptionError as OptionError

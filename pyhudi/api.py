@@ -21,8 +21,10 @@ from pyhudi.arguments import (
 )
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.options import Options, parse_options
+from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.pipeline import NewTable, WriteRequest, create, write
+from pyhudi.read.diff import diff_rows
+from pyhudi.read.history import history_rows
 from pyhudi.read.lookup import fetch_rows, lookup_keys
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
 from pyhudi.read.scan import Scan
@@ -159,19 +161,64 @@ class Table:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         with_meta: bool = True,
+        partitions: str | None = None,
+        holes: str | None = None,
+        hide_unchanged: bool = False,
     ) -> Scan:
-        """Rows of the snapshot at `until` written by commits after `since`.
+        """Rows of the snapshot at `until` written by commits after `since`: of each key the
+        latest state, deleted keys not at all (`capture` tells every step, deletes too).
 
         since is exclusive, until inclusive (None: the newest commit); "000" is before all.
+        partitions: a glob for partition paths.  holes: what to do where a pending write precedes
+        a completed one: "fail" (HollowCommitError), "block" (end before it) or
+        "use_transition_time" (version 6 cannot); None is what the options say.
+        hide_unchanged: leave out rows that hold what they held at `since`.
         """
+        options = self._options.read
+        wanted = ChangeRange(
+            since,
+            until,
+            options.holes if holes is None else holes_policy(holes),
+            partitions or options.partition_glob,
+            hide_unchanged,
+        )
         return self._scan(
             ScanRequest(
                 columns=None if columns is None else tuple(columns),
                 where=where,
                 with_meta=with_meta,
-                changes=ChangeRange(since, until),
+                changes=wanted,
             )
         )
+
+    def diff(
+        self,
+        a: PointInTime,
+        b: PointInTime | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
+        """What the snapshot at `b` (None: now) holds that the one at `a` did not, row by row.
+
+        Returns [record_key, partition_path, change, before, after]: change is "insert", "update"
+        or "delete"; before and after are structs of the columns, null where there is no row.
+        Only file groups that commits between the two wrote are read.  where: rows that pass it
+        on either side.
+        """
+        return diff_rows(
+            self._state(), a, b, columns=None if columns is None else tuple(columns),
+            where=where, engine=self._engine,
+        )  # fmt: skip
+
+    def history(self, key: Any) -> pa.Table:
+        """Each version of one record, oldest first, as far as its files are there.
+
+        key: the record key as text.  Returns [instant, operation, change, partition_path,
+        file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
+        have been cleaned, so that they no longer tell what they did to the record.
+        """
+        return history_rows(self._state(), str(key), engine=self._engine)
 
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
@@ -239,6 +286,16 @@ class Table:
         config = self.config
         facts = (config.name, config.table_type.value, f"version {config.version}", self._fs.url)
         return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
+
+
+def holes_policy(text: str) -> HolesPolicy:
+    """The policy of that name.  Raises UserError."""
+    try:
+        return HolesPolicy(text.lower())
+    except ValueError:
+        raise UserError(
+            "unknown policy for holes", holes=text, hint="use 'fail' or 'block'"
+        ) from None
 
 
 def _mode(text: str) -> ScanMode:

@@ -124,6 +124,12 @@ class SnapshotExpiredError(PyhudiError):
     code = "SNAPSHOT_EXPIRED"
 
 
+class HollowCommitError(PyhudiError):
+    """A range of commits holds one that is still pending, so its rows would be missed."""
+
+    code = "HOLLOW_COMMIT"
+
+
 class LockError(PyhudiError):
     """The table's lock could not be taken in time."""
 

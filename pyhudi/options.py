@@ -29,6 +29,14 @@ class IndexKind(Enum):
     RECORD = "record"
 
 
+class HolesPolicy(Enum):
+    """What an incremental read does about a pending write before a completed one."""
+
+    FAIL = "fail"
+    BLOCK = "block"
+    USE_TRANSITION_TIME = "use_transition_time"
+
+
 @dataclass(frozen=True, slots=True)
 class FileSizing:
     """How large base files become.  Used by write/assign."""
@@ -94,6 +102,9 @@ class ReadOptions:
     """How a table is read."""
 
     metadata_enabled: bool = True  # list through the metadata table where it is trusted
+    data_skipping: bool = True  # leave out files that column statistics or blooms rule out
+    holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: rows must not be missed in silence
+    partition_glob: str | None = None  # partitions whose changes are read; None: of all
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +171,10 @@ def _log_format(text: str) -> LogFormat:
     return LogFormat(text.strip().lower())
 
 
+def _holes(text: str) -> HolesPolicy:
+    return HolesPolicy(text.strip().lower())
+
+
 def _index(text: str) -> IndexKind:
     if text.strip().upper() not in ("RECORD_INDEX", "RECORD", "GLOBAL_RECORD_LEVEL_INDEX"):
         raise ValueError("RECORD_INDEX (other indexes are not written by this version)")
@@ -220,6 +235,9 @@ HONOURED: Final[Mapping[str, _Row]] = {
         _count, "write.shard_count"
     ),
     "hoodie.write.lock.wait_time_ms": _Row(_millis, "write.lock_seconds"),
+    "hoodie.enable.data.skipping": _Row(_flag, "read.data_skipping"),
+    "hoodie.read.timeline.holes.resolution.policy": _Row(_holes, "read.holes"),
+    "hoodie.datasource.read.incr.path.glob": _Row(_text, "read.partition_glob"),
     "hoodie.metadata.enable": _Row(_flag, "read.metadata_enabled"),
     "hoodie.metadata.record.index.enable": _Row(_only("true"), None),
     "hoodie.metadata.global.record.level.index.enable": _Row(_only("true"), None),

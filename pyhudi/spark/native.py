@@ -49,7 +49,7 @@ def native_tasks(state: TableState, plan: ScanPlan) -> frozenset[int]:
     found = set()
     for position, task in enumerate(plan.tasks):
         base = task.slice.base
-        if base is None or task.slice.logs or not isinstance(base.name, BaseFileName):
+        if base is None or not task.is_one_file or not isinstance(base.name, BaseFileName):
             continue
         if base.name.extension != ".parquet" or _PATTERN.search(task.fs.url + base.path):
             continue

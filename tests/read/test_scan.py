@@ -96,7 +96,7 @@ def test_changes_are_the_rows_of_commits_in_the_range(mor: Handmade) -> None:
 def test_changes_skip_file_groups_that_were_not_written(mor: Handmade) -> None:
     plan = opened(mor.fs).changes(T2).explain()
     assert [task.slice.partition for task in plan.tasks] == ["q"]
-    assert plan.groups_skipped == 1
+    assert plan.partitions_read == 1
 
 
 def test_columns_come_in_the_order_asked_without_meta_columns(mor: Handmade) -> None:

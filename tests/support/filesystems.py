@@ -149,6 +149,50 @@ class TracingFileSystem:
         return self.inner.mutex(path)
 
 
+class OpenCountingFileSystem(TracingFileSystem):
+    """Any FileSystem, with the files that are read in `opened` (once each read) and the folders
+    that are listed in `listed`, by their paths from the first root."""
+
+    def __init__(
+        self,
+        inner: FileSystem,
+        *,
+        steps: Steps | None = None,
+        prefix: str = "",
+        seen: tuple[list[str], set[str]] | None = None,
+    ) -> None:
+        super().__init__(inner, steps=steps, prefix=prefix)
+        self.opened, self.listed = seen or ([], set())
+
+    def sub(self, folder: str) -> OpenCountingFileSystem:
+        return OpenCountingFileSystem(
+            self.inner.sub(folder),
+            steps=self.steps,
+            prefix=f"{self._prefix}{folder}/",
+            seen=(self.opened, self.listed),
+        )
+
+    def read(self, path: str) -> bytes:
+        self.opened.append(self._prefix + path)
+        return super().read(path)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        self.opened.append(self._prefix + path)
+        return super().read_range(path, offset, length)
+
+    def open(self, path: str) -> RandomAccess:
+        self.opened.append(self._prefix + path)
+        return super().open(path)
+
+    def arrow_file(self, path: str) -> Any:
+        self.opened.append(self._prefix + path)
+        return super().arrow_file(path)
+
+    def children(self, folder: str = "") -> list[FileInfo]:
+        self.listed.add((self._prefix + folder).rstrip("/"))
+        return super().children(folder)
+
+
 class _TracingSink:
     """A Sink whose steps count.  One that the crash caught open is left as the crash left it."""
 

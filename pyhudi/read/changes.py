@@ -1,0 +1,236 @@
+"""Incremental reads: which commits a range takes in, and what they left behind.
+
+    since            until
+      |  T1  T2  T3   |        rows of the snapshot at `until` whose commit is T1, T2 or T3
+
+since is exclusive, until inclusive.  Layout 1 compares instants, layout 2 completion times.
+
+The cost is that of the commits in the range, whatever the table holds: their metadata tells the
+file groups and, for a copy-on-write table, the very files; nothing is listed.  Only where the
+range reaches back into the archive are all file groups looked at.
+
+A hole is a write that is still pending before a completed one.  When it completes, its rows lie
+before an instant that readers have passed: FAIL refuses such a range, BLOCK ends it before the
+hole, USE_TRANSITION_TIME goes by completion times, which version 6 does not record.
+Source: table_format 7.10; TimelineUtils.handleHollowCommitIfNeeded of Apache Hudi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import pyarrow.compute as pc
+
+from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
+from pyhudi.filenames import BaseFileName, parse_data_file
+from pyhudi.options import HolesPolicy
+from pyhudi.read.state import TableState
+from pyhudi.read.times import PointInTime, as_bound
+from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
+from pyhudi.table.config import MergeMode, TableConfig
+from pyhudi.table.view import DataFile, FileSlice, Visibility
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """Commits after `since` up to `until` (None: the newest), compared as text.
+
+    partitions: a glob that partition paths must match.  hide_unchanged: leave out rows whose
+    columns hold what they held at `since`.
+    """
+
+    since: PointInTime
+    until: PointInTime | None = None
+    holes: HolesPolicy = HolesPolicy.FAIL
+    partitions: str | None = None
+    hide_unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeWindow:
+    """A range, looked up on the timeline.
+
+    state: the table with what the range may see.  limit: the newest instant to see.  commits:
+    those in the range, oldest first; None where some of them may be archived.
+    """
+
+    state: TableState
+    since: InstantTime
+    limit: InstantTime | None
+    commits: tuple[tuple[Instant, CommitMetadata], ...] | None
+    partitions: str | None = None
+
+    def allows(self, partition: str) -> bool:
+        return self.partitions is None or fnmatchcase(partition, self.partitions)
+
+    @property
+    def groups(self) -> frozenset[FileGroupId] | None:
+        """File groups that the commits wrote or replaced; None where that is not known."""
+        if self.commits is None:
+            return None
+        found = (group for _, commit in self.commits for group in commit.groups)
+        return frozenset(group for group in found if self.allows(group.partition))
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """File groups that the commits took out."""
+        return frozenset(
+            FileGroupId(partition, file_id)
+            for _, commit in self.commits or ()
+            for partition, ids in (commit.replaced or {}).items()
+            for file_id in ids
+        )
+
+    def filter(self) -> pc.Expression | None:
+        """What holds for rows of the range and for no others of the snapshot at `limit`."""
+        wheres = _commit_filter(self.state, self.since, self.limit)
+        result: pc.Expression | None = None
+        for where in wheres:
+            result = where if result is None else result & where
+        return result
+
+    def written_slices(self) -> list[FileSlice] | None:
+        """The newest base files that the commits wrote, out of their metadata alone.
+
+        None where that does not tell: the range reaches into the archive, or there are logs.
+        """
+        if self.commits is None or self.state.config.is_merge_on_read:
+            return None
+        newest: dict[FileGroupId, FileSlice] = {}
+        gone = self.replaced
+        for _, commit in self.commits:
+            for stat in commit.stats:
+                name = parse_data_file(stat.file_name)
+                if not isinstance(name, BaseFileName):
+                    return None
+                base = DataFile(name, stat.partition, stat.size_bytes)
+                known = newest.get(stat.group)
+                if known is None or known.instant <= name.instant:
+                    newest[stat.group] = FileSlice(stat.group, name.instant, base)
+        return [newest[g] for g in sorted(newest) if g not in gone and self.allows(g.partition)]
+
+    def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
+        """The slices without files that cannot decide a row of the range.
+
+        Where the later write wins, a row of the range is decided by the files of its commits.
+        """
+        if self.commits is None or not _later_wins(self.state.config):
+            return list(slices)
+        times = {instant.time for instant, _ in self.commits}
+        paths = {stat.path for _, commit in self.commits for stat in commit.stats}
+        found = []
+        for piece in slices:
+            base = piece.base if piece.base and piece.base.name.instant in times else None
+            logs = tuple(log for log in piece.logs if log.path in paths)
+            if base or logs:
+                found.append(replace(piece, base=base, logs=logs))
+        return found
+
+
+def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
+    """Look a range up.  Reads the metadata of its commits.
+
+    Raises UserError (no meta columns), HollowCommitError, UnsupportedTableError.
+    """
+    if not state.config.has_meta_columns:
+        raise UserError("changes need the meta columns, which this table does not keep")
+    since = as_bound(changes.since, state.zone)
+    moment, limit = state, None
+    if changes.until is not None:
+        moment, limit = state.until(as_bound(changes.until, state.zone))
+    limit = _before_holes(moment, changes.holes, limit)
+    return ChangeWindow(
+        moment, since, limit, commits_between(moment, since, limit), changes.partitions
+    )
+
+
+def commits_between(
+    state: TableState, since: InstantTime, limit: InstantTime | None
+) -> tuple[tuple[Instant, CommitMetadata], ...] | None:
+    """Completed commits after `since` up to `limit`, oldest first, with what they wrote; None
+    where some of them may be archived."""
+    visibility = Visibility.of(state.timeline, limit=limit)
+    if visibility.start is None or since < visibility.start:
+        return None
+    return tuple(
+        (instant, state.log.commit(instant))
+        for instant in state.timeline.commits
+        if (instant.completed_at or instant.time) > since and visibility.sees(instant.time)
+    )
+
+
+def _before_holes(
+    state: TableState, policy: HolesPolicy, limit: InstantTime | None
+) -> InstantTime | None:
+    """The newest instant to see, with respect to holes; layout 2 has none in a range."""
+    if state.log.layout != 1:
+        return limit
+    if policy is HolesPolicy.USE_TRANSITION_TIME:
+        raise UnsupportedTableError(
+            "tables of version 6 do not record when a commit completed",
+            policy=policy.value,
+            hint="use BLOCK or FAIL",
+        )
+    hole = _first_hole(state.log, state.timeline, limit)
+    if hole is None:
+        return limit
+    if policy is HolesPolicy.BLOCK:
+        return hole.time
+    raise HollowCommitError(
+        "a commit inside the range is still pending, its rows would be missed",
+        instant=hole.time,
+        action=hole.action.value,
+        hint="read up to an earlier instant, or set holes='block' to wait for it",
+    )
+
+
+def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> Instant | None:
+    """The oldest pending write that a completed one (up to `limit`) has overtaken."""
+    commits = timeline.commits if limit is None else timeline.commits.up_to(limit)
+    newest = commits.last
+    if newest is None:
+        return None
+    for instant in timeline.where(COMMITS, State.REQUESTED, State.INFLIGHT):
+        if instant.time > newest.time:
+            return None
+        if instant.time not in commits.times and not _is_clustering(log, instant):
+            return instant
+    return None
+
+
+def _is_clustering(log: TimelineLog, instant: Instant) -> bool:
+    """Whether a pending replace commit only rearranges rows."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    return bool(log.requested(instant).get("clusteringPlan"))
+
+
+def _commit_filter(
+    state: TableState, since: InstantTime, until: InstantTime | None
+) -> list[pc.Expression]:
+    """Rows of commits after `since` (completed after it, where the table knows completions)."""
+    time = pc.field(COMMIT_TIME)
+    if state.log.layout == 1:
+        later = time > since
+        return [later if until is None else later & (time <= until)]
+    before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]
+    earliest = state.timeline.commits.first
+    filters = [~time.isin(before)] if before else []
+    if earliest is not None and earliest.completed_at and since >= earliest.completed_at:
+        filters.append(time >= earliest.time)  # what is archived is older than `since`
+    return filters
+
+
+def _later_wins(config: TableConfig) -> bool:
+    """Whether the later of two writes of a key is all of the record."""
+    partial = config.properties.get("hoodie.table.partial.update.mode") or "NONE"
+    return config.merge_mode is MergeMode.COMMIT_TIME and partial.upper() == "NONE"
+
+
+__all__ = ["ChangeRange", "ChangeWindow", "HolesPolicy", "commits_between", "open_window"]

@@ -1,0 +1,200 @@
+"""Incremental reads: ranges, holes, globs, hidden no-ops, and what is opened for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import (
+    HollowCommitError,
+    SnapshotExpiredError,
+    UnsupportedTableError,
+    UserError,
+)
+from pyhudi.options import parse_options
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import MergeMode, TableType, store_config
+from tests.support.filesystems import OpenCountingFileSystem
+from tests.support.handmade import Handmade, file_id
+
+T1, T2, T3, T4, T5 = (f"2026010{n}000000000" for n in range(1, 6))
+SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string(), "v": pa.int64()})
+
+
+def rows(*found: tuple[str, int, str, int]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in found], schema=SCHEMA
+    )
+
+
+def opened(fs: FileSystem, **options: Any) -> Table:
+    return Table(fs, options=parse_options(options), engine=LocalEngine(2))
+
+
+def values(found: Any) -> dict[str, int]:
+    table = found.to_arrow()
+    return dict(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
+
+
+def copy_on_write(fs: FileSystem, commits: int = 3) -> Handmade:
+    """Group n holds key kn; commit n (from the second) rewrites group n with value 10 n."""
+    made = Handmade(
+        fs, SCHEMA, partition_by=("part",), table_type=TableType.COPY_ON_WRITE,
+        merge_mode=MergeMode.COMMIT_TIME, ordering=(),
+    )  # fmt: skip
+    for n in range(1, commits + 1):
+        made.base(n, T1, rows((f"k{n}", 1, f"p{n % 2}", n)), partition=f"p{n % 2}")
+    made.commit(T1, action="commit")
+    for n in range(2, commits + 1):
+        time = f"20260102{n:06}000"
+        made.base(n, time, rows((f"k{n}", 2, f"p{n % 2}", 10 * n)), partition=f"p{n % 2}")
+        made.commit(time, action="commit")
+    return made
+
+
+def test_reading_one_of_100_commits_opens_only_the_files_that_commit_wrote() -> None:
+    memory = MemoryFileSystem()
+    copy_on_write(memory, 100)
+    fs = OpenCountingFileSystem(memory)
+    table = opened(fs)
+    fs.opened.clear()
+    scan = table.changes("20260102000056000", "20260102000057000")
+    assert values(scan) == {"k57": 570}
+    data = {path for path in fs.opened if not path.startswith(".hoodie")}
+    assert data == {f"p1/{file_id(57)}_0-0-0_20260102000057000.parquet"}
+    assert fs.listed <= {".hoodie"}
+    assert scan.explain().listed_by == "the commits' metadata"
+
+
+def test_a_commit_time_log_is_read_without_its_base_file() -> None:
+    memory = MemoryFileSystem()
+    made = Handmade(memory, SCHEMA, merge_mode=MergeMode.COMMIT_TIME, ordering=())
+    made.base(1, T1, rows(("a", 1, "", 1), ("b", 1, "", 2)))
+    made.commit(T1)
+    for version, time, key in ((1, T2, "a"), (2, T3, "b"), (3, T4, "c")):
+        block = made.rows_block(1, time, rows((key, 2, "", 20 + version)))
+        made.log(1, T1, version, [block], instant=time)
+        made.commit(time)
+    fs = OpenCountingFileSystem(memory)
+    table = opened(fs)
+    assert values(table.changes(T2, T3)) == {"b": 22}
+    data = [path for path in fs.opened if not path.startswith(".hoodie")]
+    assert {path.rpartition(".log.")[2] for path in data} == {"2_0-0-0"}
+    assert values(table.changes(T1)) == {"a": 21, "b": 22, "c": 23}
+
+
+def test_a_delete_in_the_range_hides_what_the_range_wrote() -> None:
+    made = Handmade(MemoryFileSystem(), SCHEMA, merge_mode=MergeMode.COMMIT_TIME, ordering=())
+    made.base(1, T1, rows(("a", 1, "", 1)))
+    made.commit(T1)
+    made.log(1, T1, 1, [made.rows_block(1, T2, rows(("a", 2, "", 2)))], instant=T2)
+    made.commit(T2)
+    made.log(1, T1, 2, [made.deletes_block(T3, ["a"])], instant=T3)
+    made.commit(T3)
+    table = opened(made.fs)
+    assert values(table.changes(T1, T2)) == {"a": 2}
+    assert values(table.changes(T1, T3)) == {}
+
+
+def test_partitions_can_be_chosen_by_a_glob() -> None:
+    fs = MemoryFileSystem()
+    copy_on_write(fs, 4)
+    table = opened(fs)
+    assert values(table.changes("000", partitions="p0")) == {"k2": 20, "k4": 40}
+    assert values(table.changes(T1, partitions="p1*")) == {"k3": 30}
+    by_option = opened(fs, **{"hoodie.datasource.read.incr.path.glob": "p1"})
+    assert values(by_option.changes(T1)) == {"k3": 30}
+
+
+def test_filters_and_partition_filters_apply_to_changes() -> None:
+    fs = MemoryFileSystem()
+    copy_on_write(fs, 5)
+    table = opened(fs)
+    assert values(table.changes(T1, where=pc.field("v") > 25)) == {"k3": 30, "k4": 40, "k5": 50}
+    plan = table.changes(T1, where=pc.field("part") == "p1").explain()
+    assert [task.slice.partition for task in plan.tasks] == ["p1", "p1"]
+
+
+def holed() -> Handmade:
+    made = copy_on_write(MemoryFileSystem(), 2)
+    made.fs.create(".hoodie/20260102000001500.commit.requested", b"")
+    made.fs.create(".hoodie/20260102000001500.inflight", b"")
+    return made
+
+
+def test_a_hole_in_the_range_fails_blocks_or_cannot_be_served() -> None:
+    table = opened(holed().fs)
+    with pytest.raises(HollowCommitError, match="pending") as caught:
+        table.changes(T1).to_arrow()
+    assert caught.value.facts["instant"] == "20260102000001500"
+    assert values(table.changes(T1, holes="block")) == {}
+    assert values(table.changes("000", holes="block")) == {"k1": 1, "k2": 2}
+    assert values(table.changes("000", T1)) == {"k1": 1, "k2": 2}
+    with pytest.raises(UnsupportedTableError, match="version 6"):
+        table.changes(T1, holes="use_transition_time").to_arrow()
+    with pytest.raises(UserError, match="holes"):
+        table.changes(T1, holes="ignore")
+
+
+def test_the_policy_for_holes_is_an_option() -> None:
+    fs = holed().fs
+    blocking = opened(fs, **{"hoodie.read.timeline.holes.resolution.policy": "BLOCK"})
+    assert values(blocking.changes(T1)) == {}
+    with pytest.raises(HollowCommitError):
+        blocking.changes(T1, holes="fail").to_arrow()
+
+
+def test_a_write_that_is_merely_under_way_is_no_hole() -> None:
+    made = copy_on_write(MemoryFileSystem(), 2)
+    made.fs.create(f".hoodie/{T5}.commit.requested", b"")
+    assert values(opened(made.fs).changes(T1)) == {"k2": 20}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_updates_that_change_nothing_can_be_hidden(tmp_path: Path, kind: str) -> None:
+    table = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind
+    )
+    before = table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 2), ("c", 1, "q", 3))).instant
+    table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 20), ("d", 1, "q", 4)))
+    table.upsert(rows(("c", 1, "q", 30)))
+    table.upsert(rows(("c", 1, "q", 3)))
+    assert values(table.changes(before)) == {"a": 1, "b": 20, "c": 3, "d": 4}
+    scan = table.changes(before, hide_unchanged=True)
+    assert values(scan) == {"b": 20, "d": 4}
+    assert scan.count() == scan.to_batches().read_all().num_rows == 2
+    assert values(table.changes("000", hide_unchanged=True)) == {"a": 1, "b": 20, "c": 3, "d": 4}
+
+
+def test_a_late_reader_learns_that_its_files_are_gone(tmp_path: Path) -> None:
+    made = copy_on_write(LocalFileSystem(tmp_path), 3)
+    scan = opened(made.fs).scan(as_of=T1)
+    assert scan.explain().tasks
+    made.fs.delete([f"p0/{file_id(2)}_0-0-0_{T1}.parquet"])
+    for read in (scan.to_arrow, scan.count, lambda: list(scan.to_batches())):
+        with pytest.raises(SnapshotExpiredError, match="no longer there"):
+            read()
+
+
+def test_replaced_groups_give_no_changes() -> None:
+    made = copy_on_write(MemoryFileSystem(), 3)
+    made.base(9, T4, rows(("n", 1, "p1", 7)), partition="p1")
+    made.commit(T4, action="replacecommit", replaced={"p1": (file_id(1), file_id(3))})
+    assert values(opened(made.fs).changes(T1)) == {"k2": 20, "n": 7}
+
+
+def test_a_table_without_meta_columns_has_no_changes() -> None:
+    made = copy_on_write(MemoryFileSystem(), 1)
+    bare = made.config.with_properties({"hoodie.populate.meta.fields": "false"})
+    store_config(made.fs, bare)
+    with pytest.raises(UserError, match="meta columns"):
+        opened(made.fs).changes("000").to_arrow()
