@@ -3,6 +3,7 @@
 # make check    format, ruff, mypy --strict, layer test, tests, bench smoke
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
+# make options  write docs/options.md from the table of option names
 # make fuzz     long form: damage in every byte of the sample files
 # make wheel    the wheel, in dist/
 
@@ -10,7 +11,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop fuzz wheel build clean
+.PHONY: demo test check bench interop options fuzz wheel build clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -46,6 +47,9 @@ bench: build
 
 interop: build
 	$(BIN)/python -m pytest -m 'interop or slow' tests/interop
+
+options: build
+	$(BIN)/python -m pyhudi.options > docs/options.md
 
 fuzz: build
 	$(BIN)/python -m pytest -m 'slow' tests

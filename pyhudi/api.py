@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.agreement import agreed
 from pyhudi.arguments import (
     arrow_schema,
     arrow_table,
@@ -22,7 +23,7 @@ from pyhudi.arguments import (
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import HolesPolicy, Options, parse_options
-from pyhudi.pipeline import NewTable, WriteRequest, create, write
+from pyhudi.pipeline import NewTable, WriteRequest, config_of, create, write
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
 from pyhudi.read.lookup import fetch_rows, lookup_keys
@@ -32,7 +33,7 @@ from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
-from pyhudi.table.config import TableConfig
+from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.batch import KeyRows, Rows, TableRows
@@ -52,7 +53,8 @@ def open_table(
     options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
-    return Table(fs, options=parse_options(options), engine=engine or LocalEngine())
+    parsed = agreed(parse_options(options), load_config(fs)) if options else Options()
+    return Table(fs, options=parsed, engine=engine or LocalEngine())
 
 
 def create_table(
@@ -79,19 +81,18 @@ def create_table(
     fs = locate(path, storage_options=storage_options)
     parsed = parse_options(options)
     index_of(index)
-    create(
-        fs,
-        NewTable(
-            arrow_schema(schema),
-            name or table_name(os.fspath(path)),
-            table_type_of(table_type),
-            names_of(record_key),
-            names_of(partition_by),
-            names_of(ordering),
-            parsed,
-        ),
+    table = NewTable(
+        arrow_schema(schema),
+        name or parsed.request.name or table_name(os.fspath(path)),
+        table_type_of(table_type),
+        names_of(record_key),
+        names_of(partition_by),
+        names_of(ordering),
+        parsed,
     )
-    return Table(fs, options=parsed, engine=engine or LocalEngine())
+    kept = agreed(parsed, config_of(table))
+    create(fs, table)
+    return Table(fs, options=kept, engine=engine or LocalEngine())
 
 
 class Table:

@@ -95,6 +95,20 @@ class NewTable:
 
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
     """Create an empty table with its record index.  Raises UserError if there is one already."""
+    config = config_of(table)
+    with TableLock(fs, purpose="create", wait_seconds=table.options.write.lock_seconds):
+        if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
+            raise UserError(
+                "there is a table here already", path=fs.url, hint="open_table opens it"
+            )
+        config = store_config(fs, config)
+        return create_metadata(
+            fs, config, _log(fs, config), shard_count=table.options.write.shard_count
+        )
+
+
+def config_of(table: NewTable) -> TableConfig:
+    """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
     schema = plain_schema(table.schema)
     named = (*table.record_key, *table.partition_by, *table.ordering)
     absent = [name for name in named if name not in schema.names]
@@ -106,28 +120,20 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
     if not table.record_key:
         raise UserError("a table needs a record key", hint="record_key='id'")
     record_name, namespace = table_record_name(table.name)
-    with TableLock(fs, purpose="create", wait_seconds=table.options.write.lock_seconds):
-        if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
-            raise UserError(
-                "there is a table here already", path=fs.url, hint="open_table opens it"
-            )
-        config = new_table_properties(
-            name=table.name,
-            table_type=table.table_type,
-            record_key=table.record_key,
-            partition_by=table.partition_by,
-            ordering=table.ordering,
-            create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
-            merge_mode=_merge_mode(table),
-            hive_style=table.options.table.hive_style,
-            url_encoded=table.options.table.url_encoded,
-            timezone=table.options.table.timezone,
-        )
-        key_rule(config)
-        config = store_config(fs, config)
-        return create_metadata(
-            fs, config, _log(fs, config), shard_count=table.options.write.shard_count
-        )
+    config = new_table_properties(
+        name=table.name,
+        table_type=table.table_type,
+        record_key=table.record_key,
+        partition_by=table.partition_by,
+        ordering=table.ordering,
+        create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
+        merge_mode=_merge_mode(table),
+        hive_style=table.options.table.hive_style,
+        url_encoded=table.options.table.url_encoded,
+        timezone=table.options.table.timezone,
+    )
+    key_rule(config)
+    return config
 
 
 def _merge_mode(table: NewTable) -> MergeMode:
@@ -361,6 +367,7 @@ def _check_unchanged(setting: Setting, planned: PlannedWrite, instant: Instant) 
 
 def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
     notes = [f"option without effect here: {name}" for name in request.options.ignored]
+    notes += [f"option {text}" for text in request.options.mapped]
     notes += [f"column added to the table: {name}" for name in fitted.added]
     return tuple(notes)
 

@@ -22,7 +22,7 @@ FLOORS = (
     "read index",
     "write",
     "services",
-    "pipeline arguments",
+    "pipeline arguments agreement",
     "api",
     "__init__",
     "spark",

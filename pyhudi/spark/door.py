@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi import api
+from pyhudi.agreement import agreed
 from pyhudi.arguments import keys_to_delete
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
@@ -27,6 +28,7 @@ from pyhudi.spark.scan import scan_frame
 from pyhudi.spark.types import arrow_schema_of
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
+from pyhudi.table.config import load_config
 from pyhudi.write.batch import KeyRows, Rows
 from pyhudi.write.keys import KeyRule, key_rule
 from pyhudi.write.operations import Operation
@@ -45,7 +47,8 @@ def open_table(
     options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = _shared(locate(path, storage_options=storage_options))
-    return SparkTable(spark, fs, options=parse_options(options))
+    parsed = agreed(parse_options(options), load_config(fs)) if options else Options()
+    return SparkTable(spark, fs, options=parsed)
 
 
 def create_table(

@@ -1,0 +1,15 @@
+"""Every tunable: settings as dataclasses, and the table from `hoodie.*` names to them."""
+
+from pyhudi.options.parse import parse_options as parse_options
+from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
+from pyhudi.options.settings import FileSizing as FileSizing
+from pyhudi.options.settings import HolesPolicy as HolesPolicy
+from pyhudi.options.settings import IndexKind as IndexKind
+from pyhudi.options.settings import LogFormat as LogFormat
+from pyhudi.options.settings import Options as Options
+from pyhudi.options.settings import QueryRequest as QueryRequest
+from pyhudi.options.settings import ReadOptions as ReadOptions
+from pyhudi.options.settings import TableOptions as TableOptions
+from pyhudi.options.settings import TableRequest as TableRequest
+from pyhudi.options.settings import TimestampSettings as TimestampSettings
+from pyhudi.options.settings import WriteOptions as WriteOptions

@@ -1,0 +1,102 @@
+"""Option names of the indexes that find a key's file group, and of the bloom filters of files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.settings import IndexKind
+from pyhudi.options.values import FLAG, choice, count, number, words
+
+_INDEXES: Final = {
+    "RECORD_INDEX": IndexKind.RECORD,
+    "GLOBAL_RECORD_LEVEL_INDEX": IndexKind.RECORD,
+    "RECORD": IndexKind.RECORD,
+}
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.index.type",
+        choice(_INDEXES, allowed="RECORD_INDEX; other indexes are not supported yet"),
+        "write.index", "what the table has where it is not given",
+    ),
+    honoured(
+        "hoodie.bloom.index.filter.type", words("SIMPLE", "DYNAMIC_V0"),
+        "write.base_file.bloom_kind",
+    ),
+    honoured("hoodie.index.bloom.num_entries", count(1), "write.base_file.bloom_entries"),
+    honoured("hoodie.index.bloom.fpp", number(1e-18, 0.5), "write.base_file.bloom_fpp"),
+    honoured(
+        "hoodie.bloom.index.filter.dynamic.max.entries", count(1),
+        "write.base_file.bloom_entries_max",
+    ),
+    honoured(
+        "hoodie.record.index.update.partition.path", FLAG, "write.update_partition_path"
+    ),
+    refused("hoodie.bloom.index.update.partition.path", NOT_YET),
+    refused("hoodie.simple.index.update.partition.path", NOT_YET),
+    refused("hoodie.bloom.index.use.metadata", NOT_YET, harmless=("false",)),
+    refused("hoodie.bloom.index.prune.by.ranges", NOT_YET),
+    refused("hoodie.index.bucket.engine", NOT_YET),
+    refused("hoodie.bucket.index.hash.field", NOT_YET),
+    refused("hoodie.bucket.index.max.num.buckets", NOT_YET),
+    refused("hoodie.bucket.index.merge.threshold", NOT_YET),
+    refused("hoodie.bucket.index.min.num.buckets", NOT_YET),
+    refused("hoodie.bucket.index.num.buckets", NOT_YET),
+    refused("hoodie.bucket.index.partition.expressions", NOT_YET),
+    refused("hoodie.bucket.index.partition.rule.type", NOT_YET),
+    refused("hoodie.bucket.index.split.threshold", NOT_YET),
+    refused(
+        "hoodie.index.class", "a Java class cannot be called from Python",
+        "hoodie.index.type", harmless=("",),
+    ),
+    refused("hoodie.hbase.index.update.partition.path", NOT_YET),
+    refused("hoodie.index.hbase.table", NOT_YET),
+    refused("hoodie.index.hbase.zkquorum", NOT_YET),
+    refused("hoodie.index.hbase.zkport", NOT_YET),
+    refused("hoodie.index.hbase.zknode.path", NOT_YET),
+    *refused_all(
+        "the HBase index is not supported yet", "hoodie.index.type=RECORD_INDEX",
+        "hoodie.index.hbase.bucket.number",
+        "hoodie.index.hbase.desired_puts_time_in_secs",
+        "hoodie.index.hbase.dynamic_qps",
+        "hoodie.index.hbase.get.batch.size",
+        "hoodie.index.hbase.kerberos.user.keytab",
+        "hoodie.index.hbase.kerberos.user.principal",
+        "hoodie.index.hbase.master.kerberos.principal",
+        "hoodie.index.hbase.max.qps.fraction",
+        "hoodie.index.hbase.max.qps.per.region.server",
+        "hoodie.index.hbase.min.qps.fraction",
+        "hoodie.index.hbase.put.batch.size",
+        "hoodie.index.hbase.put.batch.size.autocompute",
+        "hoodie.index.hbase.qps.allocator.class",
+        "hoodie.index.hbase.qps.fraction",
+        "hoodie.index.hbase.regionserver.kerberos.principal",
+        "hoodie.index.hbase.rollback.sync",
+        "hoodie.index.hbase.security.authentication",
+        "hoodie.index.hbase.sleep.ms.for.get.batch",
+        "hoodie.index.hbase.sleep.ms.for.put.batch",
+        "hoodie.index.hbase.zk.connection_timeout_ms",
+        "hoodie.index.hbase.zk.session_timeout_ms",
+        "hoodie.index.hbase.zkpath.qps_root",
+    ),
+    *without_effect(
+        "how Spark spreads and keeps the steps of a look-up",
+        "hoodie.bloom.index.bucketized.checking",
+        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
+        "hoodie.bloom.index.fileid.key.sorting.enable",
+        "hoodie.bloom.index.input.storage.level",
+        "hoodie.bloom.index.keys.per.bucket",
+        "hoodie.bloom.index.parallelism",
+        "hoodie.bloom.index.use.caching",
+        "hoodie.bloom.index.use.treebased.filter",
+        "hoodie.bucket.index.remote.partitioner.enable",
+        "hoodie.global.index.reconcile.parallelism",
+        "hoodie.global.simple.index.parallelism",
+        "hoodie.record.index.input.storage.level",
+        "hoodie.record.index.use.caching",
+        "hoodie.simple.index.input.storage.level",
+        "hoodie.simple.index.parallelism",
+        "hoodie.simple.index.use.caching",
+    ),
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""Option names of merging records, and of schemas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.values import FLAG, TEXT
+
+_MERGER: Final = "hoodie.record.merge.mode"
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured("hoodie.combine.before.upsert", FLAG, "write.combine_before_upsert"),
+    honoured("hoodie.combine.before.insert", FLAG, "write.combine_before_insert"),
+    honoured("hoodie.combine.before.delete", FLAG, "write.combine_before_delete"),
+    honoured(
+        "hoodie.datasource.write.payload.class", TEXT, "table.payload_class",
+        aliases=("hoodie.compaction.payload.class",),
+    ),
+    refused("hoodie.record.merge.mode", NOT_YET, aliases=("hoodie.write.record.merge.mode",)),
+    refused(
+        "hoodie.record.merge.strategy.id", NOT_YET, _MERGER,
+        harmless=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
+        aliases=(
+            "hoodie.compaction.record.merger.strategy",
+            "hoodie.write.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+        ),
+    ),
+    refused(
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "a Java class cannot be called from Python", _MERGER,
+        harmless=(
+            "org.apache.hudi.common.model.HoodieAvroRecordMerger",
+            "org.apache.hudi.DefaultSparkRecordMerger",
+        ),
+        aliases=("hoodie.datasource.write.record.merger.impls",),
+    ),
+    refused("hoodie.table.partial.update.mode", NOT_YET),
+    refused("hoodie.write.partial.update.schema", NOT_YET, harmless=("",)),
+    refused("hoodie.payload.event.time.field", NOT_YET),
+    refused("hoodie.datasource.write.reconcile.schema", NOT_YET, harmless=("false",)),
+    refused("hoodie.write.set.null.for.missing.columns", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
+        "columns are not dropped by a write", "create a table without the column",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.avro.schema.external.transformation", "rows are fitted to the schema here",
+        harmless=("false",), aliases=("hoodie.avro.schema.externalTransformation",),
+    ),
+    *refused_all(
+        "the schema comes with the rows", "create_table takes the table's",
+        "hoodie.avro.schema",
+        "hoodie.write.schema",
+        "hoodie.internal.schema",
+        "hoodie.bulkinsert.schema.ddl",
+    ),
+    *without_effect(
+        "every batch is checked against the table's schema",
+        "hoodie.avro.schema.validate",
+        "hoodie.merge.data.validation.enabled",
+        "hoodie.schema.cache.enable",
+        "hoodie.write.concurrency.schema.conflict.resolution.enable",
+    ),
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""Option names of the metadata table and its partitions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.values import FLAG, count, only
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.metadata.enable", FLAG, "read.metadata_enabled",
+        "false: reads list the store; writes keep the metadata table anyway",
+    ),
+    honoured(
+        "hoodie.metadata.global.record.level.index.enable", only("true"), None,
+        aliases=("hoodie.metadata.record.index.enable",),
+    ),
+    honoured(
+        "hoodie.metadata.global.record.level.index.min.filegroup.count", count(1, 10_000),
+        "write.shard_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.global.record.level.index.max.filegroup.count", NOT_YET,
+        harmless=("10000",), aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+    ),
+    refused("hoodie.metadata.record.index.growth.factor", NOT_YET, harmless=("2.0", "2")),
+    refused(
+        "hoodie.metadata.record.index.max.filegroup.size", NOT_YET,
+        harmless=("1073741824", "1gb"),
+    ),
+    refused("hoodie.metadata.record.level.index.defer.init", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.metadata.record.level.index.max.filegroup.count",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.max.filegroup.count",
+        aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.min.filegroup.count",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.min.filegroup.count",
+        aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.enable",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.enable", harmless=("false",),
+    ),
+    refused("hoodie.metadata.index.column.stats.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.metadata.index.column.stats.column.list", NOT_YET),
+    refused("hoodie.metadata.index.column.stats.file.group.count", NOT_YET),
+    refused("hoodie.metadata.index.column.stats.max.columns.to.index", NOT_YET),
+    refused("hoodie.metadata.index.bloom.filter.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.metadata.index.bloom.filter.column.list", NOT_YET),
+    refused("hoodie.metadata.index.bloom.filter.file.group.count", NOT_YET),
+    refused("hoodie.metadata.bloom.filter.dynamic.max.entries", NOT_YET),
+    refused("hoodie.metadata.bloom.filter.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.metadata.bloom.filter.fpp", NOT_YET),
+    refused("hoodie.metadata.bloom.filter.num.entries", NOT_YET),
+    refused("hoodie.metadata.bloom.filter.type", NOT_YET),
+    refused("hoodie.metadata.compact.max.delta.commits", NOT_YET, harmless=("10",)),
+    refused("hoodie.metadata.compact.max.delta.seconds", NOT_YET),
+    refused("hoodie.metadata.compact.trigger.strategy", NOT_YET, harmless=("NUM_COMMITS",)),
+    refused(
+        "hoodie.metadata.auto.initialize", "writes keep the metadata table",
+        harmless=("true",),
+    ),
+    refused(
+        "hoodie.metadata.index.async", "indexes are built in the write that asks for them",
+        harmless=("false",),
+    ),
+    refused("hoodie.metadata.index.drop", NOT_YET, harmless=("",)),
+    refused("hoodie.index.name", "named indexes are not written"),
+    *refused_all(
+        "expression indexes are not written", "leave it out",
+        "hoodie.expression.index.function",
+        "hoodie.expression.index.type",
+        "hoodie.metadata.index.expression.column",
+        "hoodie.metadata.index.expression.file.group.count",
+        "hoodie.metadata.index.expression.options",
+        "hoodie.metadata.index.secondary.column",
+    ),
+    refused(
+        "hoodie.metadata.index.expression.enable", "expression indexes are not written",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.log.compaction.enable", "log compaction is not done",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.streaming.write.enabled",
+        "the metadata table is written after the files, in the same commit",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.write.concurrency.mode", "the table's lock is held",
+        harmless=("SINGLE_WRITER",),
+    ),
+    refused(
+        "hoodie.metadata.table.service.manager.enabled", "services run in the writer",
+        harmless=("false",),
+    ),
+    refused("hoodie.metadata.dir.filter.regex", NOT_YET, harmless=("",)),
+    *without_effect(
+        "tunes how Apache Hudi builds, keeps or reads its metadata table",
+        "_hoodie.metadata.ignore.spurious.deletes",
+        "hoodie.expression.index.range.metadata.storage.level",
+        "hoodie.hfile.block.size",
+        "hoodie.hfile.compression.algorithm",
+        "hoodie.hfile.max.file.size",
+        "hoodie.hfile.writes.allow.duplicates",
+        "hoodie.metadata.auto.delete.partitions",
+        "hoodie.metadata.derive.from.datatable.clean.policy",
+        "hoodie.metadata.file.cache.max.size.mb",
+        "hoodie.metadata.index.bloom.filter.parallelism",
+        "hoodie.metadata.index.check.timeout.seconds",
+        "hoodie.metadata.index.column.stats.inMemory.projection.threshold",
+        "hoodie.metadata.index.column.stats.parallelism",
+        "hoodie.metadata.index.column.stats.processing.mode.override",
+        "hoodie.metadata.index.expression.parallelism",
+        "hoodie.metadata.index.partition.stats.file.group.count",
+        "hoodie.metadata.index.partition.stats.parallelism",
+        "hoodie.metadata.index.secondary.enable",
+        "hoodie.metadata.index.secondary.parallelism",
+        "hoodie.metadata.log.compaction.blocks.threshold",
+        "hoodie.metadata.max.deltacommits.when_pending",
+        "hoodie.metadata.max.init.parallelism",
+        "hoodie.metadata.max.logfile.size",
+        "hoodie.metadata.max.reader.buffer.size",
+        "hoodie.metadata.max.reader.memory",
+        "hoodie.metadata.metrics.enable",
+        "hoodie.metadata.optimized.log.blocks.scan.enable",
+        "hoodie.metadata.range.repartition.random.seed",
+        "hoodie.metadata.range.repartition.sampling.fraction",
+        "hoodie.metadata.range.repartition.target.records.per.partition",
+        "hoodie.metadata.record.index.enable.validation.on.initialization",
+        "hoodie.metadata.record.preparation.parallelism",
+        "hoodie.metadata.repartition.default.partitions",
+        "hoodie.metadata.repartition.min.partitions.threshold",
+        "hoodie.metadata.spillable.map.path",
+        "hoodie.metadata.streaming.write.datatable.write.statuses.coalesce.divisor",
+        "hoodie.metadata.table.service.manager.actions",
+        "hoodie.metadata.write.fail.on.table.service.failures",
+    ),
+)  # fmt: skip

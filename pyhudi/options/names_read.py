@@ -1,0 +1,92 @@
+"""Option names of reading."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.settings import HolesPolicy
+from pyhudi.options.values import FLAG, TEXT, choice, words
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.datasource.query.type", words("snapshot", "read_optimized", "incremental"),
+        "query.query_type", aliases=("hoodie.datasource.view.type",),
+    ),
+    honoured("as.of.instant", TEXT, "query.as_of"),
+    honoured("hoodie.datasource.read.begin.instanttime", TEXT, "query.since", "exclusive"),
+    honoured("hoodie.datasource.read.end.instanttime", TEXT, "query.until", "inclusive"),
+    refused("hoodie.datasource.merge.type", NOT_YET, harmless=("payload_combine",)),
+    refused("hoodie.datasource.query.incremental.format", NOT_YET, harmless=("latest_state",)),
+    honoured("hoodie.datasource.read.incr.path.glob", TEXT, "read.partition_glob"),
+    refused("hoodie.datasource.read.incr.filters", NOT_YET, harmless=("",)),
+    refused("hoodie.datasource.read.incr.fallback.fulltablescan.enable", NOT_YET),
+    refused("hoodie.datasource.read.incr.skip_cluster", NOT_YET, harmless=("false",)),
+    refused("hoodie.datasource.read.incr.skip_compact", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.read.timeline.holes.resolution.policy",
+        choice({policy.value: policy for policy in HolesPolicy}), "read.holes",
+    ),
+    honoured("hoodie.enable.data.skipping", FLAG, "read.data_skipping"),
+    refused(
+        "hoodie.datasource.read.schema.use.end.instanttime", NOT_YET, harmless=("false",)
+    ),
+    refused("hoodie.datasource.streaming.startOffset", NOT_YET),
+    refused(
+        "hoodie.datasource.read.extract.partition.values.from.path", NOT_YET,
+        "simple and complex key generators: from the path; others: the stored value",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.datasource.read.paths", "a read takes the path of one table",
+        "filter by the partition columns",
+    ),
+    refused(
+        "hoodie.schema.on.read.enable", "schemas evolve on write only",
+        "schema_mode of the write verbs", harmless=("false",),
+    ),
+    refused("hoodie.read.blob.inline.mode", "blob columns are not read"),
+    refused(
+        "hoodie.datasource.read.partition.value.extractor.enabled",
+        "values of partition columns follow the key generator", harmless=("false",),
+    ),
+    *refused_all(
+        "of Spark SQL functions that this package does not add", "table.timeline shows it",
+        "hoodie.datasource.read.table.valued.function.filesystem.relation.subpath",
+        "hoodie.datasource.read.table.valued.function.timeline.relation",
+        "hoodie.datasource.read.table.valued.function.timeline.relation.archived",
+        "hoodie.datasource.read.create.filesystem.relation",
+    ),
+    *without_effect(
+        "the version is read from the table",
+        "hoodie.datasource.read.incr.table.version",
+        "hoodie.datasource.read.streaming.table.version",
+    ),
+    *without_effect(
+        "no other answer either way: files are pruned by partition",
+        "hoodie.file.index.enable",
+        "hoodie.layout.optimize.data.skipping.enable",
+        "hoodie.bucket.index.query.pruning",
+    ),
+    *without_effect(
+        "of a reader or a listing that this package does not have",
+        "_hoodie.hfile.use.native.reader",
+        "hoodie.compaction.lazy.block.read",
+        "hoodie.compaction.reverse.log.read",
+        "hoodie.datasource.read.file.index.list.partitions.from.catalog",
+        "hoodie.datasource.read.file.index.listing.mode",
+        "hoodie.datasource.read.file.index.listing.partition-path-prefix.analysis.enabled",
+        "hoodie.datasource.read.file.index.optimize.listing.using.path.filter",
+        "hoodie.datasource.read.use.new.parquet.file.format",
+        "hoodie.file.group.reader.enabled",
+        "hoodie.file.index.cache.spillable.mem",
+        "hoodie.file.index.cache.use.spillable.map",
+        "hoodie.file.listing.parallelism",
+        "hoodie.hfile.block.cache.enabled",
+        "hoodie.hfile.block.cache.size",
+        "hoodie.hfile.block.cache.ttl.minutes",
+        "hoodie.merge.use.record.positions",
+        "hoodie.optimized.log.blocks.scan.enable",
+        "hoodie.spark.polaris.catalog.class",
+    ),
+)  # fmt: skip

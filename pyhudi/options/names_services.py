@@ -1,0 +1,209 @@
+"""Option names of table services: compaction, cleaning, archival, clustering, rollback, TTL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.values import only
+
+_PLANS: Final = "hoodie.clustering.plan.strategy."
+_CLASS: Final = "a Java class cannot be called from Python"
+
+_COMPACTION: Final = (
+    refused("hoodie.compact.inline", NOT_YET, harmless=("false",)),
+    refused("hoodie.compact.schedule.inline", NOT_YET, harmless=("false",)),
+    refused("hoodie.datasource.compaction.async.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.compact.inline.max.delta.commits", NOT_YET),
+    refused("hoodie.compact.inline.max.delta.seconds", NOT_YET),
+    refused("hoodie.compact.inline.trigger.strategy", NOT_YET),
+    refused("hoodie.compaction.daybased.target.partitions", NOT_YET),
+    refused("hoodie.compaction.logfile.num.threshold", NOT_YET),
+    refused("hoodie.compaction.logfile.size.threshold", NOT_YET),
+    refused("hoodie.compaction.partition.path.regex", NOT_YET),
+    refused("hoodie.compaction.strategy", NOT_YET),
+    refused("hoodie.compaction.target.io", NOT_YET),
+    refused("hoodie.compaction.plan.generator", _CLASS, "hoodie.compaction.strategy"),
+    refused("hoodie.log.compaction.enable", "log compaction is not done", harmless=("false",)),
+    refused("hoodie.log.compaction.inline", "log compaction is not done", harmless=("false",)),
+    *without_effect("log compaction is not done", "hoodie.log.compaction.blocks.threshold"),
+)  # fmt: skip
+
+_CLEANING: Final = (
+    refused("hoodie.clean.automatic", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.clean.async.enabled", NOT_YET, harmless=("false",),
+        aliases=("hoodie.clean.async",),
+    ),
+    refused(
+        "hoodie.clean.commits.retained", NOT_YET, aliases=("hoodie.cleaner.commits.retained",)
+    ),
+    refused(
+        "hoodie.clean.fileversions.retained", NOT_YET,
+        aliases=("hoodie.cleaner.fileversions.retained",),
+    ),
+    refused(
+        "hoodie.clean.hours.retained", NOT_YET, aliases=("hoodie.cleaner.hours.retained",)
+    ),
+    refused("hoodie.clean.policy", NOT_YET, aliases=("hoodie.cleaner.policy",)),
+    honoured(
+        "hoodie.clean.failed.writes.policy", only("EAGER"), None,
+        "the next write rolls back what a dead writer left",
+        aliases=("hoodie.cleaner.policy.failed.writes",),
+    ),
+    refused(
+        "hoodie.clean.trigger.max.commits", NOT_YET, aliases=("hoodie.clean.max.commits",)
+    ),
+    refused("hoodie.clean.trigger.strategy", NOT_YET),
+    refused("hoodie.clean.max.commits.to.clean", NOT_YET),
+    refused(
+        "hoodie.clean.multiple.enabled", NOT_YET, harmless=("false",),
+        aliases=("hoodie.clean.allow.multiple",),
+    ),
+    refused(
+        "hoodie.clean.partition.filter.regex", NOT_YET,
+        aliases=("hoodie.cleaner.partition.filter.regex",),
+    ),
+    refused(
+        "hoodie.clean.partition.filter.selected", NOT_YET,
+        aliases=("hoodie.cleaner.partition.filter.selected",),
+    ),
+    refused(
+        "hoodie.clean.delete.bootstrap.base.file", "bootstrapped tables are not written",
+        harmless=("false",), aliases=("hoodie.cleaner.delete.bootstrap.base.file",),
+    ),
+    refused("hoodie.prewrite.cleaner.policy", NOT_YET, harmless=("NONE",)),
+    refused("hoodie.write.empty.clean.interval.hours", NOT_YET, harmless=("-1",)),
+    *without_effect(
+        "how a clean is planned and spread, not what it deletes",
+        ("hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"),
+        ("hoodie.clean.parallelism", "hoodie.cleaner.parallelism"),
+        "hoodie.clean.optimize.using.local.engine.context",
+    ),
+)  # fmt: skip
+
+_ARCHIVAL: Final = (
+    refused("hoodie.archive.automatic", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.async", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.beyond.savepoint", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.block.on.latest.clean.ectr", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.merge.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.merge.files.batch.size", NOT_YET),
+    refused("hoodie.archive.merge.small.file.limit.bytes", NOT_YET),
+    refused("hoodie.commits.archival.batch", NOT_YET),
+    refused("hoodie.keep.max.commits", NOT_YET),
+    refused("hoodie.keep.min.commits", NOT_YET),
+    *without_effect(
+        "tasks follow the files", "hoodie.archive.delete.parallelism",
+    ),
+    *without_effect(
+        "of tables of version 8",
+        "hoodie.timeline.compaction.batch.size",
+        "hoodie.timeline.compaction.target.file.max.bytes",
+        "hoodie.timeline.manifest.retained.versions",
+    ),
+)  # fmt: skip
+
+_CLUSTERING: Final = (
+    refused(
+        "hoodie.clustering.inline", NOT_YET, harmless=("false",),
+        aliases=("hoodie.datasource.clustering.inline.enable",),
+    ),
+    refused(
+        "hoodie.clustering.async.enabled", NOT_YET, harmless=("false",),
+        aliases=("hoodie.datasource.clustering.async.enable",),
+    ),
+    refused("hoodie.clustering.schedule.inline", NOT_YET, harmless=("false",)),
+    refused("hoodie.clustering.inline.max.commits", NOT_YET),
+    refused("hoodie.clustering.async.max.commits", NOT_YET),
+    refused("hoodie.clustering.enable.expirations", NOT_YET, harmless=("false",)),
+    refused("hoodie.clustering.expiration.threshold.mins", NOT_YET),
+    refused(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution", NOT_YET,
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict", NOT_YET,
+        harmless=("false",),
+    ),
+    refused("hoodie.clustering.updates.strategy", NOT_YET),
+    refused("hoodie.clustering.execution.strategy.class", NOT_YET),
+    refused("hoodie.clustering.plan.strategy.class", NOT_YET),
+    *refused_all(
+        NOT_YET, "",
+        "hoodie.clustering.plan.partition.filter.mode",
+        _PLANS + "cluster.begin.partition",
+        _PLANS + "cluster.end.partition",
+        _PLANS + "daybased.lookback.partitions",
+        _PLANS + "daybased.skipfromlatest.partitions",
+        _PLANS + "earliest.commit.to.cluster",
+        _PLANS + "file.slices.sort.by",
+        _PLANS + "max.bytes.per.group",
+        _PLANS + "max.num.groups",
+        _PLANS + "partition.regex.pattern",
+        _PLANS + "partition.selected",
+        _PLANS + "single.group.clustering.enabled",
+        _PLANS + "small.file.limit",
+        _PLANS + "sort.columns",
+        _PLANS + "target.file.max.bytes",
+        "hoodie.layout.optimize.strategy",
+        "hoodie.layout.optimize.curve.build.method",
+        "hoodie.layout.optimize.build.curve.sample.size",
+    ),
+    refused("hoodie.layout.optimize.enable", NOT_YET, harmless=("false",)),
+    *without_effect(
+        "how clustering is planned and spread",
+        "hoodie.clustering.group.read.parallelism",
+        "hoodie.clustering.max.parallelism",
+        "hoodie.clustering.plan.generation.use.local.engine.context",
+        _PLANS + "binary.copy.schema.evolution.enable",
+    ),
+)  # fmt: skip
+
+_OTHERS: Final = (
+    refused(
+        "hoodie.rollback.using.markers", NOT_YET, harmless=("true",)
+    ),
+    refused("hoodie.rollback.instant.backup.enabled", NOT_YET, harmless=("false",)),
+    refused("hoodie.rollback.instant.backup.dir", NOT_YET, harmless=(".rollback_backup",)),
+    *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),
+    refused("hoodie.table.services.enabled", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.fail.writes.on.inline.table.service.exception", NOT_YET, harmless=("true",)
+    ),
+    refused("hoodie.fail.on.timeline.archiving", NOT_YET, harmless=("true",)),
+    *without_effect(
+        "services plan on the whole view", "hoodie.table.services.incremental.enabled"
+    ),
+    refused("hoodie.partition.ttl.inline", NOT_YET, harmless=("false",)),
+    *refused_all(
+        NOT_YET, "delete_partitions",
+        "hoodie.partition.ttl.management.strategy.type",
+        "hoodie.partition.ttl.strategy.class",
+        "hoodie.partition.ttl.strategy.days.retain",
+        "hoodie.partition.ttl.strategy.max.delete.partitions",
+        "hoodie.partition.ttl.strategy.partition.selected",
+    ),
+    refused(
+        "hoodie.table.service.manager.enabled", "services run in the writer",
+        harmless=("false",),
+    ),
+    *without_effect(
+        "of a service this package does not talk to",
+        "hoodie.table.service.manager.actions",
+        "hoodie.table.service.manager.connection.retries",
+        "hoodie.table.service.manager.connection.retry.delay.sec",
+        "hoodie.table.service.manager.connection.timeout.sec",
+        "hoodie.table.service.manager.deploy.extra.params",
+        "hoodie.table.service.manager.deploy.parallelism",
+        "hoodie.table.service.manager.deploy.queue",
+        "hoodie.table.service.manager.deploy.resources",
+        "hoodie.table.service.manager.deploy.username",
+        "hoodie.table.service.manager.execution.engine",
+        "hoodie.table.service.manager.uris",
+    ),
+)  # fmt: skip
+
+ROWS: Final[tuple[Row, ...]] = (
+    *_COMPACTION, *_CLEANING, *_ARCHIVAL, *_CLUSTERING, *_OTHERS,
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""Option names of writing: operations, file sizes and how files are encoded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.settings import LogFormat
+from pyhudi.options.values import BYTES, NAMES, TEXT, choice, count, number, words
+
+_CODECS: Final = {"uncompressed": "none", "none": "none", "gzip": "gzip", "zstd": "zstd",
+                  "snappy": "snappy", "lz4_raw": "lz4", "lz4": "lz4"}  # fmt: skip
+_LOG_FORMATS: Final = {kind.value: kind for kind in LogFormat}
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured("hoodie.parquet.max.file.size", BYTES, "write.sizing.file_bytes_max"),
+    honoured("hoodie.parquet.small.file.limit", BYTES, "write.sizing.small_file_bytes"),
+    honoured(
+        "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes"
+    ),
+    refused("hoodie.copyonwrite.insert.auto.split", NOT_YET, harmless=("true",)),
+    refused("hoodie.copyonwrite.insert.split.size", NOT_YET),
+    refused("hoodie.record.size.estimation.threshold", NOT_YET),
+    refused("hoodie.merge.small.file.group.candidates.limit", NOT_YET, harmless=("1",)),
+    honoured(
+        "hoodie.parquet.compression.codec", choice(_CODECS), "write.base_file.codec",
+        "zstd where it is not given",
+    ),
+    honoured("hoodie.parquet.page.size", BYTES, "write.base_file.page_bytes"),
+    refused("hoodie.parquet.block.size", NOT_YET, harmless=("125829120", "120mb")),
+    refused("hoodie.parquet.compression.ratio", NOT_YET),
+    refused(
+        "hoodie.parquet.bloom.filter.enabled", "base files always carry their bloom filter",
+        harmless=("true",),
+    ),
+    refused(
+        "hoodie.parquet.dictionary.enabled", "dictionaries are used where they pay",
+        harmless=("true",),
+    ),
+    refused(
+        "hoodie.parquet.outputtimestamptype", "timestamps keep the unit of the schema",
+        "cast the column before the write", harmless=("TIMESTAMP_MICROS",),
+    ),
+    refused(
+        "hoodie.parquet.writelegacyformat.enabled", "the legacy format is not written",
+        harmless=("false", ""),
+    ),
+    refused(
+        "hoodie.parquet.write.utc-timezone.enabled", "timestamps are kept in UTC",
+        harmless=("true",),
+    ),
+    honoured(
+        "hoodie.logfile.data.block.format", choice(_LOG_FORMATS), "write.log_format",
+        "parquet where it is not given",
+    ),
+    refused("hoodie.logfile.data.block.max.size", NOT_YET, harmless=("268435456", "256mb")),
+    refused("hoodie.logfile.max.size", NOT_YET, harmless=("1073741824", "1gb")),
+    refused("hoodie.logfile.to.parquet.compression.ratio", NOT_YET),
+    refused("hoodie.bulkinsert.sort.mode", NOT_YET, harmless=("NONE",)),
+    refused("hoodie.bulkinsert.user.defined.partitioner.sort.columns", NOT_YET),
+    refused(
+        "hoodie.bulkinsert.user.defined.partitioner.class",
+        "a Java class cannot be called from Python", "hoodie.bulkinsert.sort.mode",
+    ),
+    refused("hoodie.bulkinsert.sort.suffix.record_key", NOT_YET, harmless=("false",)),
+    refused("hoodie.datasource.write.insert.drop.duplicates", NOT_YET, harmless=("false",)),
+    refused("hoodie.datasource.insert.dup.policy", NOT_YET, harmless=("none",)),
+    refused("hoodie.merge.allow.duplicate.on.inserts", NOT_YET, harmless=("true",)),
+    honoured(
+        "hoodie.datasource.write.partitions.to.delete", NAMES, "request.partitions_to_delete"
+    ),
+    honoured(
+        "hoodie.datasource.overwrite.mode", choice({"STATIC": True, "DYNAMIC": False}),
+        "request.is_overwrite_static",
+    ),
+    refused(
+        "hoodie.auto.commit", "a write commits", "publish=False and table.publish",
+        harmless=("true",),
+    ),
+    honoured(
+        "hoodie.datasource.write.commitmeta.key.prefix", TEXT, None,
+        "names that start with it are copied into the commit",
+    ),
+    refused("hoodie.allow.operation.metadata.field", NOT_YET, harmless=("false",)),
+    refused("hoodie.write.track.event.time.watermark", NOT_YET, harmless=("false",)),
+    refused("hoodie.write.rolling.metadata.keys", NOT_YET, harmless=("",)),
+    refused("hoodie.write.ignore.failed", NOT_YET, harmless=("true", "false")),
+    honoured("hoodie.write.executor.type", words("SIMPLE", "BOUNDED_IN_MEMORY", "DISRUPTOR"),
+             None, "every one gives the same files"),
+    honoured("hoodie.memory.writestatus.failure.fraction", number(0, 1), None,
+             "a row that cannot be written fails the write"),
+    refused(
+        "hoodie.io.factory.class", "a Java class cannot be called from Python",
+        harmless=(
+            "org.apache.hudi.io.hadoop.HoodieHadoopIOFactory",
+            "org.apache.hudi.io.storage.hadoop.HoodieHadoopIOFactory",
+        ),
+    ),
+    refused(
+        "hoodie.storage.class", "a Java class cannot be called from Python",
+        "storage_options of open_table",
+        harmless=("org.apache.hudi.storage.hadoop.HoodieHadoopStorage",),
+    ),
+    *refused_all(
+        "a Java class cannot be called from Python", "leave it out",
+        "hoodie.avro.write.support.class",
+        "hoodie.compact.merge.handle.class",
+        "hoodie.fileid.prefix.provider.class",
+        "hoodie.parquet.flink.rowdata.write.support.class",
+        "hoodie.parquet.spark.row.write.support.class",
+        "hoodie.parquet.write.config.injector.class",
+        "hoodie.record.size.estimator.class",
+        "hoodie.storage.layout.partitioner.class",
+        "hoodie.write.concat.handle.class",
+        "hoodie.write.merge.handle.class",
+        "hoodie.writestatus.class",
+    ),
+    refused(
+        "hoodie.storage.layout.type", "set with the bucket index", harmless=("DEFAULT",)
+    ),
+    *refused_all(
+        "base files are Parquet", "hoodie.parquet.* instead",
+        "hoodie.lance.max.file.size",
+        "hoodie.lance.read.allocator.size.bytes",
+        "hoodie.lance.read.metadata.allocator.size.bytes",
+        "hoodie.lance.write.allocator.size.bytes",
+        "hoodie.lance.write.flush.byte.watermark",
+        "hoodie.orc.block.size",
+        "hoodie.orc.compression.codec",
+        "hoodie.orc.max.file.size",
+        "hoodie.orc.stripe.size",
+    ),
+    *without_effect(
+        "tasks follow the data: parts of the batch, then file groups",
+        "hoodie.upsert.shuffle.parallelism",
+        "hoodie.insert.shuffle.parallelism",
+        "hoodie.bulkinsert.shuffle.parallelism",
+        "hoodie.delete.shuffle.parallelism",
+        "hoodie.finalize.write.parallelism",
+    ),
+    *without_effect(
+        "a write without rows leaves no commit", "hoodie.allow.empty.commit",
+    ),
+    *without_effect(
+        "one way of writing serves every operation",
+        "hoodie.datasource.write.row.writer.enable",
+        "hoodie.write.merge.handle.fallback",
+        "hoodie.parquet.field_id.write.enabled",
+        "hoodie.write.record.positions",
+        "hoodie.cdc.file.group.iterator.memory.spill.bytes",
+        "hoodie.fail.job.on.duplicate.data.file.detection",
+        "hoodie.block.writes.on.speculative.execution",
+        "hoodie.rollback.avoid.duplicate.plan",
+        "hoodie.write.application.id",
+        "hoodie.write.rolling.metadata.timeline.lookback.commits",
+    ),
+    *without_effect(
+        "the size of a record is taken from the newest commits and the batch",
+        "_hoodie.record.size.estimator.max.commits",
+        "hoodie.record.size.estimator.average.metadata.size",
+    ),
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""Options out of `hoodie.*` names: strings are parsed once, at the door."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyhudi.errors import OptionError
+from pyhudi.options.row import Fate, Row
+from pyhudi.options.settings import Options
+from pyhudi.options.table import BY_NAME, WITHOUT_EFFECT
+
+_log = logging.getLogger("pyhudi")
+
+
+def parse_options(given: Mapping[str, object] | None) -> Options:
+    """Options from `hoodie.*` names.  Raises OptionError for a name or value not understood.
+
+    A key that starts with the prefix of commit metadata (`_`, unless
+    `hoodie.datasource.write.commitmeta.key.prefix` says otherwise) is copied into the commit, as
+    Apache Hudi does.
+    """
+    texts = {name: _text(value) for name, value in (given or {}).items()}
+    prefix = texts.get("hoodie.datasource.write.commitmeta.key.prefix", "_")
+    options = Options()
+    said: dict[str, tuple[str, Any]] = {}
+    for name, text in texts.items():
+        row = row_of(name)
+        if row is None and prefix and name.startswith(prefix):
+            extra = {**options.write.commit_metadata, name: text}
+            options = _set(options, "write.commit_metadata", extra)
+        elif row is None:
+            raise unknown_option(name)
+        else:
+            parsed = _parsed(row, name, text)
+            other, before = said.setdefault(row.to or row.name, (name, parsed))
+            if before != parsed:
+                raise OptionError(
+                    "two options disagree", option=name, value=text,
+                    other=f"{other}={texts[other]}",
+                )  # fmt: skip
+            options = _with(options, row, name, parsed)
+    if options.ignored:
+        _log.info("options without effect here: %s", ", ".join(options.ignored))
+    return options
+
+
+def row_of(name: str) -> Row | None:
+    """The row of a name or alias; None for a name nobody knows."""
+    row = BY_NAME.get(name)
+    if row is None:
+        why = next((w for start, w in WITHOUT_EFFECT.items() if name.startswith(start)), None)
+        row = None if why is None else Row(name, Fate.WITHOUT_EFFECT, why)
+    return row
+
+
+def unknown_option(name: str) -> OptionError:
+    """The error for a name nobody knows, with the nearest ones."""
+    near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.7)
+    hint = f"did you mean {' or '.join(near)}?" if near else "docs/options.md lists every name"
+    return OptionError("unknown option", option=name, hint=hint)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def _parsed(row: Row, name: str, text: str) -> Any:
+    """What a value means; None where nothing is set.  Raises OptionError."""
+    if row.fate is Fate.REFUSED and text.lower() not in (v.lower() for v in row.harmless):
+        raise _refusal(row, name, text)
+    if row.value is None:
+        return None
+    try:
+        return row.value.parse(text)
+    except ValueError:
+        raise OptionError(
+            "impossible value", option=name, value=text, hint=f"allowed: {row.value.allowed}"
+        ) from None
+
+
+def _with(options: Options, row: Row, name: str, parsed: Any) -> Options:
+    if row.fate is Fate.WITHOUT_EFFECT:
+        options = replace(options, ignored=(*options.ignored, name))
+    if row.fate is Fate.MAPPED:
+        options = replace(options, mapped=(*options.mapped, f"{name}: {row.note}"))
+    return _set(options, row.to, parsed) if row.to else options
+
+
+def _refusal(row: Row, name: str, text: str) -> OptionError:
+    hints = [row.use] if row.use else []
+    if row.harmless:
+        hints.append("accepted: " + " or ".join(value or "nothing" for value in row.harmless))
+    return OptionError(row.note, option=name, value=text, hint="; ".join(hints) or "leave it out")
+
+
+def _set(options: Any, path: str, value: Any) -> Any:
+    """A copy of nested frozen dataclasses with one field set."""
+    first, _, rest = path.partition(".")
+    return replace(
+        options, **{first: _set(getattr(options, first), rest, value) if rest else value}
+    )

@@ -1,0 +1,182 @@
+"""Every tunable, in one place: frozen dataclasses.
+
+A field carries its unit in its name, its default and the reason for it.  The files `names_*.py`
+hold the table from `hoodie.*` names to these fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pyhudi.errors import OptionError
+
+
+class LogFormat(Enum):
+    """Format of the data blocks that a merge-on-read write appends."""
+
+    PARQUET = "parquet"
+    AVRO = "avro"
+
+
+class IndexKind(Enum):
+    """How a write finds the file group of a key."""
+
+    RECORD = "record"
+
+
+class HolesPolicy(Enum):
+    """What an incremental read does about a pending write before a completed one."""
+
+    FAIL = "fail"
+    BLOCK = "block"
+    USE_TRANSITION_TIME = "use_transition_time"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizing:
+    """How large base files become.  Used by write/assign."""
+
+    file_bytes_max: int = 125_829_120  # a base file of this size is read in well under a second
+    small_file_bytes: int = 104_857_600  # files below take inserts before new ones are opened
+    record_bytes: int = 1024  # guess for a table without commits and without rows to measure
+    rewrite_ratio_max: float = 4.0  # MOR: inserts join a small file at most this much larger
+
+    def __post_init__(self) -> None:
+        _positive("hoodie.parquet.max.file.size", self.file_bytes_max)
+        _positive("hoodie.copyonwrite.record.size.estimate", self.record_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileOptions:
+    """How base files are encoded.  Used by formats/parquet."""
+
+    codec: str = "zstd"  # smaller and faster to write than gzip; read by every Hudi reader
+    codec_level: int | None = None  # None: 1 for zstd, else the codec's own default
+    row_group_rows: int = 256 * 1024  # readers skip by row group; larger ones compress no better
+    page_bytes: int = 1 << 20
+    bloom_kind: str = "DYNAMIC_V0"
+    bloom_entries: int = 60_000
+    bloom_fpp: float = 1e-9
+    bloom_entries_max: int = 100_000
+
+    def __post_init__(self) -> None:
+        if self.codec not in ("zstd", "gzip", "snappy", "lz4", "none"):
+            raise OptionError(
+                "a codec that not every Hudi reader knows",
+                option="hoodie.parquet.compression.codec",
+                value=self.codec,
+                hint="use zstd, gzip, snappy, lz4_raw or uncompressed",
+            )
+        if self.bloom_kind not in ("SIMPLE", "DYNAMIC_V0"):
+            raise OptionError(
+                "unknown bloom filter", option="hoodie.bloom.index.filter.type",
+                value=self.bloom_kind, hint="use SIMPLE or DYNAMIC_V0",
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a write does with its rows.  Used by write/ and pipeline."""
+
+    sizing: FileSizing = field(default_factory=FileSizing)
+    base_file: BaseFileOptions = field(default_factory=BaseFileOptions)
+    log_format: LogFormat = LogFormat.PARQUET  # several times faster to write and read than Avro
+    combine_before_upsert: bool = True
+    combine_before_insert: bool = False
+    combine_before_delete: bool = True
+    update_partition_path: bool = False  # a key that comes with another partition stays put
+    index: IndexKind | None = None  # None: what the table has
+    shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
+    lock_seconds: float = 60.0
+    metadata_enabled: bool = True
+    commit_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a table is read."""
+
+    metadata_enabled: bool = True  # list through the metadata table where it is trusted
+    data_skipping: bool = True  # leave out files that column statistics or blooms rule out
+    holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: rows must not be missed in silence
+    partition_glob: str | None = None  # partitions whose changes are read; None: of all
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """Properties a new table gets that have no argument of their own."""
+
+    hive_style: bool = False
+    url_encoded: bool = False
+    timezone: str = "UTC"
+    payload_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """What options say of the table and the operation, for doors that have no arguments.
+
+    None and empty: not said.  Doors with arguments of their own check that the two agree.
+    """
+
+    name: str | None = None
+    table_type: str | None = None  # "COPY_ON_WRITE" or "MERGE_ON_READ"
+    operation: str | None = None  # "upsert", "insert", "bulk_insert", "delete", ...
+    record_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] | None = None  # (): said to be empty
+    ordering: tuple[str, ...] = ()
+    key_generator: str | None = None  # a member of KeyGeneratorKind, by name
+    partitions_to_delete: tuple[str, ...] = ()
+    is_overwrite_static: bool | None = None  # insert_overwrite: None is dynamic
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    """What options say of a read, for doors that have no arguments.  None: not said."""
+
+    query_type: str | None = None  # "snapshot", "read_optimized" or "incremental"
+    as_of: str | None = None
+    since: str | None = None  # exclusive
+    until: str | None = None  # inclusive
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampSettings:
+    """How the timestamp key generator reads and prints times; `hoodie.keygen.timebased.*`.
+
+    None: not said.  Formats are Java's.
+    """
+
+    timestamp_type: str | None = None
+    input_formats: str | None = None
+    input_delimiter: str = ","  # between input formats; a regular expression
+    output_format: str | None = None
+    scalar_unit: str = "SECONDS"
+    timezone: str | None = None  # both zones, where they are not said on their own
+    input_timezone: str | None = None
+    output_timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All settings of one opened table.
+
+    ignored: names accepted without effect.  mapped: names whose values were translated, with
+    what they mean here.
+    """
+
+    write: WriteOptions = field(default_factory=WriteOptions)
+    read: ReadOptions = field(default_factory=ReadOptions)
+    table: TableOptions = field(default_factory=TableOptions)
+    request: TableRequest = field(default_factory=TableRequest)
+    query: QueryRequest = field(default_factory=QueryRequest)
+    keygen: TimestampSettings = field(default_factory=TimestampSettings)
+    ignored: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
+
+
+def _positive(option: str, value: float) -> None:
+    if value <= 0:
+        raise OptionError("must be positive", option=option, value=value)

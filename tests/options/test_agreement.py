@@ -1,0 +1,52 @@
+"""One set of options serves doors with and without arguments, as long as nothing differs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+
+SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+OPTIONS = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.operation": "upsert",
+}
+
+
+def create(path, **options):
+    return pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by=["city"], ordering="ts", options=options
+    )
+
+
+def test_options_that_repeat_the_table_are_taken(tmp_path) -> None:
+    create(tmp_path, **OPTIONS)
+    table = pyhudi.open_table(tmp_path, options=OPTIONS)
+    report = table.upsert(pa.table({"id": ["a"], "city": ["x"], "ts": [1]}))
+    assert any("hoodie.datasource.write.operation" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("hoodie.datasource.write.recordkey.field", "id,ts"),
+        ("hoodie.datasource.write.partitionpath.field", ""),
+        ("hoodie.datasource.write.precombine.field", "id"),
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
+        ("hoodie.datasource.write.keygenerator.type", "COMPLEX"),
+        ("hoodie.datasource.query.type", "read_optimized"),
+        ("as.of.instant", "2026-11-21"),
+    ],
+)
+def test_an_option_that_says_something_else_is_refused(tmp_path, option, value) -> None:
+    with pytest.raises(pyhudi.OptionError):
+        create(tmp_path, **{option: value})
+    assert not list(tmp_path.iterdir())
+    create(tmp_path)
+    with pytest.raises(pyhudi.OptionError):
+        pyhudi.open_table(tmp_path, options={option: value})

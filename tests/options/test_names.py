@@ -1,0 +1,130 @@
+"""The table of option names: whole, without doubt about any name, and as the page says."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from pathlib import Path
+
+import pytest
+
+from pyhudi.errors import OptionError
+from pyhudi.options import parse_options
+from pyhudi.options.page import page
+from pyhudi.options.row import Fate
+from pyhudi.options.settings import Options
+from pyhudi.options.table import AREAS, BY_NAME
+
+PAGE = Path(__file__).parents[2] / "docs" / "options.md"
+GOLDEN = Path(__file__).parents[1] / "golden"
+ROWS = [row for rows in AREAS.values() for row in rows]
+
+
+def names_of_apache_hudi() -> dict[str, tuple[str, ...]]:
+    """Every name of Apache Hudi 0.15.0 and 1.2.0, with its aliases."""
+    with (GOLDEN / "options" / "names.tsv").open(encoding="utf-8") as lines:
+        return {
+            line["key"]: tuple(a.strip() for a in line["aliases"].split(",") if a.strip())
+            for line in csv.DictReader(lines, delimiter="\t")
+        }
+
+
+def test_every_name_of_apache_hudi_has_a_fate() -> None:
+    known = names_of_apache_hudi()
+    wanted = set(known) | {alias for aliases in known.values() for alias in aliases}
+    assert sorted(wanted - BY_NAME.keys()) == []
+
+
+def test_an_alias_has_the_fate_of_its_name() -> None:
+    apart = [
+        (name, alias)
+        for name, aliases in names_of_apache_hudi().items()
+        for alias in aliases
+        if BY_NAME[alias].to != BY_NAME[name].to or BY_NAME[alias].fate != BY_NAME[name].fate
+    ]
+    assert apart == []
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run: make options"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_says_what_its_fate_needs(row) -> None:
+    if row.fate in (Fate.HONOURED, Fate.MAPPED):
+        assert row.value is not None
+    else:
+        assert row.value is None and row.to is None and row.note
+    if row.to:
+        target = Options()
+        for part in row.to.split("."):
+            target = getattr(target, part)  # raises where the field is gone
+    for text in row.harmless:
+        assert parse_options({row.name: text}) == Options()
+
+
+def test_an_unknown_name_says_which_one_was_meant() -> None:
+    with pytest.raises(OptionError, match=r"did you mean .*hoodie\.parquet\.max\.file\.size"):
+        parse_options({"hoodie.parquet.max.filesize": "1"})
+
+
+def test_a_refused_name_says_why_and_what_to_use() -> None:
+    with pytest.raises(OptionError, match=r"Java class.*hoodie\.index\.type"):
+        parse_options({"hoodie.index.class": "org.example.Index"})
+
+
+def test_an_impossible_value_says_what_is_allowed() -> None:
+    with pytest.raises(OptionError, match="size such as 67108864 or 64mb"):
+        parse_options({"hoodie.parquet.max.file.size": "many"})
+    with pytest.raises(OptionError, match="from 1 to 10000"):
+        parse_options({"hoodie.metadata.record.index.min.filegroup.count": "0"})
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("67108864", 67108864), ("64mb", 64 << 20), ("1.5 GB", 3 << 29)]
+)
+def test_sizes_are_bytes_or_carry_a_unit(text: str, bytes_: int) -> None:
+    options = parse_options({"hoodie.parquet.max.file.size": text})
+    assert options.write.sizing.file_bytes_max == bytes_
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500", 0.5), ("2s", 2.0), ("3 min", 180.0)])
+def test_durations_are_in_the_unit_of_the_name_or_carry_one(text: str, seconds: float) -> None:
+    assert parse_options({"hoodie.write.lock.wait_time_ms": text}).write.lock_seconds == seconds
+
+
+def test_names_that_describe_a_table_are_collected() -> None:
+    request = parse_options(
+        {
+            "hoodie.table.name": "trips",
+            "hoodie.datasource.write.table.name": "trips",
+            "hoodie.datasource.write.storage.type": "merge_on_read",
+            "hoodie.datasource.write.recordkey.field": "id, day",
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.operation": "UPSERT",
+            "hoodie.datasource.write.keygenerator.class": "org.example.ComplexKeyGenerator",
+        }
+    ).request
+    assert (request.name, request.table_type) == ("trips", "MERGE_ON_READ")
+    assert (request.record_key, request.partition_by) == (("id", "day"), ())
+    assert (request.ordering, request.operation) == (("ts",), "upsert")
+    assert request.key_generator == "COMPLEX"
+
+
+def test_names_of_one_setting_may_not_disagree() -> None:
+    with pytest.raises(OptionError, match=r"disagree.*hoodie\.table\.name=a"):
+        parse_options({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
+
+
+def test_names_without_effect_are_listed_and_logged_once(caplog) -> None:
+    caplog.set_level(logging.INFO, logger="pyhudi")
+    given = {"hoodie.datasource.hive_sync.enable": "true", "hoodie.metrics.new.name": "1"}
+    assert parse_options(given).ignored == tuple(given)
+    assert len(caplog.records) == 1
+
+
+def test_names_with_the_prefix_of_commit_metadata_are_kept() -> None:
+    assert parse_options({"_job": 7}).write.commit_metadata == {"_job": "7"}
+    given = {"hoodie.datasource.write.commitmeta.key.prefix": "my.", "my.job": "x"}
+    assert parse_options(given).write.commit_metadata == {"my.job": "x"}
