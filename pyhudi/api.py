@@ -36,7 +36,7 @@ from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.batch import KeyRows, Rows, TableRows
+from pyhudi.write.batch import KeyRows, NoRows, Rows, TableRows
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -123,7 +123,7 @@ class Table:
 
     def partitions(self) -> list[str]:
         """Partition paths; `[""]` for a non-partitioned table that has rows."""
-        return self._state().listing.partitions()
+        return self._state().partitions()
 
     def file_slices(self, partition: str | None = None) -> list[FileSlice]:
         """The newest slice of every file group, of one partition or of all."""
@@ -253,6 +253,35 @@ class Table:
         """`insert` into new file groups only: the fast way to load much."""
         return self._write(Operation.BULK_INSERT, self._incoming(rows), dry_run=dry_run)
 
+    def insert_overwrite(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
+        """Replace whole partitions by the rows: those the rows lie in.
+
+        With `hoodie.datasource.overwrite.mode=static` every partition is replaced, as by
+        `insert_overwrite_table`; with `hoodie.static.overwrite.partition.paths` those named.
+        The report counts the rows that leave as `deleted`.
+        """
+        operation, incoming = Operation.INSERT_OVERWRITE, self._incoming(rows)
+        overwrite = self._options.write.overwrite
+        if overwrite.is_static and not overwrite.partitions:
+            operation = Operation.INSERT_OVERWRITE_TABLE
+        return self._write(operation, incoming, dry_run=dry_run, partitions=overwrite.partitions)
+
+    def insert_overwrite_table(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
+        """Replace all rows of the table; without any row, empty it."""
+        return self._write(Operation.INSERT_OVERWRITE_TABLE, self._incoming(rows), dry_run=dry_run)
+
+    def delete_partitions(
+        self, paths: str | Sequence[str], *, dry_run: bool = False
+    ) -> WriteReport:
+        """Take whole partitions out of the table, by their paths; `*` stands for any characters.
+
+        A path that no partition has is named in the report's notes.
+        """
+        named = names_of(paths)
+        if not named:
+            raise UserError("no partition is named", hint="delete_partitions(['city=sf'])")
+        return self._write(Operation.DELETE_PARTITION, NoRows(), dry_run=dry_run, partitions=named)
+
     def delete(
         self,
         rows: Any = None,
@@ -271,8 +300,18 @@ class Table:
     def _incoming(self, rows: Any) -> Rows:
         return TableRows(arrow_table(rows))
 
-    def _write(self, operation: Operation, rows: Rows, *, dry_run: bool) -> WriteReport:
-        return write(self._fs, WriteRequest(operation, rows, self._options, self._engine, dry_run))
+    def _write(
+        self,
+        operation: Operation,
+        rows: Rows,
+        *,
+        dry_run: bool,
+        partitions: tuple[str, ...] = (),
+    ) -> WriteReport:
+        request = WriteRequest(
+            operation, rows, self._options, self._engine, dry_run, partitions=partitions
+        )
+        return write(self._fs, request)
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

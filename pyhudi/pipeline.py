@@ -53,6 +53,7 @@ from pyhudi.table.config import (
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.write.batch import Rows
 from pyhudi.write.commit import conflicting_instant
@@ -65,10 +66,10 @@ from pyhudi.write.operations import (
     Stopwatch,
     WrittenFiles,
     plan_write,
-    profile,
     report_of,
     write_files,
 )
+from pyhudi.write.profile import profile
 from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import FittedSchema, fit_schema, plain_schema
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
@@ -162,6 +163,7 @@ class WriteRequest:
     options: Options
     engine: Engine
     dry_run: bool = False
+    partitions: tuple[str, ...] = ()  # to delete, or to overwrite statically
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -174,8 +176,10 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
     if request.dry_run:
         with _scratch(fs, request.engine) as staging:
             setting, _ = _setting(fs, load_config(fs), request, staging, Stopwatch())
-            planned = plan_write(setting, request.rows, request.operation)
-            return report_of(setting, planned, instant=None, files=None)
+            planned = _plan(setting, request)
+            return report_of(
+                setting, planned, instant=None, files=None, notes=_replace_notes(planned)
+            )
     purpose = request.operation.value.lower()
     with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds):
         config = load_config(fs)
@@ -188,12 +192,12 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
         with _scratch(fs, request.engine) as staging:
             watch = Stopwatch()
             setting, fitted = _setting(fs, config, request, staging, watch)
-            planned = plan_write(setting, request.rows, request.operation)
-            notes = _notes(request, fitted)
+            planned = _plan(setting, request)
+            notes = (*_notes(request, fitted), *_replace_notes(planned))
             if planned.is_empty and not fitted.added:
                 return report_of(
                     setting, planned, instant=None, files=None,
-                    notes=("nothing to write",),
+                    notes=("nothing to write", *_replace_notes(planned)),
                 )  # fmt: skip
             instant, files = _execute(setting, planned)
             return report_of(
@@ -205,6 +209,10 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
                 added_columns=fitted.added,
                 notes=notes,
             )
+
+
+def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:
+    return plan_write(setting, request.rows, request.operation, partitions=request.partitions)
 
 
 def check_table(config: TableConfig) -> None:
@@ -270,7 +278,7 @@ def _setting(
     check_table(state.config)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted = FittedSchema(stored)
-    if request.operation is not Operation.DELETE:
+    if request.operation.brings_rows:
         fitted = fit_schema(request.rows.schema, stored)
     return (
         Setting(
@@ -307,8 +315,7 @@ def _execute(setting: Setting, planned: PlannedWrite) -> tuple[Instant, WrittenF
     """Draw the instant, write, publish.  A failure that can be caught is rolled back at once."""
     state = setting.state
     fs, config = state.fs, state.config
-    action = Action.DELTA_COMMIT if config.is_merge_on_read else Action.COMMIT
-    requested = state.log.request(action)
+    requested = _request(state, planned.operation)
     try:
         completed, files = _publish(setting, planned, requested)
     except (PyhudiError, OSError, pa.ArrowException):
@@ -318,6 +325,16 @@ def _execute(setting: Setting, planned: PlannedWrite) -> tuple[Instant, WrittenF
     return completed, files
 
 
+def _request(state: TableState, operation: Operation) -> Instant:
+    if not operation.replaces:
+        merges = state.config.is_merge_on_read
+        return state.log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
+    record: dict[str, object] = {"version": None}
+    if operation is Operation.DELETE_PARTITION:
+        record = {"operationType": operation.value, "version": 1}
+    return state.log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record))
+
+
 def _publish(
     setting: Setting, planned: PlannedWrite, requested: Instant
 ) -> tuple[Instant, WrittenFiles]:
@@ -325,7 +342,8 @@ def _publish(
     fs, config, log = state.fs, state.config, state.log
     with setting.watch.phase("index"):
         metadata = begin_metadata(fs, config, log, log.load(), requested)
-    inflight = log.start(requested, profile(planned))
+    content = profile(planned.assignment.targets, planned.operation.value)
+    inflight = log.start(requested, content)
     with setting.watch.phase("write"):
         files = write_files(setting, planned, inflight, metadata)
     with setting.watch.phase("commit"):
@@ -335,6 +353,7 @@ def _publish(
             files.stats,
             operation=planned.operation.value,
             extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
+            replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
         ).to_json()
         metadata.finish(files.stats, files.index)
         completed = log.complete(inflight, content)
@@ -352,9 +371,13 @@ def _check_unchanged(setting: Setting, planned: PlannedWrite, instant: Instant) 
         raise WriteConflictError(
             "the table's properties changed during the write", path=state.fs.url
         )
-    groups = frozenset(target.group for target in planned.assignment.targets)
+    written = frozenset(target.group for target in planned.assignment.targets)
     other = conflicting_instant(
-        state.log, before=state.timeline, now=state.log.load(), mine=instant, groups=groups
+        state.log,
+        before=state.timeline,
+        now=state.log.load(),
+        mine=instant,
+        groups=written | planned.replaced.groups,
     )
     if other is not None:
         raise WriteConflictError(
@@ -370,6 +393,10 @@ def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
     notes += [f"option {text}" for text in request.options.mapped]
     notes += [f"column added to the table: {name}" for name in fitted.added]
     return tuple(notes)
+
+
+def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
+    return tuple(f"no such partition: {name}" for name in planned.replaced.unknown)
 
 
 @contextmanager

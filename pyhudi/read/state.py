@@ -18,7 +18,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
-from pyhudi.table.plans import check_readable, load_view
+from pyhudi.table.plans import check_readable, load_view, replaced_groups
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
@@ -71,6 +71,19 @@ class TableState:
             partitions=None if partitions is None else list(partitions),
             limit=limit,
         )
+
+    def partitions(self) -> list[str]:
+        """Partition paths, less those all of whose file groups were replaced or dropped.
+
+        Those stay listed until they are cleaned; only they cost a listing of their files.
+        """
+        listed = self.listing.partitions()
+        suspects = {group.partition for group in replaced_groups(self.log, self.timeline)}
+        suspects &= set(listed)
+        if not suspects:
+            return listed
+        alive = {s.partition for s in self.view(partitions=sorted(suspects)).latest_slices()}
+        return [p for p in listed if p not in suspects or p in alive]
 
     def slices(self, partition: str | None = None) -> list[FileSlice]:
         """The newest slice of each file group, of one partition or of all."""

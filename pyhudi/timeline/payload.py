@@ -153,6 +153,65 @@ CLEAN_METADATA: Final = _record(
     ("extraMetadata", _optional(_map(_STRING)), None),
 )
 
+_CLUSTERING_PLAN: Final = _record(
+    "HoodieClusteringPlan",
+    (
+        "inputGroups",
+        _optional(
+            _array(
+                _record(
+                    "HoodieClusteringGroup",
+                    (
+                        "slices",
+                        _optional(
+                            _array(
+                                _record(
+                                    "HoodieSliceInfo",
+                                    ("dataFilePath", _optional(_STRING), None),
+                                    ("deltaFilePaths", _optional(_array(_STRING)), None),
+                                    ("fileId", _optional(_STRING)),
+                                    ("partitionPath", _optional(_STRING), None),
+                                    ("bootstrapFilePath", _optional(_STRING), None),
+                                    _version(),
+                                )
+                            )
+                        ),
+                        None,
+                    ),
+                    ("metrics", _optional(_map("double")), None),
+                    ("numOutputFileGroups", ["int", "null"], 1),
+                    ("extraMetadata", _optional(_map(_STRING)), None),
+                    _version(),
+                )
+            )
+        ),
+        None,
+    ),
+    (
+        "strategy",
+        _optional(
+            _record(
+                "HoodieClusteringStrategy",
+                ("strategyClassName", _optional(_STRING), None),
+                ("strategyParams", _optional(_map(_STRING)), None),
+                _version(),
+            )
+        ),
+        None,
+    ),
+    ("extraMetadata", _optional(_map(_STRING)), None),
+    _version(),
+    ("preserveHoodieMetadata", _optional("boolean"), None),
+)
+
+REQUESTED_REPLACE: Final = _record(
+    "HoodieRequestedReplaceMetadata",
+    ("operationType", _optional(_STRING), None),
+    ("clusteringPlan", _optional(_CLUSTERING_PLAN), None),
+    ("extraMetadata", _optional(_map(_STRING)), None),
+    _version(),
+)
+
 ROLLBACK_PLAN: Final = _record(
     "HoodieRollbackPlan",
     ("instantToRollback", _optional(_INSTANT_INFO), None),

@@ -165,19 +165,29 @@ class KeyRows:
         bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
         if bad >= 0:
             raise UserError("a key to delete is null or empty", row=bad)
-        count = len(keys)
-        nowhere = pa.DictionaryArray.from_arrays(
-            pa.array(np.zeros(count, np.int32)), pa.array([""])
-        )
-        table = pa.table(
-            {
-                RECORD_KEY: keys,
-                PARTITION_PATH: nowhere,
-            }
-        )
-        order = staging.put("order", shard_order(keys, plan.shard_count))
-        staged = staging.put("rows", table)
-        return [Part(staged, order, count, table.nbytes, (("", count),), True)]
+        return [key_part(keys, plan.shard_count, staging)]
+
+
+def key_part(keys: pa.ChunkedArray, shard_count: int, staging: Staging) -> Part:
+    """Record keys alone, put aside as a part whose rows all end."""
+    count = len(keys)
+    nowhere = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([""]))
+    table = pa.table({RECORD_KEY: keys, PARTITION_PATH: nowhere})
+    order = staging.put("order", shard_order(keys, shard_count))
+    staged = staging.put("rows", table)
+    return Part(staged, order, count, table.nbytes, (("", count),), True)
+
+
+@dataclass(frozen=True, slots=True)
+class NoRows:
+    """No rows at all: what a write without a batch has."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class EntryTask:
     route: Route
     lost: Staged | None
     groups: tuple[FileGroupId, ...]
+    ended: Staged | None = None  # keys of file groups that are taken out of the table
 
 
 def write_entries(task: EntryTask) -> WriteStat | None:
@@ -54,7 +55,7 @@ def write_entries(task: EntryTask) -> WriteStat | None:
     if gone is not None:
         fresh &= ~gone
         dead &= ~gone
-    if not fresh.any() and not dead.any():
+    if not fresh.any() and not dead.any() and task.ended is None:
         return None
     paths = pa.array([group.partition for group in task.groups], pa.string())
     ids = pa.array([group.file_id for group in task.groups], pa.string())
@@ -67,7 +68,39 @@ def write_entries(task: EntryTask) -> WriteStat | None:
         keys=_keys(task.parts, part[born], row[born]),
         partition_path=pa.DictionaryArray.from_arrays(at, paths),
         file_id=pa.DictionaryArray.from_arrays(at, ids),
-        deleted=_keys(task.parts, *(c[_in_order(part, row, dead)] for c in (part, row))),
+        deleted=_and_ended(
+            _keys(task.parts, *(c[_in_order(part, row, dead)] for c in (part, row))), task.ended
+        ),
+    )
+
+
+def _and_ended(keys: pa.Array, ended: Staged | None) -> pa.Array:
+    if ended is None:
+        return keys
+    return pa.concat_arrays([keys, *ended.load().column(RECORD_KEY).chunks])
+
+
+@dataclass(frozen=True, slots=True)
+class EndTask:
+    """One shard of a write without rows: its keys to forget."""
+
+    fs: FileSystem
+    instant: Instant
+    target: ShardTarget
+    ended: Staged
+
+
+def end_entries(task: EndTask) -> WriteStat:
+    """Write the shard's tombstones.  May run twice."""
+    none = pa.array([], pa.string())
+    return write_shard(
+        task.fs,
+        task.target,
+        task.instant,
+        keys=none,
+        partition_path=none,
+        file_id=none,
+        deleted=task.ended.load().column(RECORD_KEY),
     )
 
 

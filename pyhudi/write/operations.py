@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.filenames import new_file_id
-from pyhudi.formats import parquet
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.reader import RecordIndex
 from pyhudi.metadata.writer import MetadataCommit
@@ -27,22 +26,30 @@ from pyhudi.options import WriteOptions
 from pyhudi.read.rules import MergeRules, merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
-from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta
+from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.table.view import TableView
 from pyhudi.timeline.instant import Instant
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Assignment, AssignRules, Mode, Target, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
-from pyhudi.write.entries import EntryTask, write_entries
+from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.keys import key_rule
+from pyhudi.write.overwrite import (
+    NOTHING,
+    Replaced,
+    TakeOut,
+    check_unclaimed,
+    check_within,
+    partitions_named,
+    take_out,
+)
 from pyhudi.write.report import WriteReport
 from pyhudi.write.route import Router
+from pyhudi.write.sizing import record_bytes
 from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Duplicates, ShardTags, TagTask, tag_shard
-
-_SAMPLE_ROWS = 16 * 1024
 
 
 class Operation(Enum):
@@ -52,10 +59,32 @@ class Operation(Enum):
     UPSERT = "UPSERT"
     BULK_INSERT = "BULK_INSERT"
     DELETE = "DELETE"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    DELETE_PARTITION = "DELETE_PARTITION"
 
     @property
     def asks_index(self) -> bool:
         return self in (Operation.UPSERT, Operation.DELETE)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether file groups leave the table: a replace commit."""
+        return self in (
+            Operation.INSERT_OVERWRITE,
+            Operation.INSERT_OVERWRITE_TABLE,
+            Operation.DELETE_PARTITION,
+        )
+
+    @property
+    def brings_rows(self) -> bool:
+        """Whether the batch holds rows of the table's schema."""
+        return self not in (Operation.DELETE, Operation.DELETE_PARTITION)
+
+    @property
+    def fills_files(self) -> bool:
+        """Whether inserts join files that are there."""
+        return self is not Operation.BULK_INSERT and not self.replaces
 
 
 @dataclass
@@ -100,6 +129,7 @@ class PlannedWrite:
     shards: tuple[ShardTags, ...]
     lost: tuple[Staged | None, ...]
     assignment: Assignment
+    replaced: Replaced = NOTHING
 
     @property
     def matched(self) -> int:
@@ -119,15 +149,21 @@ class PlannedWrite:
 
     @property
     def is_empty(self) -> bool:
-        return not self.assignment.targets
+        return not self.assignment.targets and not self.replaced.slices
 
 
-def plan_write(setting: Setting, rows: Rows, operation: Operation) -> PlannedWrite:
-    """Key, tag and assign; the table is only read.  Raises UserError, SchemaError."""
+def plan_write(
+    setting: Setting, rows: Rows, operation: Operation, *, partitions: Sequence[str] = ()
+) -> PlannedWrite:
+    """Key, tag and assign; the table is only read.
+
+    partitions: those to delete, or to overwrite (none: those of the batch).  Raises UserError,
+    SchemaError, WriteConflictError.
+    """
     rules = merge_rules(setting.state.config)
     rules.check()
     with setting.watch.phase("key"):
-        ordering = rules.ordering if operation is not Operation.DELETE else ()
+        ordering = rules.ordering if operation.brings_rows else ()
         plan = KeyPlan(
             setting.schema, key_rule(setting.state.config), setting.index.shard_count, ordering
         )
@@ -143,12 +179,43 @@ def plan_write(setting: Setting, rows: Rows, operation: Operation) -> PlannedWri
             AssignRules(
                 setting.options.sizing,
                 setting.state.config.is_merge_on_read,
-                _record_bytes(setting, parts),
-                small_files=operation is not Operation.BULK_INSERT,
+                record_bytes(setting.state, setting.options, parts),
+                small_files=operation.fills_files,
             ),
             new_file_id=new_file_id,
         )
-    return PlannedWrite(operation, parts, tuple(shards), tuple(lost), assigned)
+    replaced = NOTHING
+    if operation.replaces:
+        with setting.watch.phase("replace"):
+            replaced = _replaced(setting, parts, operation, view, partitions)
+    return PlannedWrite(operation, parts, tuple(shards), tuple(lost), assigned, replaced)
+
+
+def _replaced(
+    setting: Setting,
+    parts: tuple[Part, ...],
+    operation: Operation,
+    view: TableView,
+    partitions: Sequence[str],
+) -> Replaced:
+    """What leaves the table with this write."""
+    listed = setting.state.listing.partitions()
+    unknown: tuple[str, ...] = ()
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        chosen = listed
+    elif operation is Operation.DELETE_PARTITION:
+        chosen, unknown = partitions_named(partitions, listed)
+    elif partitions:
+        check_within(parts, partitions)
+        chosen = sorted(set(partitions))
+    else:
+        chosen = sorted({path for part in parts for path, _ in part.partition_counts})
+    slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
+    check_unclaimed(view, slices, compactions=operation is Operation.DELETE_PARTITION)
+    rules = merge_rules(setting.state.config)
+    spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
+    plan = TakeOut(setting.state.fs, spec, setting.index.shards, setting.staging)
+    return replace(take_out(plan, slices, chosen, setting.engine), unknown=unknown)
 
 
 def _tag(
@@ -227,55 +294,6 @@ def _contest(
     return lost
 
 
-def _record_bytes(setting: Setting, parts: Sequence[Part]) -> int:
-    """Bytes a row takes in a base file: as the newest commit with base files tells, else as a
-    sample of the batch does."""
-    timeline = setting.state.timeline.commits
-    for instant in reversed(timeline.instants):
-        stats = [s for s in setting.state.log.commit(instant).stats if s.log_version is None]
-        rows = sum(s.write_count for s in stats)
-        size = sum(s.size_bytes for s in stats)
-        if rows and size > setting.options.sizing.small_file_bytes:
-            return -(-size // rows)
-    sample = next((p for p in parts if p.row_count), None)
-    if sample is None:
-        return setting.options.sizing.record_bytes
-    rows_of = sample.staged.load().slice(0, _SAMPLE_ROWS)
-    names = [n for n in rows_of.schema.names if n not in (PARTITION_PATH, FILE_NAME)]
-    sink = pa.BufferOutputStream()
-    parquet.write_base(
-        sink,
-        rows_of.select(names),
-        avro_schema="",
-        bloom=None,
-        compression=setting.options.base_file.codec,
-    )
-    taken: int = sink.tell()
-    return max(1, int(-(-taken // rows_of.num_rows)))
-
-
-def profile(planned: PlannedWrite) -> bytes:
-    """The inflight file: how many rows each file group and partition will take."""
-    fresh: dict[str, int] = {}
-    stats = []
-    for target in planned.assignment.targets:
-        if target.insert_count:
-            partition = target.group.partition
-            fresh[partition] = fresh.get(partition, 0) + target.insert_count
-        if target.update_count and target.slice:
-            stats.append(_profile_stat(target))
-    heads = [WriteStat(p, "", "", None, 0, 0, 0, count, 0, 0) for p, count in sorted(fresh.items())]
-    return CommitMetadata((*heads, *stats), operation=planned.operation.value).to_json()
-
-
-def _profile_stat(target: Target) -> WriteStat:
-    assert target.slice is not None
-    group = target.group
-    return WriteStat(
-        group.partition, group.file_id, "", target.slice.instant, 0, 0, target.update_count, 0, 0, 0
-    )
-
-
 @dataclass(frozen=True)
 class WrittenFiles:
     """What the tasks of a write wrote, data and index."""
@@ -294,7 +312,7 @@ def write_files(
     """Write every target and the index entries, in one run of the engine."""
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
     plan = _file_plan(setting, planned, instant)
-    tasks: list[WriteTask | EntryTask] = [
+    tasks: list[WriteTask | EntryTask | EndTask] = [
         WriteTask(plan, router, targets)
         for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
     ]
@@ -303,7 +321,13 @@ def write_files(
     for shard, route, lost in zip(
         planned.shards, planned.assignment.routes, planned.lost, strict=True
     ):
-        if planned.new or planned.operation is Operation.DELETE or shard.delete_count:
+        ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
+        if (
+            planned.new
+            or planned.operation is Operation.DELETE
+            or shard.delete_count
+            or ended is not None
+        ):
             tasks.append(
                 EntryTask(
                     setting.state.fs,
@@ -314,8 +338,15 @@ def write_files(
                     route,
                     lost,
                     groups,
+                    ended,
                 )
             )
+    if not planned.shards:
+        tasks += [
+            EndTask(setting.state.fs, instant, target, ended)
+            for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
+            if ended is not None
+        ]
     data: list[Written] = []
     index: list[WriteStat] = []
     for result in setting.engine.run(perform, tasks, label="write"):
@@ -326,13 +357,15 @@ def write_files(
     return WrittenFiles(tuple(data), tuple(index))
 
 
-def perform(task: WriteTask | EntryTask) -> list[Written] | WriteStat | None:
+def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat | None:
     """One task of a write, on a worker."""
     match task:
         case WriteTask():
             return write_targets(task)
         case EntryTask():
             return write_entries(task)
+        case EndTask():
+            return end_entries(task)
 
 
 def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
@@ -384,13 +417,14 @@ def report_of(
         instant=instant.time if instant else None,
         inserted=sum(w.inserted for w in written),
         updated=sum(w.updated for w in written),
-        deleted=sum(w.deleted for w in written),
+        deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
         unchanged=sum(w.unchanged for w in written) + lost,
         missing_keys=planned.missing,
         duplicates=planned.duplicates,
         files=len(written),
         bytes_written=sum(w.stat.write_bytes for w in written),
         file_groups=len(planned.assignment.targets),
+        replaced_file_groups=len(planned.replaced.slices),
         seconds=dict(setting.watch.seconds),
         index=f"record index, {setting.index.shard_count} shards"
         if planned.operation.asks_index

@@ -16,6 +16,7 @@ class WriteReport:
     matched: incoming rows whose key is in the table.  unchanged: rows that lost to a stored
     record with a greater ordering value.  missing_keys: deletes that matched nothing.
     duplicates: incoming rows dropped because another row of the batch has the same key.
+    deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
     index: the path the look-up took, and why.  notes: what a reader of the log should know.
     """
 
@@ -30,6 +31,7 @@ class WriteReport:
     files: int = 0
     bytes_written: int = 0
     file_groups: int = 0
+    replaced_file_groups: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     index: str = ""
     dry_run: bool = False

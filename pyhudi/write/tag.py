@@ -120,8 +120,7 @@ def _located(task: TagTask, rows: pa.Table) -> tuple[Ints, tuple[FileGroupId, ..
     """(position in homes or NEW of each row, homes), as the index says; all NEW if not asked."""
     if task.index is None:
         return np.full(rows.num_rows, NEW, np.int32), ()
-    answer = lookup_shard(task.fs, task.index, _one_array(rows.column(RECORD_KEY)))
-    return _homes(answer, np.asarray(answer.column("found").to_numpy(zero_copy_only=False)))
+    return located(lookup_shard(task.fs, task.index, _one_array(rows.column(RECORD_KEY))))
 
 
 def _summary(
@@ -202,11 +201,10 @@ def _deleted(task: TagTask, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.array(flags.to_numpy(), np.bool_)
 
 
-def _homes(
-    answer: pa.RecordBatch, found: npt.NDArray[np.bool_]
-) -> tuple[Ints, tuple[FileGroupId, ...]]:
+def located(answer: pa.RecordBatch) -> tuple[Ints, tuple[FileGroupId, ...]]:
     """(position in homes or NEW, homes) of an index answer; homes in order of first use of their
     dictionary entries."""
+    found = np.asarray(answer.column("found").to_numpy(zero_copy_only=False))
     partition, file_id = answer.column("partition_path"), answer.column("file_id")
     width = max(1, len(file_id.dictionary))
     pairs = _indices(partition).astype(np.int64) * width + _indices(file_id)
@@ -246,4 +244,4 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-__all__ = ["Action", "Duplicates", "ShardTags", "TagTask", "tag_shard"]
+__all__ = ["Action", "Duplicates", "ShardTags", "TagTask", "located", "tag_shard"]

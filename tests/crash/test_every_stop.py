@@ -68,6 +68,9 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
     "bulk_insert": lambda table: table.bulk_insert(rows(range(20, 24), 3)),
     "upsert": lambda table: table.upsert(rows(range(2, 12), 3)),
     "delete": lambda table: table.delete(keys=["k1", "k2", "nobody"]),
+    "insert_overwrite": lambda table: table.insert_overwrite(rows(range(0, 8, 4), 3)),
+    "insert_overwrite_table": lambda table: table.insert_overwrite_table(rows(range(6, 12), 3)),
+    "delete_partitions": lambda table: table.delete_partitions("p0"),
 }
 
 

@@ -142,6 +142,35 @@ class TableMachine(RuleBasedStateMachine):
             self.model[key] = Stored(dict(row), str(row["part"]), "")
         self._committed(report, set(fresh))
 
+    @rule(batch=rows, whole_table=st.booleans())
+    def overwrite(self, batch: list[dict[str, object]], whole_table: bool) -> None:
+        chosen = PARTITIONS if whole_table else [str(row["part"]) for row in batch]
+        stays = {k for k, s in self.model.items() if s.home not in chosen}
+        fresh = {k: row for k, row in self._winners(batch).items() if k not in stays}
+        if not whole_table:  # partitions are those of the rows that are written, deletes and all
+            chosen = [str(row["part"]) for row in fresh.values()]
+        verb = self.table.insert_overwrite_table if whole_table else self.table.insert_overwrite
+        gone = {k for k, s in self.model.items() if s.home in chosen}
+        fresh = {k: row for k, row in fresh.items() if k not in self.model or k in gone}
+        if not whole_table and {str(row["part"]) for row in fresh.values()} != set(chosen):
+            return
+        report = verb(pa.Table.from_pylist(list(fresh.values()), SCHEMA))
+        assert report.deleted == len(gone)
+        for key in gone:
+            del self.model[key]
+        live = {k: row for k, row in fresh.items() if not row["_hoodie_is_deleted"]}
+        self.model |= {k: Stored(dict(row), str(row["part"]), "") for k, row in live.items()}
+        self._committed(report, set(live))
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def delete_partition(self, partition: str) -> None:
+        gone = {k for k, s in self.model.items() if s.home == partition}
+        report = self.table.delete_partitions(partition)
+        assert report.deleted == len(gone)
+        for key in gone:
+            del self.model[key]
+        self._committed(report, set())
+
     @invariant()
     def snapshot_is_the_model(self) -> None:
         if not hasattr(self, "table"):

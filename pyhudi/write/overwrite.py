@@ -1,0 +1,192 @@
+"""Overwrites: file groups leave the table, and new ones may take their place.
+
+A replace commit names the groups that leave; their files stay for older snapshots until they are
+cleaned.  The record index forgets each key that it places in such a group and that is not written
+again in the same commit: a key that also lives elsewhere stays where the index says it is.
+
+insert_overwrite         the partitions of the batch, or those named (static)
+insert_overwrite_table   every partition, also those without a row in the batch
+delete_partitions        the partitions named; nothing is written
+Source: table_format 7.1, 9.6, 9.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.formats.parquet import footer
+from pyhudi.metadata.reader import IndexShard, lookup_shard
+from pyhudi.read.slices import SliceSpec, read_slice
+from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.view import FileSlice, TableView
+from pyhudi.write.batch import Part, key_part, rows_of_shard
+from pyhudi.write.staging import Staged, Staging
+from pyhudi.write.tag import located
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What an overwrite takes out of the table.
+
+    partitions: those emptied, in order; slices: the newest of each of their file groups;
+    row_count: the rows in them.  ended: per index shard the keys to forget (a table of one
+    column, the record key), or None; empty where the table has no record index.
+    unknown: names that no partition has.
+    """
+
+    partitions: tuple[str, ...] = ()
+    slices: tuple[FileSlice, ...] = ()
+    row_count: int = 0
+    ended: tuple[Staged | None, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> frozenset[FileGroupId]:
+        return frozenset(slice_.group for slice_ in self.slices)
+
+    def file_ids(self) -> dict[str, tuple[str, ...]]:
+        """Partition -> ids of the file groups that leave it, as the commit names them."""
+        return {
+            partition: tuple(s.file_id for s in self.slices if s.partition == partition)
+            for partition in self.partitions
+        }
+
+
+NOTHING = Replaced()
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOut:
+    """How to take slices out.  shards: of the record index; empty where there is none."""
+
+    fs: FileSystem
+    spec: SliceSpec
+    shards: tuple[IndexShard, ...]
+    staging: Staging
+
+
+def take_out(
+    plan: TakeOut, slices: Sequence[FileSlice], partitions: Sequence[str], engine: Engine
+) -> Replaced:
+    """Count the rows of the slices and find the index entries that end with them.
+
+    Cost: the record keys of every slice and one look-up for each of them; without a record
+    index, a footer a slice (the keys of those with logs).
+    """
+    found = engine.run(_drain, [_Drain(plan, s) for s in slices], label="replaced")
+    parts = tuple(part for _, part in found if part is not None)
+    groups = frozenset(s.group for s in slices)
+    ended: list[Staged | None] = []
+    if parts:
+        tasks = [_End(plan, shard, parts, groups) for shard in plan.shards]
+        ended = engine.run(_end, tasks, label="replaced")
+    rows = sum(count for count, _ in found)
+    return Replaced(tuple(partitions), tuple(slices), rows, tuple(ended))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    plan: TakeOut
+    slice: FileSlice
+
+
+def _drain(task: _Drain) -> tuple[int, Part | None]:
+    """Rows of a slice, and their keys by index shard if there is an index."""
+    plan, slice_ = task.plan, task.slice
+    if not plan.shards and slice_.base is not None and not slice_.logs:
+        return footer(plan.fs, slice_.base.path).rows, None
+    keys = read_slice(plan.fs, slice_, spec=plan.spec).column(RECORD_KEY)
+    if not plan.shards or not len(keys):
+        return len(keys), None
+    return len(keys), key_part(keys, len(plan.shards), plan.staging)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    plan: TakeOut
+    shard: IndexShard
+    parts: tuple[Part, ...]
+    groups: frozenset[FileGroupId]
+
+
+def _end(task: _End) -> Staged | None:
+    """The shard's keys that the index places in one of the groups."""
+    columns = [
+        part.staged.load().column(RECORD_KEY).take(pa.array(rows))
+        for part in task.parts
+        if len(rows := rows_of_shard(part, task.shard.number))
+    ]
+    if not columns:
+        return None
+    keys = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
+    home, homes = located(lookup_shard(task.plan.fs, task.shard, keys))
+    leaves = np.array([*(group in task.groups for group in homes), False])  # last: not found
+    gone = keys.filter(pa.array(leaves[home]))
+    if not len(gone):
+        return None
+    return task.plan.staging.put(f"ended-{task.shard.number:05d}", pa.table({RECORD_KEY: gone}))
+
+
+def check_unclaimed(
+    view: TableView, slices: Iterable[FileSlice], *, compactions: bool = False
+) -> None:
+    """Raise WriteConflictError if a pending service will write rows of these slices anew.
+
+    A clustering would bring them back in new file groups.  A compaction writes into the group
+    that leaves, which is harmless; compactions: count them too, as Apache Hudi does where
+    partitions are deleted.
+    """
+    claims = [("clustering", view.pending.clustering)]
+    if compactions:
+        claims.append(("compaction", view.pending.compacting))
+    groups = sorted(slice_.group for slice_ in slices)
+    for service, claimed in claims:
+        if taken := [group for group in groups if group in claimed]:
+            raise WriteConflictError(
+                f"a pending {service} works on file groups that would be replaced",
+                instant=claimed[taken[0]],
+                file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in taken),
+                hint=f"finish the {service} or roll it back first",
+            )
+
+
+def partitions_named(
+    patterns: Sequence[str], listed: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """(listed partitions that the patterns name, in order; patterns that name none).
+
+    A pattern is a partition path; `*` stands for any characters.
+    """
+    named: set[str] = set()
+    missing = []
+    for pattern in patterns:
+        wild = "*" in pattern
+        hits = [p for p in listed if (fnmatchcase(p, _escaped(pattern)) if wild else p == pattern)]
+        if not hits:
+            missing.append(pattern)
+        named.update(hits)
+    return sorted(named), tuple(missing)
+
+
+def _escaped(pattern: str) -> str:
+    """Only `*` is special: brackets and question marks may stand in partition values."""
+    return "".join(f"[{c}]" if c in "[?" else c for c in pattern)
+
+
+def check_within(parts: Sequence[Part], partitions: Sequence[str]) -> None:
+    """Raise UserError for rows outside the partitions a static overwrite replaces."""
+    held = {path for part in parts for path, _ in part.partition_counts}
+    if outside := sorted(held - set(partitions)):
+        raise UserError(
+            "rows lie outside the partitions to overwrite",
+            partitions=", ".join(outside[:5]),
+            hint="name their partitions too, or leave the rows out",
+        )
