@@ -105,4 +105,4 @@ def sweep(operation: str, kind: TableType, *, after: bool) -> None:
         assert snapshot(stop.fs) == want, str(stop)
         check_index(stop.fs, want)
         assert not open_(stop.fs).timeline.pending, str(stop)
-    assert stops > 20
+    assert stops > 10
