@@ -57,6 +57,7 @@ from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.write.batch import Rows
 from pyhudi.write.commit import conflicting_instant
+from pyhudi.write.execution import WrittenFiles, report_of, write_files
 from pyhudi.write.keys import key_rule
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.operations import (
@@ -64,10 +65,7 @@ from pyhudi.write.operations import (
     PlannedWrite,
     Setting,
     Stopwatch,
-    WrittenFiles,
     plan_write,
-    report_of,
-    write_files,
 )
 from pyhudi.write.profile import profile
 from pyhudi.write.report import WriteReport

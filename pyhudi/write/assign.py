@@ -71,6 +71,7 @@ class AssignRules:
     merge_on_read: bool
     record_bytes: int
     small_files: bool  # False for bulk insert: always new groups
+    fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
 
 
 def assign(
@@ -138,6 +139,8 @@ def _bins(
     files = -(-left // per_file)
     for index in range(files):
         share = left // files + (index < left % files)
+        if rules.fills_files:
+            share = min(per_file, left - index * per_file)
         plan.append((FileGroupId(path, new_file_id()), share))
     return plan
 

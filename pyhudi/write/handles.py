@@ -8,8 +8,9 @@ removes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ class FilePlan:
     base_file: BaseFileOptions
     log_format: LogFormat
     natural_deletes: bool  # a delete operation: deletes win whatever is stored
+    order_by: tuple[str, ...] = ()  # columns that sort the rows of new files
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,14 @@ def write_targets(task: WriteTask) -> list[Written]:
     """
     written = []
     for number, target in task.targets:
+        if target.mode is Mode.CREATE:
+            written += _create(task.plan, number, target, task.router)
+            continue
         routed = task.router.rows_of(number)
         if not routed.rows.num_rows:
             continue
         ensure_partition(task.plan.fs, target.group.partition, task.plan.instant)
         match target.mode:
-            case Mode.CREATE:
-                written.append(_create(task.plan, number, target, routed))
             case Mode.REWRITE:
                 written.append(_rewrite(task.plan, number, target, routed))
             case Mode.APPEND:
@@ -103,17 +106,29 @@ def write_targets(task: WriteTask) -> list[Written]:
     return written
 
 
-def _create(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
-    """The first base file of a new group."""
+def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
+    """The first base file of a new group; none without rows.  Holds a row group at a time."""
     began = time.monotonic()
+    pieces = router.pieces_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
+    first = next(pieces, None)
+    if first is None:
+        return []
+    ensure_partition(plan.fs, target.group.partition, plan.instant)
     name = _base_name(plan, number, target.group)
-    rows = _with_meta(plan, routed.rows, target.group, number, str(name), 0)
     bloom = new_bloom(plan.base_file)
-    bloom.add(rows.column(RECORD_KEY))
-    size = _write_base(plan, target.group, name, rows, bloom, MarkerKind.CREATE, None)
-    stat = _base_stat(target.group, name, size, rows.num_rows, None, began)
-    stat = _counted(stat, inserted=rows.num_rows)
-    return Written(stat, rows.num_rows, 0, 0, 0)
+    count = 0
+
+    def stored() -> Iterator[pa.Table]:
+        nonlocal count
+        for piece in chain((first,), pieces):
+            rows = _with_meta(plan, piece, target.group, number, str(name), count)
+            bloom.add(rows.column(RECORD_KEY))
+            count += rows.num_rows
+            yield rows
+
+    size = _write_base(plan, target.group, name, stored(), bloom, MarkerKind.CREATE, None)
+    stat = _base_stat(target.group, name, size, count, None, began)
+    return [Written(_counted(stat, inserted=count), count, 0, 0, 0)]
 
 
 def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
@@ -363,7 +378,7 @@ def _write_base(
     plan: FilePlan,
     group: FileGroupId,
     name: BaseFileName,
-    rows: pa.Table,
+    rows: pa.Table | Iterator[pa.Table],
     bloom: BloomFilter,
     kind: MarkerKind,
     keys: tuple[str, str] | None,

@@ -19,22 +19,16 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.filenames import new_file_id
-from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.reader import RecordIndex
-from pyhudi.metadata.writer import MetadataCommit
-from pyhudi.options import WriteOptions
+from pyhudi.options import BulkInsert, WriteOptions
 from pyhudi.read.rules import MergeRules, merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.table.view import TableView
-from pyhudi.timeline.instant import Instant
-from pyhudi.timeline.stats import WriteStat
-from pyhudi.write.assign import Assignment, AssignRules, Mode, Target, assign
+from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
-from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
-from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.keys import key_rule
 from pyhudi.write.overwrite import (
     NOTHING,
@@ -45,9 +39,8 @@ from pyhudi.write.overwrite import (
     partitions_named,
     take_out,
 )
-from pyhudi.write.report import WriteReport
-from pyhudi.write.route import Router
 from pyhudi.write.sizing import record_bytes
+from pyhudi.write.sorting import by_range, sort_columns
 from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Duplicates, ShardTags, TagTask, tag_shard
 
@@ -130,6 +123,7 @@ class PlannedWrite:
     lost: tuple[Staged | None, ...]
     assignment: Assignment
     replaced: Replaced = NOTHING
+    order_by: tuple[str, ...] = ()
 
     @property
     def matched(self) -> int:
@@ -169,6 +163,8 @@ def plan_write(
         )
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     view = setting.state.view()
+    bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
+    order_by = sort_columns(bulk, setting.schema)
     with setting.watch.phase("tag"):
         shards = _tag(setting, parts, operation, ordering)
         lost = _contest(setting, parts, shards, view, rules, ordering)
@@ -181,14 +177,19 @@ def plan_write(
                 setting.state.config.is_merge_on_read,
                 record_bytes(setting.state, setting.options, parts),
                 small_files=operation.fills_files,
+                fills_files=bulk.fills_files,
             ),
             new_file_id=new_file_id,
         )
+        if bulk.sorts_partitions:
+            shards, assigned = by_range(
+                parts, shards, assigned, order_by, staging=setting.staging, engine=setting.engine
+            )
     replaced = NOTHING
     if operation.replaces:
         with setting.watch.phase("replace"):
             replaced = _replaced(setting, parts, operation, view, partitions)
-    return PlannedWrite(operation, parts, tuple(shards), tuple(lost), assigned, replaced)
+    return PlannedWrite(operation, parts, tuple(shards), tuple(lost), assigned, replaced, order_by)
 
 
 def _replaced(
@@ -292,145 +293,3 @@ def _contest(
     ):
         lost[i] = result
     return lost
-
-
-@dataclass(frozen=True)
-class WrittenFiles:
-    """What the tasks of a write wrote, data and index."""
-
-    data: tuple[Written, ...]
-    index: tuple[WriteStat, ...]
-
-    @property
-    def stats(self) -> tuple[WriteStat, ...]:
-        return tuple(w.stat for w in self.data)
-
-
-def write_files(
-    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: MetadataCommit
-) -> WrittenFiles:
-    """Write every target and the index entries, in one run of the engine."""
-    router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
-    plan = _file_plan(setting, planned, instant)
-    tasks: list[WriteTask | EntryTask | EndTask] = [
-        WriteTask(plan, router, targets)
-        for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
-    ]
-    groups = tuple(target.group for target in planned.assignment.targets)
-    shard_targets = metadata.shard_targets()
-    for shard, route, lost in zip(
-        planned.shards, planned.assignment.routes, planned.lost, strict=True
-    ):
-        ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
-        if (
-            planned.new
-            or planned.operation is Operation.DELETE
-            or shard.delete_count
-            or ended is not None
-        ):
-            tasks.append(
-                EntryTask(
-                    setting.state.fs,
-                    instant,
-                    shard_targets[shard.shard],
-                    planned.parts,
-                    shard.tags,
-                    route,
-                    lost,
-                    groups,
-                    ended,
-                )
-            )
-    if not planned.shards:
-        tasks += [
-            EndTask(setting.state.fs, instant, target, ended)
-            for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
-            if ended is not None
-        ]
-    data: list[Written] = []
-    index: list[WriteStat] = []
-    for result in setting.engine.run(perform, tasks, label="write"):
-        if isinstance(result, list):
-            data += result
-        elif result is not None:
-            index.append(result)
-    return WrittenFiles(tuple(data), tuple(index))
-
-
-def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat | None:
-    """One task of a write, on a worker."""
-    match task:
-        case WriteTask():
-            return write_targets(task)
-        case EntryTask():
-            return write_entries(task)
-        case EndTask():
-            return end_entries(task)
-
-
-def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
-    rules = merge_rules(setting.state.config)
-    return FilePlan(
-        setting.state.fs,
-        instant.time,
-        setting.schema,
-        with_meta_fields(setting.avro_schema),
-        rules.ordering,
-        setting.options.base_file,
-        setting.options.log_format,
-        natural_deletes=planned.operation is Operation.DELETE,
-    )
-
-
-def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
-    """Targets dealt to tasks, heavy ones first and the load even."""
-    task_count = max(1, min(len(targets), 4 * parallelism))
-    loads = [0] * task_count
-    hands: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
-    heavy = sorted(enumerate(targets), key=lambda item: (-_weight(item[1]), item[0]))
-    for item in heavy:
-        at = loads.index(min(loads))
-        hands[at].append(item)
-        loads[at] += _weight(item[1])
-    return [tuple(hand) for hand in hands if hand]
-
-
-def _weight(target: Target) -> int:
-    rows = (target.update_count + target.insert_count) * 100
-    stored = target.slice.base.size_bytes if target.slice and target.slice.base else 0
-    return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
-
-
-def report_of(
-    setting: Setting,
-    planned: PlannedWrite,
-    *,
-    instant: Instant | None,
-    files: WrittenFiles | None,
-    **more: object,
-) -> WriteReport:
-    """The report of a write, or of a dry run (no files)."""
-    written = files.data if files else ()
-    lost = sum(len(staged.load()) for staged in planned.lost if staged is not None)
-    return WriteReport(
-        operation=planned.operation.value.lower(),
-        instant=instant.time if instant else None,
-        inserted=sum(w.inserted for w in written),
-        updated=sum(w.updated for w in written),
-        deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
-        unchanged=sum(w.unchanged for w in written) + lost,
-        missing_keys=planned.missing,
-        duplicates=planned.duplicates,
-        files=len(written),
-        bytes_written=sum(w.stat.write_bytes for w in written),
-        file_groups=len(planned.assignment.targets),
-        replaced_file_groups=len(planned.replaced.slices),
-        seconds=dict(setting.watch.seconds),
-        index=f"record index, {setting.index.shard_count} shards"
-        if planned.operation.asks_index
-        else "not asked: inserts do not look keys up",
-        dry_run=files is None,
-        matched=planned.matched,
-        new=planned.new,
-        **more,  # type: ignore[arg-type]
-    )

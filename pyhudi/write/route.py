@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part
@@ -82,16 +83,44 @@ class Router:
 
     def rows_of(self, target: int) -> Routed:
         """The rows of a target.  Copies only those rows."""
+        part, row, action = self._places(target)
+        if not len(part):
+            return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
+        return Routed(take_rows(self.parts, part, row), action)
+
+    def pieces_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of a target that only has rows to put, some at a time, sorted by some columns.
+
+        Holds the sort columns of all rows, and `rows` whole rows at a time.
+        """
+        part, row, _ = self._places(target)
+        if order_by and len(part):
+            held = take_rows(self.parts, part, row, columns=order_by)
+            keys = [(name, "ascending") for name in order_by]
+            order = pc.sort_indices(held, sort_keys=keys).to_numpy()
+            part, row = part[order], row[order]
+        for start in range(0, len(part), rows):
+            some, which = part[start : start + rows], row[start : start + rows]
+            order = row_order(some, which)
+            taken = take_rows(self.parts, some[order], which[order])
+            if order_by:
+                back = np.empty_like(order)
+                back[order] = np.arange(len(order))
+                taken = taken.take(pa.array(back))
+            yield taken
+
+    def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
+        """(part, row, action) of a target's rows, in order of part and row."""
         pieces = [
             piece
             for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
             for piece in _pieces(tags, route, lost, target)
         ]
         if not pieces:
-            return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
+            return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
         part, row, action = (np.concatenate([piece[i] for piece in pieces]) for i in range(3))
         order = row_order(part, row)
-        return Routed(take_rows(self.parts, part[order], row[order]), action[order])
+        return part[order], row[order], action[order]
 
 
 def _pieces(

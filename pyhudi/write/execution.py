@@ -1,0 +1,161 @@
+"""The write itself: every target and every index entry, in one run of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyhudi.formats.avroschema import with_meta_fields
+from pyhudi.metadata.writer import MetadataCommit
+from pyhudi.read.rules import merge_rules
+from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.stats import WriteStat
+from pyhudi.write.assign import Mode, Target
+from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
+from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
+from pyhudi.write.operations import Operation, PlannedWrite, Setting
+from pyhudi.write.report import WriteReport
+from pyhudi.write.route import Router
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """What the tasks of a write wrote, data and index."""
+
+    data: tuple[Written, ...]
+    index: tuple[WriteStat, ...]
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        return tuple(w.stat for w in self.data)
+
+
+def write_files(
+    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: MetadataCommit
+) -> WrittenFiles:
+    """Write every target and the index entries, in one run of the engine."""
+    router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
+    plan = _file_plan(setting, planned, instant)
+    tasks: list[WriteTask | EntryTask | EndTask] = [
+        WriteTask(plan, router, targets)
+        for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
+    ]
+    groups = tuple(target.group for target in planned.assignment.targets)
+    shard_targets = metadata.shard_targets()
+    for shard, route, lost in zip(
+        planned.shards, planned.assignment.routes, planned.lost, strict=True
+    ):
+        ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
+        if (
+            planned.new
+            or planned.operation is Operation.DELETE
+            or shard.delete_count
+            or ended is not None
+        ):
+            tasks.append(
+                EntryTask(
+                    setting.state.fs,
+                    instant,
+                    shard_targets[shard.shard],
+                    planned.parts,
+                    shard.tags,
+                    route,
+                    lost,
+                    groups,
+                    ended,
+                )
+            )
+    if not planned.shards:
+        tasks += [
+            EndTask(setting.state.fs, instant, target, ended)
+            for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
+            if ended is not None
+        ]
+    data: list[Written] = []
+    index: list[WriteStat] = []
+    for result in setting.engine.run(perform, tasks, label="write"):
+        if isinstance(result, list):
+            data += result
+        elif result is not None:
+            index.append(result)
+    return WrittenFiles(tuple(data), tuple(index))
+
+
+def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat | None:
+    """One task of a write, on a worker."""
+    match task:
+        case WriteTask():
+            return write_targets(task)
+        case EntryTask():
+            return write_entries(task)
+        case EndTask():
+            return end_entries(task)
+
+
+def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
+    rules = merge_rules(setting.state.config)
+    return FilePlan(
+        setting.state.fs,
+        instant.time,
+        setting.schema,
+        with_meta_fields(setting.avro_schema),
+        rules.ordering,
+        setting.options.base_file,
+        setting.options.log_format,
+        natural_deletes=planned.operation is Operation.DELETE,
+        order_by=planned.order_by,
+    )
+
+
+def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
+    """Targets dealt to tasks, heavy ones first and the load even."""
+    task_count = max(1, min(len(targets), 4 * parallelism))
+    loads = [0] * task_count
+    hands: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
+    heavy = sorted(enumerate(targets), key=lambda item: (-_weight(item[1]), item[0]))
+    for item in heavy:
+        at = loads.index(min(loads))
+        hands[at].append(item)
+        loads[at] += _weight(item[1])
+    return [tuple(hand) for hand in hands if hand]
+
+
+def _weight(target: Target) -> int:
+    rows = (target.update_count + target.insert_count) * 100
+    stored = target.slice.base.size_bytes if target.slice and target.slice.base else 0
+    return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
+
+
+def report_of(
+    setting: Setting,
+    planned: PlannedWrite,
+    *,
+    instant: Instant | None,
+    files: WrittenFiles | None,
+    **more: object,
+) -> WriteReport:
+    """The report of a write, or of a dry run (no files)."""
+    written = files.data if files else ()
+    lost = sum(len(staged.load()) for staged in planned.lost if staged is not None)
+    return WriteReport(
+        operation=planned.operation.value.lower(),
+        instant=instant.time if instant else None,
+        inserted=sum(w.inserted for w in written),
+        updated=sum(w.updated for w in written),
+        deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
+        unchanged=sum(w.unchanged for w in written) + lost,
+        missing_keys=planned.missing,
+        duplicates=planned.duplicates,
+        files=len(written),
+        bytes_written=sum(w.stat.write_bytes for w in written),
+        file_groups=len(planned.assignment.targets),
+        replaced_file_groups=len(planned.replaced.slices),
+        seconds=dict(setting.watch.seconds),
+        index=f"record index, {setting.index.shard_count} shards"
+        if planned.operation.asks_index
+        else "not asked: inserts do not look keys up",
+        dry_run=files is None,
+        matched=planned.matched,
+        new=planned.new,
+        **more,  # type: ignore[arg-type]
+    )
