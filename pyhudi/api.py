@@ -261,10 +261,11 @@ class Table:
         The report counts the rows that leave as `deleted`.
         """
         operation, incoming = Operation.INSERT_OVERWRITE, self._incoming(rows)
-        overwrite = self._options.write.overwrite
-        if overwrite.is_static and not overwrite.partitions:
+        asked = self._options.request
+        partitions = asked.partitions_to_overwrite
+        if asked.is_overwrite_static and not partitions:
             operation = Operation.INSERT_OVERWRITE_TABLE
-        return self._write(operation, incoming, dry_run=dry_run, partitions=overwrite.partitions)
+        return self._write(operation, incoming, dry_run=dry_run, partitions=partitions)
 
     def insert_overwrite_table(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
         """Replace all rows of the table; without any row, empty it."""

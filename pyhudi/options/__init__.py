@@ -2,6 +2,7 @@
 
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
+from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
 from pyhudi.options.settings import IndexKind as IndexKind
@@ -9,6 +10,7 @@ from pyhudi.options.settings import LogFormat as LogFormat
 from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest
 from pyhudi.options.settings import ReadOptions as ReadOptions
+from pyhudi.options.settings import SortMode as SortMode
 from pyhudi.options.settings import TableOptions as TableOptions
 from pyhudi.options.settings import TableRequest as TableRequest
 from pyhudi.options.settings import TimestampSettings as TimestampSettings

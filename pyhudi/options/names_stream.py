@@ -27,7 +27,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.sql.bulk.insert.enable",
         "hoodie.sql.insert.mode",
         "hoodie.bulkinsert.overwrite.operation.type",
-        "hoodie.static.overwrite.partition.paths",
     ),
     *without_effect(
         "of Spark SQL statements that this package does not add",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.settings import LogFormat
-from pyhudi.options.values import BYTES, NAMES, TEXT, choice, count, number, words
+from pyhudi.options.settings import LogFormat, SortMode
+from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, count, number, words
 
 _CODECS: Final = {"uncompressed": "none", "none": "none", "gzip": "gzip", "zstd": "zstd",
                   "snappy": "snappy", "lz4_raw": "lz4", "lz4": "lz4"}  # fmt: skip
+_SORT_MODES: Final = {mode.value: mode for mode in SortMode}
 _LOG_FORMATS: Final = {kind.value: kind for kind in LogFormat}
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -56,13 +57,24 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.logfile.data.block.max.size", NOT_YET, harmless=("268435456", "256mb")),
     refused("hoodie.logfile.max.size", NOT_YET, harmless=("1073741824", "1gb")),
     refused("hoodie.logfile.to.parquet.compression.ratio", NOT_YET),
-    refused("hoodie.bulkinsert.sort.mode", NOT_YET, harmless=("NONE",)),
-    refused("hoodie.bulkinsert.user.defined.partitioner.sort.columns", NOT_YET),
+    honoured("hoodie.bulkinsert.sort.mode", choice(_SORT_MODES), "write.bulk_insert.sort_mode"),
+    honoured(
+        "hoodie.bulkinsert.user.defined.partitioner.sort.columns", NAMES,
+        "write.bulk_insert.sort_columns", "they take the place of the sort mode",
+    ),
     refused(
         "hoodie.bulkinsert.user.defined.partitioner.class",
-        "a Java class cannot be called from Python", "hoodie.bulkinsert.sort.mode",
+        "a Java class cannot be called from Python",
+        "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
+        harmless=(
+            "org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner",
+            "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner",
+        ),
     ),
-    refused("hoodie.bulkinsert.sort.suffix.record_key", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.bulkinsert.sort.suffix.record_key", FLAG, None,
+        "the record key is always the last column that rows are sorted by",
+    ),
     refused("hoodie.datasource.write.insert.drop.duplicates", NOT_YET, harmless=("false",)),
     refused("hoodie.datasource.insert.dup.policy", NOT_YET, harmless=("none",)),
     refused("hoodie.merge.allow.duplicate.on.inserts", NOT_YET, harmless=("true",)),
@@ -72,6 +84,10 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.datasource.overwrite.mode", choice({"STATIC": True, "DYNAMIC": False}),
         "request.is_overwrite_static",
+    ),
+    honoured(
+        "hoodie.static.overwrite.partition.paths", NAMES, "request.partitions_to_overwrite",
+        "partitions that insert_overwrite replaces, with or without a row in the batch",
     ),
     refused(
         "hoodie.auto.commit", "a write commits", "publish=False and table.publish",

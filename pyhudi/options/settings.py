@@ -76,6 +76,46 @@ class BaseFileOptions:
             )  # fmt: skip
 
 
+class SortMode(Enum):
+    """How a bulk insert arranges rows in new files.  Used by write/sorting.
+
+    Files of one partition are sized alike in every mode: they follow the bytes, not the tasks.
+    """
+
+    NONE = "NONE"  # as the rows come
+    GLOBAL_SORT = "GLOBAL_SORT"  # by record key; the key ranges of files do not overlap
+    PARTITION_SORT = "PARTITION_SORT"  # by record key within each file
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"  # one file filled after another
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"  # the same here
+
+
+@dataclass(frozen=True, slots=True)
+class BulkInsert:
+    """Sort columns, where named, take the place of the mode: rows are sorted by them over all
+    files of a partition."""
+
+    sort_mode: SortMode = SortMode.NONE
+    sort_columns: tuple[str, ...] = ()
+
+    @property
+    def sorts_files(self) -> bool:
+        """Whether each file is sorted."""
+        return self.sorts_partitions or self.sort_mode is SortMode.PARTITION_SORT
+
+    @property
+    def sorts_partitions(self) -> bool:
+        """Whether the ranges of a partition's files do not overlap."""
+        return bool(self.sort_columns) or self.sort_mode is SortMode.GLOBAL_SORT
+
+    @property
+    def fills_files(self) -> bool:
+        """Whether files are filled one after another rather than evenly."""
+        return self.sort_mode in (
+            SortMode.PARTITION_PATH_REPARTITION,
+            SortMode.PARTITION_PATH_REPARTITION_AND_SORT,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """What a write does with its rows.  Used by write/ and pipeline."""
@@ -88,6 +128,7 @@ class WriteOptions:
     combine_before_delete: bool = True
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
+    bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     lock_seconds: float = 60.0
     metadata_enabled: bool = True
@@ -130,6 +171,7 @@ class TableRequest:
     key_generator: str | None = None  # a member of KeyGeneratorKind, by name
     partitions_to_delete: tuple[str, ...] = ()
     is_overwrite_static: bool | None = None  # insert_overwrite: None is dynamic
+    partitions_to_overwrite: tuple[str, ...] = ()  # by a static insert_overwrite; none: all
 
 
 @dataclass(frozen=True, slots=True)

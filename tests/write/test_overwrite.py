@@ -144,7 +144,7 @@ def test_rows_outside_the_static_partitions_are_refused(fs: MemoryFileSystem) ->
 
 
 def test_an_unknown_overwrite_mode_is_refused() -> None:
-    with pytest.raises(OptionError, match="STATIC or DYNAMIC"):
+    with pytest.raises(OptionError, match="STATIC, DYNAMIC"):
         options(**{"hoodie.datasource.overwrite.mode": "both"})
 
 

@@ -147,11 +147,11 @@ def test_no_row_is_lost_or_doubled(count: int, seed: int, mode: SortMode, by_far
 
 
 def test_an_order_that_cannot_be_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(OptionError, match="no such column to sort by; .*column=nope"):
+    with pytest.raises(OptionError, match="no such column to sort by"):
         load(batch(5), **{COLUMNS: "nope"})
     with pytest.raises(OptionError, match="nested column"):
         load(batch(5), **{COLUMNS: "tags"})
     with pytest.raises(OptionError, match="GLOBAL_SORT"):
         parse_options({MODE: "SOMEHOW"})
-    with pytest.raises(OptionError, match="name the sort columns alone"):
+    with pytest.raises(OptionError, match="Java class"):
         parse_options({"hoodie.bulkinsert.user.defined.partitioner.class": "my.Sorter"})
