@@ -1,0 +1,146 @@
+"""What the options of `format("pyhudi")` ask for.
+
+Spark hands options over in lower case.  Names of `hoodie.*` mean what they mean to Apache Hudi;
+those of this source, in Spark's own spelling, are in `OWN`; any other name is an OptionError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyhudi.errors import OptionError
+from pyhudi.options import HONOURED, Options, parse_options
+from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
+
+OWN: Final[Mapping[str, str]] = {
+    "columns": "read these columns only: names with commas between them, or a JSON list",
+    "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
+    "maxBatchBytes": "the largest batch one commit of this source takes, as Arrow data (1g)",
+    "maxBatchRows": "the largest batch one commit of this source takes, in rows (10000000)",
+    "saveMode": "append, overwrite, ignore or errorifexists, where Spark takes only two of them",
+}
+"""Options of this source itself, with what each is for and its default."""
+
+_QUERY: Final = "hoodie.datasource.query.type"
+_BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
+_END: Final = "hoodie.datasource.read.end.instanttime"
+_AS_OF: Final = "as.of.instant"
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)b?")
+_POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling."""
+
+    path: str
+    own: Mapping[str, str] = field(default_factory=dict)
+    hoodie: Mapping[str, str] = field(default_factory=dict)
+    sparks: Mapping[str, str] = field(default_factory=dict)
+
+    def options(self, *, without: frozenset[str] = frozenset()) -> Options:
+        """The `hoodie.*` options but those taken elsewhere.  Raises OptionError."""
+        left = {name: value for name, value in self.hoodie.items() if name not in without}
+        return parse_options(left)
+
+    def size(self, name: str, default: int) -> int:
+        """The value of an own option: a whole number, with a unit or without."""
+        text = self.own.get(name.lower())
+        if text is None:
+            return default
+        match = _SIZE.fullmatch(text.strip().lower())
+        value = int(match[1]) << _POWERS[match[2]] if match else 0
+        if value <= 0:
+            raise OptionError("impossible value", option=name, value=text, hint="such as 128m")
+        return value
+
+
+def given(options: Mapping[str, str]) -> Given:
+    """Sort options.  Raises OptionError for an unknown name or a missing path."""
+    spelling = {name.lower(): name for name in HONOURED}
+    own_names = {name.lower() for name in OWN}
+    own, hoodie, sparks = {}, {}, {}
+    for name, value in options.items():
+        low = name.lower()
+        if low in own_names:
+            own[low] = value
+        elif low.startswith(("hoodie.", "_")) or low == _AS_OF:
+            hoodie[spelling.get(low, low)] = value
+        elif low in _SPARKS:
+            sparks[low] = value
+        else:
+            near = difflib.get_close_matches(low, [*own_names, _AS_OF], n=1, cutoff=0.6)
+            known = {n.lower(): n for n in OWN}
+            hint = f"did you mean {known.get(near[0], near[0])}?" if near else None
+            raise OptionError(
+                'unknown option of format("pyhudi")', option=name,
+                hint=hint or f"it has {', '.join(OWN)} and the hoodie.* names",
+            )  # fmt: skip
+    if "path" not in sparks:
+        raise OptionError("a table needs a path", option="path", hint="load(path), save(path)")
+    return Given(sparks["path"], own, hoodie, sparks)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAsked:
+    """A read: what to scan, and how large its partitions may be."""
+
+    path: str
+    request: ScanRequest
+    options: Options
+    partition_bytes: int
+
+
+def read_asked(options: Mapping[str, str]) -> ReadAsked:
+    """What a batch read asks for.  Raises OptionError."""
+    found = given(options)
+    taken = frozenset({_QUERY, _BEGIN, _END, _AS_OF})
+    return ReadAsked(
+        found.path,
+        _request(found),
+        found.options(without=taken),
+        found.size("maxPartitionBytes", 128 << 20),
+    )
+
+
+def _request(found: Given) -> ScanRequest:
+    columns = _columns(found.own.get("columns"))
+    kind = found.hoodie.get(_QUERY, "snapshot").strip().lower()
+    begin, end, as_of = (found.hoodie.get(name) for name in (_BEGIN, _END, _AS_OF))
+    if kind == "incremental":
+        if begin is None:
+            raise OptionError("an incremental query needs a begin", option=_BEGIN)
+        if as_of is not None:
+            raise OptionError("not of an incremental query", option=_AS_OF, hint=f"use {_END}")
+        return ScanRequest(columns=columns, changes=ChangeRange(begin, end))
+    if kind not in ("snapshot", "read_optimized"):
+        raise OptionError(
+            "impossible value", option=_QUERY, value=kind,
+            hint="allowed: snapshot, read_optimized, incremental",
+        )  # fmt: skip
+    for name, value in ((_BEGIN, begin), (_END, end)):
+        if value is not None:
+            raise OptionError(
+                "only an incremental query has bounds", option=name, hint=f"set {_QUERY}"
+            )
+    return ScanRequest(columns=columns, as_of=as_of, mode=ScanMode(kind))
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            names: Any = json.loads(text)
+        except ValueError:
+            names = None
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        raise OptionError("impossible value", option="columns", value=text, hint=OWN["columns"])
+    return tuple(name.strip() for name in text.split(",") if name.strip())

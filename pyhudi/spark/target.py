@@ -1,0 +1,298 @@
+"""The table that a save of `format("pyhudi")` is to reach: made, matched or made anew.
+
+append               the table there, or a new one
+overwrite            a new table in place of the one there, all its history gone, as Apache Hudi
+                     does; insert_overwrite and insert_overwrite_table keep the table
+ignore               nothing where there is a table
+errorifexists        an error where there is a table
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi import api
+from pyhudi.arguments import table_name
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
+from pyhudi.filenames import HOODIE, PROPERTIES, TEMP
+from pyhudi.options import Options
+from pyhudi.records import without_meta
+from pyhudi.spark.asked import Given, given
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locate import locate
+from pyhudi.storage.lock import LOCK, TableLock
+from pyhudi.table.config import TableConfig, load_config
+from pyhudi.write.batch import Rows
+from pyhudi.write.keys import key_rule
+from pyhudi.write.operations import Operation
+from pyhudi.write.parked import Parked, ParkedKeys, ParkedRows, is_parked, sweep_parked
+from pyhudi.write.report import WriteReport
+from pyhudi.write.schema import fit_schema
+
+_OPERATION: Final = "hoodie.datasource.write.operation"
+_KEEP_TABLE: Final = frozenset({"insert_overwrite", "insert_overwrite_table"})
+_DESCRIBING: Final[Mapping[str, str]] = {
+    "hoodie.datasource.write.recordkey.field": "record_key",
+    "hoodie.table.recordkey.fields": "record_key",
+    "hoodie.datasource.write.partitionpath.field": "partition_by",
+    "hoodie.table.partition.fields": "partition_by",
+    "hoodie.datasource.write.precombine.field": "ordering",
+    "hoodie.table.precombine.field": "ordering",
+    "hoodie.table.ordering.fields": "ordering",
+    "hoodie.datasource.write.table.type": "table_type",
+    "hoodie.table.type": "table_type",
+    "hoodie.table.name": "name",
+    "hoodie.datasource.write.table.name": "name",
+}
+"""Options that describe a new table, by the argument of `create_table`."""
+
+
+class SaveMode(Enum):
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "errorifexists"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest batch one process writes."""
+
+    rows_max: int
+    bytes_max: int
+
+    def allow(self, files: Sequence[Parked]) -> bool:
+        rows = sum(file.row_count for file in files)
+        return rows <= self.rows_max and sum(f.byte_count for f in files) <= self.bytes_max
+
+
+@dataclass(frozen=True, slots=True)
+class SaveAsked:
+    """A save as its options ask for it.  table: arguments of `create_table`, as given."""
+
+    path: str
+    mode: SaveMode
+    operation: str
+    limits: Limits
+    table: Mapping[str, str] = field(default_factory=dict)
+    hoodie: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keeps_table(self) -> bool:
+        return self.mode is not SaveMode.OVERWRITE or self.operation in _KEEP_TABLE
+
+
+def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
+    """What a save asks for.  Raises OptionError."""
+    found = given(options)
+    operation = found.hoodie.get(_OPERATION, "upsert").strip().lower()
+    if operation.upper() not in Operation.__members__:
+        raise OptionError(
+            "impossible value", option=_OPERATION, value=operation,
+            hint="allowed: " + ", ".join(name.lower() for name in Operation.__members__),
+        )  # fmt: skip
+    mode = _mode(found, overwrite)
+    if operation == "delete" and mode is not SaveMode.APPEND:
+        raise OptionError("deletes are appended only", option=_OPERATION, mode=mode.value)
+    return SaveAsked(
+        found.path,
+        mode,
+        operation,
+        Limits(found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30)),
+        _described(found.hoodie),
+        {n: v for n, v in found.hoodie.items() if n != _OPERATION and n not in _DESCRIBING},
+    )
+
+
+def _mode(found: Given, overwrite: bool) -> SaveMode:
+    text = found.own.get("savemode")
+    if text is None:
+        return SaveMode.OVERWRITE if overwrite else SaveMode.APPEND
+    plain = {"error": "errorifexists"}.get(text.strip().lower(), text.strip().lower())
+    try:
+        mode = SaveMode(plain)
+    except ValueError:
+        raise OptionError(
+            "impossible value", option="saveMode", value=text,
+            hint="allowed: " + ", ".join(mode.value for mode in SaveMode),
+        ) from None  # fmt: skip
+    if overwrite and mode is not SaveMode.OVERWRITE:
+        raise OptionError("two save modes", option="saveMode", value=text, mode="overwrite")
+    return mode
+
+
+def _described(hoodie: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, argument in _DESCRIBING.items():
+        value = hoodie.get(name)
+        if value is None:
+            continue
+        if found.setdefault(argument, value) != value:
+            raise OptionError("two options differ", option=name, value=value, other=found[argument])
+    return found
+
+
+def check(asked: SaveAsked, schema: pa.Schema) -> None:
+    """Raise what can be told from the options, the table and the schema of the rows alone."""
+    fs = locate(asked.path)
+    config = existing(fs)
+    if config is not None and asked.mode is SaveMode.ERROR:
+        raise UserError("there is a table here already", path=fs.url, mode=asked.mode.value)
+    if config is not None and asked.mode is SaveMode.IGNORE:
+        return
+    if config is None or not asked.keeps_table:
+        _rehearse(asked, schema, ())
+        return
+    _check_described(asked, config)
+    table = Receiver(fs, options=_options(asked), engine=LocalEngine())
+    if asked.operation != "delete":
+        fit_schema(schema, without_meta(table.schema))
+        return
+    absent = [name for name in key_rule(config).key_fields if name not in schema.names]
+    if absent:
+        raise SchemaError(
+            "the rows to delete lack key columns", columns=", ".join(absent),
+            schema=", ".join(schema.names),
+        )  # fmt: skip
+
+
+def existing(fs: FileSystem) -> TableConfig | None:
+    """The properties of the table that is there; None if there is none."""
+    try:
+        return load_config(fs)
+    except TableNotFoundError:
+        return None
+
+
+def _check_described(asked: SaveAsked, config: TableConfig) -> None:
+    """Raise OptionError for a description that is not that of the table."""
+    stored = {
+        "record_key": ",".join(config.record_key_fields),
+        "partition_by": ",".join(config.partition_fields),
+        "ordering": ",".join(config.ordering_fields),
+        "table_type": config.table_type.value.lower(),
+        "name": config.name.lower(),
+    }
+    for argument, value in asked.table.items():
+        plain = ",".join(_names(value))
+        plain = plain.lower() if argument in ("name", "table_type") else plain
+        if plain != stored[argument]:
+            raise OptionError(
+                "an option does not match the table", path=asked.path, option=argument,
+                value=value, table=stored[argument] or "none",
+            )  # fmt: skip
+
+
+def save(
+    fs: FileSystem, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+) -> WriteReport:
+    """Write parked rows.  Raises what the verb of the table raises, with the table as it was;
+    but where a table is overwritten, what was there is gone once its first file is."""
+    options = _options(asked)
+    with TableLock(fs, purpose="save", wait_seconds=options.write.lock_seconds):
+        config = existing(fs)
+        if config is not None and asked.mode is SaveMode.IGNORE:
+            return WriteReport(asked.operation, notes=("there is a table: nothing written",))
+        if config is not None and asked.mode is SaveMode.ERROR:
+            raise UserError("there is a table here already", path=fs.url, mode=asked.mode.value)
+        if config is None or not asked.keeps_table:
+            _rehearse(asked, schema, files)
+            clear(fs)
+            _create(asked.path, asked, schema)
+        else:
+            _check_described(asked, config)
+            sweep_parked(fs)
+        return _written(Receiver(fs, options=options, engine=LocalEngine()), asked, schema, files)
+
+
+class Receiver(api.Table):
+    """A table whose verbs take rows as `Rows`."""
+
+    def _incoming(self, rows: Any) -> Rows:
+        found: Rows = rows
+        return found
+
+    def delete_rows(self, rows: Rows) -> WriteReport:
+        return self._write(Operation.DELETE, rows, dry_run=False)
+
+
+def _written(
+    table: Receiver, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+) -> WriteReport:
+    if asked.operation == "delete":
+        return table.delete_rows(ParkedKeys(files))
+    verb = getattr(table, asked.operation)
+    report: WriteReport = verb(ParkedRows(schema, files))
+    return report
+
+
+def _rehearse(asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
+    """Make the new table in memory and plan the write there, so that what is wrong with either is
+    said while the place is as it was."""
+    if asked.operation == "delete":
+        raise TableNotFoundError("no table here to delete from", path=asked.path)
+    stage = f"memory://rehearsal-{secrets.token_hex(8)}"
+    try:
+        _create(f"{stage}/table", asked, schema)
+        table = Receiver(locate(f"{stage}/table"), options=_options(asked), engine=LocalEngine())
+        if files:
+            getattr(table, asked.operation)(ParkedRows(schema, files), dry_run=True)
+    finally:
+        locate(stage).delete_folder("table")
+
+
+def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> None:
+    if "record_key" not in asked.table:
+        raise OptionError(
+            "a new table needs a record key", path=asked.path,
+            hint="option hoodie.datasource.write.recordkey.field",
+        )  # fmt: skip
+    api.create_table(
+        path,
+        without_meta(schema),
+        record_key=_names(asked.table["record_key"]),
+        partition_by=_names(asked.table.get("partition_by", "")),
+        ordering=_names(asked.table.get("ordering", "")),
+        table_type=asked.table.get("table_type", "cow"),
+        name=asked.table.get("name") or table_name(asked.path),
+        options=asked.hoodie,
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _options(asked: SaveAsked) -> Options:
+    return Given(asked.path, hoodie=asked.hoodie).options()
+
+
+def clear(fs: FileSystem) -> None:
+    """Remove a table, all but what its writers hold: data first and the properties last, so that
+    what a crash leaves is a table that is visibly broken, and cleared by the next overwrite."""
+    if not fs.exists(PROPERTIES):
+        return
+    for entry in fs.children():
+        if entry.name != HOODIE:
+            _remove(fs, entry.path, is_folder=entry.is_folder)
+    for entry in fs.children(HOODIE):
+        if entry.path not in (TEMP, PROPERTIES) and not entry.path.startswith(LOCK):
+            _remove(fs, entry.path, is_folder=entry.is_folder)
+    for entry in fs.children(TEMP):
+        if not is_parked(entry.name):
+            _remove(fs, entry.path, is_folder=entry.is_folder)
+    fs.delete([PROPERTIES])
+
+
+def _remove(fs: FileSystem, path: str, *, is_folder: bool) -> None:
+    if is_folder:
+        fs.delete_folder(path)
+    else:
+        fs.delete([path])

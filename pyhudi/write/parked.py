@@ -1,0 +1,116 @@
+"""Rows parked below the table before its write begins, by tasks that know nothing of the table.
+
+```
+.hoodie/.temp/parked-<begun, ms since 1970>-<token>/rows-<write token>.arrow
+```
+
+Every task writes names of its own and hands them on; only files handed on are read.  The folder
+goes with its write; one left by the dead goes when it is days old, as nothing else tells whether
+its tasks still run.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.filenames import TEMP
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.write.batch import KeyPlan, KeyRows, Part, stage_rows
+from pyhudi.write.keys import record_keys
+from pyhudi.write.staging import FileStaged, FileStaging, Staging
+
+AGE_DAYS_MAX: Final = 3
+_FOLDER: Final = re.compile(r"parked-(\d{13})-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """One file of rows."""
+
+    file: FileStaged
+    row_count: int
+    byte_count: int
+
+
+def parking_folder() -> str:
+    """A folder that no other write uses."""
+    return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{secrets.token_hex(8)}"
+
+
+def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Parked]:
+    """Write each table to a file of its own."""
+    staging = FileStaging(fs, folder)
+    for table in tables:
+        staged = staging.put("rows", table)
+        assert isinstance(staged, FileStaged)
+        yield Parked(staged, table.num_rows, table.nbytes)
+
+
+def is_parked(name: str) -> bool:
+    """Whether a folder of this name holds parked rows."""
+    return _FOLDER.fullmatch(name) is not None
+
+
+def sweep_parked(fs: FileSystem) -> None:
+    """Remove folders of writes that were begun days ago."""
+    oldest = time.time() * 1000 - AGE_DAYS_MAX * 86_400_000
+    for entry in fs.children(TEMP):
+        match = _FOLDER.fullmatch(entry.name)
+        if match and int(match[1]) < oldest:
+            fs.delete_folder(entry.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRows:
+    """Incoming rows that are parked.  schema: that of every file."""
+
+    schema: pa.Schema
+    files: tuple[Parked, ...]
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        return engine.run(_stage_rows, list(_cuts(self.files, plan, staging)), label="key")
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedKeys:
+    """Records to delete: parked rows with the table's key columns, and any others."""
+
+    files: tuple[Parked, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        found: list[Part] = []
+        for cut in _cuts(self.files, plan, staging):
+            keys = record_keys(cut.parked.file.load(), plan.rule, first_row=cut.first_row)
+            found += KeyRows(keys).stage(plan, staging, engine)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    parked: Parked
+    plan: KeyPlan
+    staging: Staging
+    first_row: int
+
+
+def _cuts(files: Iterable[Parked], plan: KeyPlan, staging: Staging) -> Iterator[_Cut]:
+    first = 0
+    for parked in files:
+        yield _Cut(parked, plan, staging, first)
+        first += parked.row_count
+
+
+def _stage_rows(cut: _Cut) -> Part:
+    return stage_rows(cut.parked.file.load(), cut.plan, cut.staging, first_row=cut.first_row)

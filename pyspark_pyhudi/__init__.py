@@ -1,0 +1,39 @@
+"""`format("pyhudi")`: PySpark 4 looks for `DefaultSource` in top-level modules named `pyspark_*`.
+
+Every session that uses any Python data source imports this module, so it is thin: what does the
+work is imported when a table is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """Tables of Apache Hudi, to read and to write, in batches and in streams."""
+
+    _pin: Any = None
+    """The snapshot of the frame, where Spark has asked for the schema."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pyhudi"
+
+    def schema(self) -> StructType:
+        schema: StructType
+        schema, self._pin = _room("reading").opened(self.options)
+        return schema
+
+    def reader(self, schema: StructType) -> Any:
+        return _room("reading").reader(self.options, schema, self._pin)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        return _room("saving").writer(self.options, schema, overwrite=overwrite)
+
+
+def _room(name: str) -> Any:
+    return import_module(f"pyhudi.spark.{name}")
