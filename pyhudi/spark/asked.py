@@ -10,11 +10,12 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyhudi.errors import OptionError
-from pyhudi.options import HONOURED, Options, parse_options
+from pyhudi.options import Options, parse_options
+from pyhudi.options.table import BY_NAME
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
 
 OWN: Final[Mapping[str, str]] = {
@@ -40,14 +41,9 @@ class Given:
     """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling."""
 
     path: str
-    own: Mapping[str, str] = field(default_factory=dict)
-    hoodie: Mapping[str, str] = field(default_factory=dict)
-    sparks: Mapping[str, str] = field(default_factory=dict)
-
-    def options(self, *, without: frozenset[str] = frozenset()) -> Options:
-        """The `hoodie.*` options but those taken elsewhere.  Raises OptionError."""
-        left = {name: value for name, value in self.hoodie.items() if name not in without}
-        return parse_options(left)
+    own: Mapping[str, str]
+    hoodie: Mapping[str, str]
+    sparks: Mapping[str, str]
 
     def size(self, name: str, default: int) -> int:
         """The value of an own option: a whole number, with a unit or without."""
@@ -63,28 +59,30 @@ class Given:
 
 def given(options: Mapping[str, str]) -> Given:
     """Sort options.  Raises OptionError for an unknown name or a missing path."""
-    spelling = {name.lower(): name for name in HONOURED}
+    spelling = {name.lower(): name for name in BY_NAME}
     own_names = {name.lower() for name in OWN}
     own, hoodie, sparks = {}, {}, {}
     for name, value in options.items():
         low = name.lower()
         if low in own_names:
             own[low] = value
-        elif low.startswith(("hoodie.", "_")) or low == _AS_OF:
-            hoodie[spelling.get(low, low)] = value
         elif low in _SPARKS:
             sparks[low] = value
+        elif low in spelling or low.startswith(("hoodie.", "_")):
+            hoodie[spelling.get(low, low)] = value
         else:
-            near = difflib.get_close_matches(low, [*own_names, _AS_OF], n=1, cutoff=0.6)
-            known = {n.lower(): n for n in OWN}
-            hint = f"did you mean {known.get(near[0], near[0])}?" if near else None
-            raise OptionError(
-                'unknown option of format("pyhudi")', option=name,
-                hint=hint or f"it has {', '.join(OWN)} and the hoodie.* names",
-            )  # fmt: skip
+            raise _unknown(name)
     if "path" not in sparks:
         raise OptionError("a table needs a path", option="path", hint="load(path), save(path)")
     return Given(sparks["path"], own, hoodie, sparks)
+
+
+def _unknown(name: str) -> OptionError:
+    spelling = {n.lower(): n for n in (*OWN, *BY_NAME)}
+    near = difflib.get_close_matches(name.lower(), spelling, n=1, cutoff=0.6)
+    known = f"it has {', '.join(OWN)} and the hoodie.* names"
+    hint = f"did you mean {spelling[near[0]]}?" if near else known
+    return OptionError('unknown option of format("pyhudi")', option=name, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +98,29 @@ class ReadAsked:
 def read_asked(options: Mapping[str, str]) -> ReadAsked:
     """What a batch read asks for.  Raises OptionError."""
     found = given(options)
-    taken = frozenset({_QUERY, _BEGIN, _END, _AS_OF})
-    return ReadAsked(
-        found.path,
-        _request(found),
-        found.options(without=taken),
-        found.size("maxPartitionBytes", 128 << 20),
-    )
-
-
-def _request(found: Given) -> ScanRequest:
+    parsed = parse_options(found.hoodie)
     columns = _columns(found.own.get("columns"))
-    kind = found.hoodie.get(_QUERY, "snapshot").strip().lower()
-    begin, end, as_of = (found.hoodie.get(name) for name in (_BEGIN, _END, _AS_OF))
-    if kind == "incremental":
-        if begin is None:
+    request = _request(parsed, columns)
+    return ReadAsked(found.path, request, parsed, found.size("maxPartitionBytes", 128 << 20))
+
+
+def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
+    query, read = options.query, options.read
+    bounds = {_BEGIN: query.since, _END: query.until}
+    if query.query_type == "incremental":
+        if query.since is None:
             raise OptionError("an incremental query needs a begin", option=_BEGIN)
-        if as_of is not None:
+        if query.as_of is not None:
             raise OptionError("not of an incremental query", option=_AS_OF, hint=f"use {_END}")
-        return ScanRequest(columns=columns, changes=ChangeRange(begin, end))
-    if kind not in ("snapshot", "read_optimized"):
-        raise OptionError(
-            "impossible value", option=_QUERY, value=kind,
-            hint="allowed: snapshot, read_optimized, incremental",
-        )  # fmt: skip
-    for name, value in ((_BEGIN, begin), (_END, end)):
+        changes = ChangeRange(query.since, query.until, read.holes, read.partition_glob)
+        return ScanRequest(columns=columns, changes=changes)
+    for name, value in bounds.items():
         if value is not None:
             raise OptionError(
                 "only an incremental query has bounds", option=name, hint=f"set {_QUERY}"
             )
-    return ScanRequest(columns=columns, as_of=as_of, mode=ScanMode(kind))
+    mode = ScanMode(query.query_type or "snapshot")
+    return ScanRequest(columns=columns, as_of=query.as_of, mode=mode)
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

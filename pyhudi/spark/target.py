@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pyhudi import api
+from pyhudi.agreement import agreed
 from pyhudi.arguments import table_name
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.filenames import HOODIE, PROPERTIES, TEMP
-from pyhudi.options import Options
+from pyhudi.options import Options, QueryRequest, names_read, parse_options
 from pyhudi.records import without_meta
 from pyhudi.spark.asked import Given, given
 from pyhudi.storage.filesystem import FileSystem
@@ -32,26 +33,26 @@ from pyhudi.table.config import TableConfig, load_config
 from pyhudi.write.batch import Rows
 from pyhudi.write.keys import key_rule
 from pyhudi.write.operations import Operation
-from pyhudi.write.parked import Parked, ParkedKeys, ParkedRows, is_parked, sweep_parked
+from pyhudi.write.parked import (
+    Parked,
+    ParkedKeys,
+    ParkedRows,
+    is_parked,
+    partitions_of,
+    sweep_parked,
+)
 from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import fit_schema
 
 _OPERATION: Final = "hoodie.datasource.write.operation"
-_KEEP_TABLE: Final = frozenset({"insert_overwrite", "insert_overwrite_table"})
-_DESCRIBING: Final[Mapping[str, str]] = {
-    "hoodie.datasource.write.recordkey.field": "record_key",
-    "hoodie.table.recordkey.fields": "record_key",
-    "hoodie.datasource.write.partitionpath.field": "partition_by",
-    "hoodie.table.partition.fields": "partition_by",
-    "hoodie.datasource.write.precombine.field": "ordering",
-    "hoodie.table.precombine.field": "ordering",
-    "hoodie.table.ordering.fields": "ordering",
-    "hoodie.datasource.write.table.type": "table_type",
-    "hoodie.table.type": "table_type",
-    "hoodie.table.name": "name",
-    "hoodie.datasource.write.table.name": "name",
-}
-"""Options that describe a new table, by the argument of `create_table`."""
+_WITHOUT_ROWS: Final = frozenset({"delete", "delete_partition"})
+_OF_READS: Final = frozenset(
+    name
+    for row in names_read.ROWS
+    if row.to is not None and row.to.startswith("query.")
+    for name in (row.name, *row.aliases)
+)
+_KEEP_TABLE: Final = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partition"})
 
 
 class SaveMode(Enum):
@@ -75,40 +76,33 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SaveAsked:
-    """A save as its options ask for it.  table: arguments of `create_table`, as given."""
+    """A save as its options ask for it."""
 
     path: str
     mode: SaveMode
     operation: str
     limits: Limits
-    table: Mapping[str, str] = field(default_factory=dict)
-    hoodie: Mapping[str, str] = field(default_factory=dict)
+    hoodie: Mapping[str, str]
 
     @property
     def keeps_table(self) -> bool:
         return self.mode is not SaveMode.OVERWRITE or self.operation in _KEEP_TABLE
 
+    @property
+    def options(self) -> Options:
+        """The `hoodie.*` options; those of reads mean nothing to a save."""
+        return replace(parse_options(self.hoodie), query=QueryRequest())
+
 
 def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
     """What a save asks for.  Raises OptionError."""
     found = given(options)
-    operation = found.hoodie.get(_OPERATION, "upsert").strip().lower()
-    if operation.upper() not in Operation.__members__:
-        raise OptionError(
-            "impossible value", option=_OPERATION, value=operation,
-            hint="allowed: " + ", ".join(name.lower() for name in Operation.__members__),
-        )  # fmt: skip
+    operation = parse_options(found.hoodie).request.operation or "upsert"
     mode = _mode(found, overwrite)
     if operation == "delete" and mode is not SaveMode.APPEND:
         raise OptionError("deletes are appended only", option=_OPERATION, mode=mode.value)
-    return SaveAsked(
-        found.path,
-        mode,
-        operation,
-        Limits(found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30)),
-        _described(found.hoodie),
-        {n: v for n, v in found.hoodie.items() if n != _OPERATION and n not in _DESCRIBING},
-    )
+    limits = Limits(found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30))
+    return SaveAsked(found.path, mode, operation, limits, found.hoodie)
 
 
 def _mode(found: Given, overwrite: bool) -> SaveMode:
@@ -128,17 +122,6 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
     return mode
 
 
-def _described(hoodie: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, argument in _DESCRIBING.items():
-        value = hoodie.get(name)
-        if value is None:
-            continue
-        if found.setdefault(argument, value) != value:
-            raise OptionError("two options differ", option=name, value=value, other=found[argument])
-    return found
-
-
 def check(asked: SaveAsked, schema: pa.Schema) -> None:
     """Raise what can be told from the options, the table and the schema of the rows alone."""
     fs = locate(asked.path)
@@ -150,12 +133,12 @@ def check(asked: SaveAsked, schema: pa.Schema) -> None:
     if config is None or not asked.keeps_table:
         _rehearse(asked, schema, ())
         return
-    _check_described(asked, config)
-    table = Receiver(fs, options=_options(asked), engine=LocalEngine())
-    if asked.operation != "delete":
+    table = Receiver(fs, options=agreed(asked.options, config), engine=LocalEngine())
+    if asked.operation not in _WITHOUT_ROWS:
         fit_schema(schema, without_meta(table.schema))
         return
-    absent = [name for name in key_rule(config).key_fields if name not in schema.names]
+    wanted = key_rule(config).key_fields if asked.operation == "delete" else ()
+    absent = [name for name in wanted if name not in schema.names]
     if absent:
         raise SchemaError(
             "the rows to delete lack key columns", columns=", ".join(absent),
@@ -171,32 +154,12 @@ def existing(fs: FileSystem) -> TableConfig | None:
         return None
 
 
-def _check_described(asked: SaveAsked, config: TableConfig) -> None:
-    """Raise OptionError for a description that is not that of the table."""
-    stored = {
-        "record_key": ",".join(config.record_key_fields),
-        "partition_by": ",".join(config.partition_fields),
-        "ordering": ",".join(config.ordering_fields),
-        "table_type": config.table_type.value.lower(),
-        "name": config.name.lower(),
-    }
-    for argument, value in asked.table.items():
-        plain = ",".join(_names(value))
-        plain = plain.lower() if argument in ("name", "table_type") else plain
-        if plain != stored[argument]:
-            raise OptionError(
-                "an option does not match the table", path=asked.path, option=argument,
-                value=value, table=stored[argument] or "none",
-            )  # fmt: skip
-
-
 def save(
     fs: FileSystem, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
     """Write parked rows.  Raises what the verb of the table raises, with the table as it was;
     but where a table is overwritten, what was there is gone once its first file is."""
-    options = _options(asked)
-    with TableLock(fs, purpose="save", wait_seconds=options.write.lock_seconds):
+    with TableLock(fs, purpose="save", wait_seconds=asked.options.write.lock_seconds):
         config = existing(fs)
         if config is not None and asked.mode is SaveMode.IGNORE:
             return WriteReport(asked.operation, notes=("there is a table: nothing written",))
@@ -205,11 +168,9 @@ def save(
         if config is None or not asked.keeps_table:
             _rehearse(asked, schema, files)
             clear(fs)
-            _create(asked.path, asked, schema)
-        else:
-            _check_described(asked, config)
-            sweep_parked(fs)
-        return _written(Receiver(fs, options=options, engine=LocalEngine()), asked, schema, files)
+            config = _create(asked.path, asked, schema)
+        sweep_parked(fs)
+        return _written(_receiver(fs, asked, config), asked, schema, files)
 
 
 class Receiver(api.Table):
@@ -223,11 +184,18 @@ class Receiver(api.Table):
         return self._write(Operation.DELETE, rows, dry_run=False)
 
 
+def _receiver(fs: FileSystem, asked: SaveAsked, config: TableConfig) -> Receiver:
+    return Receiver(fs, options=agreed(asked.options, config), engine=LocalEngine())
+
+
 def _written(
     table: Receiver, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
     if asked.operation == "delete":
         return table.delete_rows(ParkedKeys(files))
+    if asked.operation == "delete_partition":
+        named = asked.options.request.partitions_to_delete
+        return table.delete_partitions(named or partitions_of(files, key_rule(table.config)))
     verb = getattr(table, asked.operation)
     report: WriteReport = verb(ParkedRows(schema, files))
     return report
@@ -236,42 +204,37 @@ def _written(
 def _rehearse(asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
     """Make the new table in memory and plan the write there, so that what is wrong with either is
     said while the place is as it was."""
-    if asked.operation == "delete":
+    if asked.operation in _WITHOUT_ROWS:
         raise TableNotFoundError("no table here to delete from", path=asked.path)
     stage = f"memory://rehearsal-{secrets.token_hex(8)}"
     try:
-        _create(f"{stage}/table", asked, schema)
-        table = Receiver(locate(f"{stage}/table"), options=_options(asked), engine=LocalEngine())
+        config = _create(f"{stage}/table", asked, schema)
         if files:
+            table = _receiver(locate(f"{stage}/table"), asked, config)
             getattr(table, asked.operation)(ParkedRows(schema, files), dry_run=True)
     finally:
         locate(stage).delete_folder("table")
 
 
-def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> None:
-    if "record_key" not in asked.table:
+def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> TableConfig:
+    """A new table as the options describe it."""
+    request = asked.options.request
+    if not request.record_key:
         raise OptionError(
             "a new table needs a record key", path=asked.path,
             hint="option hoodie.datasource.write.recordkey.field",
         )  # fmt: skip
-    api.create_table(
+    table = api.create_table(
         path,
         without_meta(schema),
-        record_key=_names(asked.table["record_key"]),
-        partition_by=_names(asked.table.get("partition_by", "")),
-        ordering=_names(asked.table.get("ordering", "")),
-        table_type=asked.table.get("table_type", "cow"),
-        name=asked.table.get("name") or table_name(asked.path),
-        options=asked.hoodie,
+        record_key=request.record_key,
+        partition_by=request.partition_by or (),
+        ordering=request.ordering,
+        table_type=request.table_type or "cow",
+        name=request.name or table_name(asked.path),
+        options={name: value for name, value in asked.hoodie.items() if name not in _OF_READS},
     )
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _options(asked: SaveAsked) -> Options:
-    return Given(asked.path, hoodie=asked.hoodie).options()
+    return table.config
 
 
 def clear(fs: FileSystem) -> None:

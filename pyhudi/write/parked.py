@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.filenames import TEMP
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.write.batch import KeyPlan, KeyRows, Part, stage_rows
-from pyhudi.write.keys import record_keys
+from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.staging import FileStaged, FileStaging, Staging
 
 AGE_DAYS_MAX: Final = 3
@@ -95,6 +96,15 @@ class ParkedKeys:
             keys = record_keys(cut.parked.file.load(), plan.rule, first_row=cut.first_row)
             found += KeyRows(keys).stage(plan, staging, engine)
         return found
+
+
+def partitions_of(files: Iterable[Parked], rule: KeyRule) -> list[str]:
+    """The partition paths that parked rows lie in."""
+    found: set[str] = set()
+    for parked in files:
+        for chunk in partition_paths(parked.file.load(), rule).chunks:
+            found.update(pc.unique(chunk).cast(pa.string()).to_pylist())
+    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
