@@ -9,7 +9,7 @@ The table's lock is held throughout, so whatever is pending under it was left by
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import (
     IndexNotReadyError,
-    OptionError,
     PyhudiError,
     SchemaError,
     UnsupportedTableError,
@@ -33,7 +32,7 @@ from pyhudi.metadata.records import FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, check_writable
 from pyhudi.options import IndexKind, Options
-from pyhudi.read.rules import merge_rules
+from pyhudi.read.payloads import merge_choice
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
@@ -43,7 +42,6 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
 from pyhudi.table.config import (
     WRITABLE_VERSION,
-    MergeMode,
     TableConfig,
     TableType,
     load_config,
@@ -73,10 +71,6 @@ from pyhudi.write.schema import FittedSchema, fit_schema, plain_schema
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
 
 _SCRATCH = "pyhudi-"
-_PAYLOADS: Mapping[str, MergeMode] = {
-    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
-    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
-}
 
 
 @dataclass(frozen=True)
@@ -118,34 +112,23 @@ def config_of(table: NewTable) -> TableConfig:
         )  # fmt: skip
     if not table.record_key:
         raise UserError("a table needs a record key", hint="record_key='id'")
+    options = table.options
+    choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
     record_name, namespace = table_record_name(table.name)
     config = new_table_properties(
         name=table.name,
         table_type=table.table_type,
         record_key=table.record_key,
         partition_by=table.partition_by,
-        ordering=table.ordering,
+        ordering=choice.ordering,
         create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
-        merge_mode=_merge_mode(table),
+        merge_properties=choice.properties,
         hive_style=table.options.table.hive_style,
         url_encoded=table.options.table.url_encoded,
         timezone=table.options.table.timezone,
     )
     key_rule(config)
     return config
-
-
-def _merge_mode(table: NewTable) -> MergeMode:
-    stated = table.options.table.payload_class
-    if stated is None:
-        return MergeMode.EVENT_TIME if table.ordering else MergeMode.COMMIT_TIME
-    mode = _PAYLOADS.get(stated.rsplit(".", 1)[-1])
-    if mode is None:
-        raise OptionError(
-            "unsupported payload class", option="hoodie.datasource.write.payload.class",
-            value=stated, hint="use " + " or ".join(_PAYLOADS),
-        )  # fmt: skip
-    return mode
 
 
 def _log(fs: FileSystem, config: TableConfig) -> TimelineLog:
@@ -259,7 +242,7 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
 def _stored_keys(state: TableState) -> Iterator[tuple[pa.ChunkedArray, FileGroupId]]:
     """(record keys, file group) of every slice."""
     view = state.view()
-    spec = SliceSpec(state.schema(), (RECORD_KEY,), merge_rules(state.config), view.visibility)
+    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, view.visibility)
     for slice_ in view.latest_slices():
         rows = read_slice(state.fs, slice_, spec=spec)
         yield rows.column(RECORD_KEY), slice_.group

@@ -7,6 +7,7 @@ from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
 from pyhudi.options.settings import IndexKind as IndexKind
 from pyhudi.options.settings import LogFormat as LogFormat
+from pyhudi.options.settings import Merging as Merging
 from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest
 from pyhudi.options.settings import ReadOptions as ReadOptions

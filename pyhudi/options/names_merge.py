@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.values import FLAG, TEXT
+from pyhudi.options.values import FLAG, TEXT, words
 
 _MERGER: Final = "hoodie.record.merge.mode"
 
@@ -17,19 +17,24 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.write.payload.class", TEXT, "table.payload_class",
         aliases=("hoodie.compaction.payload.class",),
     ),
-    refused("hoodie.record.merge.mode", NOT_YET, aliases=("hoodie.write.record.merge.mode",)),
-    refused(
-        "hoodie.record.merge.strategy.id", NOT_YET, _MERGER,
-        harmless=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
+    honoured(
+        _MERGER, words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"),
+        "table.merge_mode", aliases=("hoodie.write.record.merge.mode",),
+    ),
+    honoured(
+        "hoodie.record.merge.strategy.id", TEXT, "table.merge_strategy",
         aliases=(
             "hoodie.compaction.record.merger.strategy",
             "hoodie.write.record.merge.strategy.id",
             "hoodie.datasource.write.record.merger.strategy",
         ),
     ),
+    honoured("hoodie.payload.delete.field", TEXT, "read.merging.delete_field"),
+    honoured("hoodie.payload.delete.marker", TEXT, "read.merging.delete_marker"),
     refused(
         "hoodie.write.record.merge.custom.implementation.classes",
-        "a Java class cannot be called from Python", _MERGER,
+        "a Java class cannot be called from Python",
+        "merge=a Python function, or one of the payload classes",
         harmless=(
             "org.apache.hudi.common.model.HoodieAvroRecordMerger",
             "org.apache.hudi.DefaultSparkRecordMerger",

@@ -6,9 +6,10 @@ hold the table from `hoodie.*` names to these fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from pyhudi.errors import OptionError
 
@@ -136,6 +137,19 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Merging:
+    """What whoever opens a table adds to its merge rules.
+
+    delete_field, delete_marker: a column, and the value (as text) that makes a row a delete.
+    function: merges stored and new records; see `open_table`.
+    """
+
+    delete_field: str | None = None
+    delete_marker: str | None = None
+    function: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a table is read."""
 
@@ -143,6 +157,7 @@ class ReadOptions:
     data_skipping: bool = True  # leave out files that column statistics or blooms rule out
     holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: rows must not be missed in silence
     partition_glob: str | None = None  # partitions whose changes are read; None: of all
+    merging: Merging = field(default_factory=Merging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +168,8 @@ class TableOptions:
     url_encoded: bool = False
     timezone: str = "UTC"
     payload_class: str | None = None
+    merge_mode: str | None = None
+    merge_strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,11 @@ import pyarrow.compute as pc
 from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.options import HolesPolicy
+from pyhudi.read.payloads import Keeps
+from pyhudi.read.rules import MergeRules
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
-from pyhudi.table.config import MergeMode, TableConfig
 from pyhudi.table.view import DataFile, FileSlice, Visibility
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
@@ -118,9 +119,10 @@ class ChangeWindow:
     def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         """The slices without files that cannot decide a row of the range.
 
-        Where the later write wins, a row of the range is decided by the files of its commits.
+        Where the later write wins, a row of the range is decided by the files of its commits;
+        under partial updates it is what those commits say, as Apache Hudi reads it.
         """
-        if self.commits is None or not _later_wins(self.state.config):
+        if self.commits is None or not _told_by_range(self.state.rules):
             return list(slices)
         times = {instant.time for instant, _ in self.commits}
         paths = {stat.path for _, commit in self.commits for stat in commit.stats}
@@ -227,10 +229,14 @@ def _commit_filter(
     return filters
 
 
-def _later_wins(config: TableConfig) -> bool:
-    """Whether the later of two writes of a key is all of the record."""
-    partial = config.properties.get("hoodie.table.partial.update.mode") or "NONE"
-    return config.merge_mode is MergeMode.COMMIT_TIME and partial.upper() == "NONE"
+def _told_by_range(rules: MergeRules) -> bool:
+    """Whether the files of a range tell its rows: the later of two writes of a key is all of the
+    record, or the payload class is one of partial updates."""
+    if rules.refused is not None or rules.function is not None:
+        return False
+    if rules.picks:
+        return not rules.is_event_time
+    return not rules.tombstones and rules.keeps is Keeps.NULLS
 
 
 __all__ = ["ChangeRange", "ChangeWindow", "HolesPolicy", "commits_between", "open_window"]

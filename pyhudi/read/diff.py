@@ -22,7 +22,6 @@ from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.pairs import DELETE, INSERT, KEY, PARTITION, change_schema, changed
 from pyhudi.read.partitions import partition_values
 from pyhudi.read.plan import ScanRequest, columns_of, named_columns
-from pyhudi.read.rules import merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.read.tasks import ReadTask, read_task
@@ -119,7 +118,7 @@ def _rows(found: pa.Table, side: str) -> pa.Table:
 def _spec(
     state: TableState, schema: pa.Schema, names: Sequence[str], where: pc.Expression | None
 ) -> SliceSpec:
-    rules = merge_rules(state.config)
+    rules = state.rules
     return SliceSpec(
         table=schema,
         columns=tuple(dict.fromkeys((*names, rules.key_column))),

@@ -21,7 +21,6 @@ from pyhudi.formats.parquet import footer
 from pyhudi.read.diff import WITHOUT_CHANGES
 from pyhudi.read.pairs import DELETE, INSERT, UPDATE
 from pyhudi.read.partitions import partition_values
-from pyhudi.read.rules import merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.read.tasks import ReadTask, read_task
@@ -139,7 +138,7 @@ class _Moments:
         self._replaced = replaced_groups(state.log, state.timeline)
         self._pending = pending_plans(state.log, state.timeline)
         self._completions = {i.time: i.completed_at for i in state.timeline if i.completed_at}
-        rules = merge_rules(state.config)
+        rules = state.rules
         self._spec = SliceSpec(
             table=schema,
             columns=tuple(schema.names),

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.read.partitions import partition_values
 from pyhudi.read.plan import ReadTask, ScanRequest, columns_of, read_task
-from pyhudi.read.rules import merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
@@ -48,7 +47,7 @@ def _tasks(
     grouped = found.group_by(["partition_path", "file_id"]).aggregate([("record_key", "distinct")])
     partitions = pc.unique(grouped.column("partition_path")).to_pylist()
     view = state.view(partitions=partitions)
-    rules = merge_rules(state.config)
+    rules = state.rules
     tasks = []
     for row in range(grouped.num_rows):
         partition, file_id, of_group = (grouped.column(i)[row] for i in range(3))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,19 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi._native.keys import fold
-from pyhudi.read.rules import MergeRules
-from pyhudi.records import IS_DELETED
-
-DATA: Final = 0
-ORDERED_DELETE: Final = 1
-NATURAL_DELETE: Final = 2
+from pyhudi.read.fold import (
+    DATA,
+    NATURAL_DELETE,
+    NOBODY,
+    ORDERED_DELETE,
+    Entries,
+    Ranked,
+    fold_entries,
+    numbered,
+    with_base,
+)
+from pyhudi.read.rules import MergeRules, delete_mask
+from pyhudi.table.ordering import sequence_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ def merge(
     """
     keys = _keys(log, rules)
     ranks = _ranks(base, log, rules)
+    if not rules.is_plain:
+        return _folded(base, log, rules, columns, keys, ranks)
     state = fold(keys, _kinds(log, rules), ranks.log, ranks.log_valid, rules.is_event_time)
     if base is None:
         take = state.winner[state.winner >= 0]
@@ -72,6 +81,42 @@ def merge(
     if tables:
         parts.append(_kept(pa.concat_tables(tables), taken[_is_data(log)]))
     return pa.concat_tables(parts)
+
+
+def _folded(
+    base: pa.Table | None,
+    log: Sequence[LogEntries],
+    rules: MergeRules,
+    columns: Sequence[str],
+    keys: pa.ChunkedArray,
+    ranks: _Ranks,
+) -> pa.Table:
+    """`merge` by rules that the native fold does not know."""
+    table, number, key = numbered(keys)
+    is_data = _is_data(log)
+    rows = [entry.select(columns) for entry in log if isinstance(entry, pa.Table)]
+    if not rows:
+        assert base is not None
+        rows = [_decoded(base.slice(0, 0).select(columns))]
+    entries = Entries(
+        key,
+        int(key.max(initial=-1)) + 1,
+        _kinds(log, rules),
+        _ranked(ranks.log, ranks.log_valid, len(key)),
+        np.cumsum(is_data) - 1,
+        pa.concat_tables(rows),
+    )
+    folded = fold_entries(entries, rules)
+    if base is None:
+        return folded.rows
+    first = np.asarray(table.first(_text(base.column(rules.key_column))))
+    base_key = np.where(first >= 0, number[first], NOBODY)
+    order = _ranked(ranks.base, ranks.base_valid, base.num_rows)
+    return with_base(folded, _decoded(base.select(columns)), base_key, order, rules)
+
+
+def _ranked(values: Any, valid: Any, count: int) -> Ranked:
+    return Ranked.none(count) if values is None else Ranked(values, valid)
 
 
 def _kept(rows: pa.Table, keep: Any) -> pa.Table:
@@ -142,19 +187,10 @@ def _delete_kinds(deletes: Deletes) -> Any:
 def _row_kinds(rows: pa.Table, rules: MergeRules) -> Any:
     """Rows are data, unless a column marks them as deletes."""
     kinds = np.full(rows.num_rows, DATA, np.uint8)
-    for mark in _marks(rows, rules):
-        kinds[mark.fill_null(False).to_numpy()] = ORDERED_DELETE
+    mark = delete_mask(rows, rules.marks)
+    if mark is not None:
+        kinds[mark] = ORDERED_DELETE
     return kinds
-
-
-def _marks(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedArray]:
-    marks = []
-    if IS_DELETED in rows.column_names and pt.is_boolean(rows.column(IS_DELETED).type):
-        marks.append(rows.column(IS_DELETED))
-    if rules.delete_field in rows.column_names and rules.delete_marker is not None:
-        text = rows.column(rules.delete_field).cast(pa.string())
-        marks.append(pc.equal(text, rules.delete_marker))
-    return marks
 
 
 def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> _Ranks:
@@ -172,6 +208,8 @@ def _rank_columns(
     columns = [
         _ordering(name, base, log, single=len(rules.ordering) == 1) for name in rules.ordering
     ]
+    if rules.sequence:
+        columns = sequence_columns(columns[0])
     valid = np.ones(len(columns[0]), np.bool_)
     for column in columns:
         if column.null_count:

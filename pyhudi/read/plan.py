@@ -19,7 +19,6 @@ from pyhudi.errors import UserError
 from pyhudi.read.changes import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.partitions import matching, partition_values
-from pyhudi.read.rules import merge_rules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.read.tasks import ReadTask, count_task, read_task
@@ -98,7 +97,7 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
     spec = SliceSpec(
         table=schema,
         columns=columns,
-        rules=merge_rules(moment.config),
+        rules=moment.rules,
         visibility=found.visibility,
         where=where,
         filter_columns=filter_columns,

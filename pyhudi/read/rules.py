@@ -1,29 +1,46 @@
-"""Which rules merge a table's logs into its base files, out of its properties.
+"""Which rules merge the records of one key, out of a table's properties.
 
-Source: table_format 7.3, 11.1.
+One text for a batch, a rewrite, a log and its reader.  Source: table_format 7.3, 11.1; behaviour
+as Apache Hudi 1.2.0's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError
-from pyhudi.records import RECORD_KEY
+from pyhudi.options import Merging
+from pyhudi.read.payloads import (
+    DELETE_FIELD,
+    DELETE_MARKER,
+    PAYLOADS,
+    PROPERTY,
+    PYTHON,
+    STRATEGIES,
+    STRATEGY,
+    UNAVAILABLE_TEXT,
+    DeleteMark,
+    Keeps,
+    Payload,
+    function_name,
+)
+from pyhudi.records import IS_DELETED, RECORD_KEY
 from pyhudi.table.config import MergeMode, TableConfig
 
-_BY_STRATEGY: Final = {
-    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME,
-    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME,
-}
-_BY_PAYLOAD: Final = {
-    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
-    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
-    "EventTimeAvroPayload": MergeMode.EVENT_TIME,
-}
-_DELETE_FIELD: Final = "hoodie.payload.delete.field"
-_DELETE_MARKER: Final = "hoodie.payload.delete.marker"
-_PROPERTY: Final = "hoodie.record.merge.property."
+_ORDERING_FIELD: Final = "hoodie.payload.ordering.field"
+_UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
+_PARTIAL_MODE: Final = "hoodie.table.partial.update.mode"
+
+RowBatch: TypeAlias = pa.RecordBatch
+MergeFunction: TypeAlias = Callable[[RowBatch, RowBatch], RowBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,62 +48,189 @@ class MergeRules:
     """How records of one key are merged.
 
     key_column: where the key stands: the meta column, or the key field of a table without meta
-    columns.  ordering: columns whose values decide, empty under commit-time order.
-    delete_field, delete_marker: a column and the value (as text) that makes a row a delete.
-    refused: why logs cannot be merged, or None.
+    columns.  ordering: columns whose values decide, empty where the later record is the greater.
+    marks: what makes a row a delete, beside `_hoodie_is_deleted`.
+    batch_ordering: columns that decide among rows of one batch, where `ordering` is empty.
+    sequence: the ordering column holds `file.position`, compared as two numbers.
+    first_of_equals: of records with one ordering value the first stays, not the last.
+    keeps, unavailable: values of the greater record that give way.  beneath: an older record
+    still gives its values for those; else it counts for nothing.
+    tombstones: a delete stands for its key as a record does, so that later records are compared
+    with it; else it is forgotten once it has taken what was logged, and the next record meets
+    what the base file holds.
+    function: merges the stored and the new record of a key.
+    refused: why records cannot be merged, or None.
     """
 
     key_column: str
     ordering: tuple[str, ...] = ()
-    delete_field: str | None = None
-    delete_marker: str | None = None
+    marks: tuple[DeleteMark, ...] = ()
+    batch_ordering: tuple[str, ...] = ()
+    sequence: bool = False
+    first_of_equals: bool = False
+    keeps: Keeps = Keeps.NOTHING
+    unavailable: str = ""
+    beneath: bool = False
+    tombstones: bool = True
+    function: MergeFunction | None = None
     refused: str | None = None
 
     @property
     def is_event_time(self) -> bool:
         return bool(self.ordering)
 
+    @property
+    def picks(self) -> bool:
+        """Whether the outcome is always one of the two records, whole."""
+        return self.function is None and self.keeps is Keeps.NOTHING
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the native merge knows the rules: whole records, the later of equals wins."""
+        forgets = self.is_event_time and not self.tombstones
+        return self.picks and not self.first_of_equals and not forgets
+
+    @property
+    def folds_batches(self) -> bool:
+        """Whether rows of one key in a batch are merged, not chosen from."""
+        return not self.picks and not self.batch_ordering
+
     def check(self) -> None:
-        """Raise UnsupportedTableError if logs of this table cannot be merged."""
+        """Raise UnsupportedTableError if records of this table cannot be merged."""
         if self.refused is not None:
             raise UnsupportedTableError(
                 self.refused, hint="mode='read_optimized' reads its base files"
             )
 
 
-def merge_rules(config: TableConfig) -> MergeRules:
-    """The rules of a table; never raises, as a table may have no logs to merge."""
-    mode, refused = _mode(config)
+def merge_rules(config: TableConfig, merging: Merging | None = None) -> MergeRules:
+    """The rules of a table; never raises, as a table may have no records to merge.
+
+    merging: what whoever opened the table adds to its properties.
+    """
+    merging = merging or Merging()
     key_column, keyless = _key_column(config)
-    ordering = config.ordering_fields if mode is MergeMode.EVENT_TIME else ()
-    return MergeRules(
-        key_column=key_column,
-        ordering=ordering,
-        delete_field=_property(config, _DELETE_FIELD),
-        delete_marker=_property(config, _DELETE_MARKER),
-        refused=refused or keyless,
-    )
-
-
-def _property(config: TableConfig, key: str) -> str | None:
-    found = config.properties.get(_PROPERTY + key) or config.properties.get(key)
-    return found or None
-
-
-def _mode(config: TableConfig) -> tuple[MergeMode, str | None]:
-    partial = config.properties.get("hoodie.table.partial.update.mode")
-    if partial and partial.upper() != "NONE":
-        return MergeMode.CUSTOM, f"partial updates of mode {partial} are not supported"
+    if keyless is not None:
+        return MergeRules(key_column, refused=keyless)
+    given = _Given(config, merging, key_column)
+    name = python_function(config)
+    if name is not None:
+        return given.by_function(name)
+    partial = (config.properties.get(_PARTIAL_MODE) or "NONE").upper()
     mode = config.merge_mode
-    if mode is not MergeMode.CUSTOM:
-        return mode, None
-    if config.payload_class in _BY_PAYLOAD:
-        return _BY_PAYLOAD[config.payload_class], None
-    strategy = config.properties.get("hoodie.record.merge.strategy.id") or ""
-    if not config.payload_class and strategy in _BY_STRATEGY:
-        return _BY_STRATEGY[strategy], None
-    name = config.payload_class or f"merge strategy {strategy or 'CUSTOM'}"
-    return mode, f"records merged by {name} are not supported"
+    if mode is MergeMode.CUSTOM and config.payload_class in PAYLOADS:
+        return given.by_payload(PAYLOADS[config.payload_class])
+    strategy = config.properties.get(STRATEGY) or ""
+    if mode is MergeMode.CUSTOM and not config.payload_class:
+        mode = STRATEGIES.get(strategy, mode)
+    if mode is MergeMode.CUSTOM:
+        unknown = config.payload_class or f"merge strategy {strategy or 'CUSTOM'}"
+        return MergeRules(key_column, refused=f"records merged by {unknown} are not supported")
+    return given.by_mode(mode, partial)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the rules of a table are made of."""
+
+    config: TableConfig
+    merging: Merging
+    key_column: str
+
+    def by_mode(self, mode: MergeMode, partial: str) -> MergeRules:
+        """A merge mode of its own, with a partial update mode (table versions 8, 9)."""
+        keeps = {
+            "NONE": Keeps.NOTHING,
+            "IGNORE_DEFAULTS": Keeps.NULLS,
+            "FILL_UNAVAILABLE": Keeps.UNAVAILABLE,
+        }.get(partial)
+        if keeps is None:
+            refused = f"partial updates of mode {partial} are not supported"
+            return MergeRules(self.key_column, refused=refused)
+        return MergeRules(
+            self.key_column,
+            self.ordering if mode is MergeMode.EVENT_TIME else (),
+            self.marks,
+            keeps=keeps,
+            unavailable=self.property(_UNAVAILABLE) or "",
+            beneath=keeps is not Keeps.NOTHING,
+        )
+
+    def by_payload(self, payload: Payload) -> MergeRules:
+        if payload.mode is not MergeMode.CUSTOM:
+            return self.by_mode(payload.mode, "NONE")
+        ordering = payload.ordering or self.ordering
+        return MergeRules(
+            self.key_column,
+            ordering if payload.by_time else (),
+            (*payload.marks, *self.marks),
+            batch_ordering=() if payload.by_time else ordering,
+            sequence=payload.sequence,
+            first_of_equals=payload.first_of_equals,
+            keeps=payload.keeps,
+            unavailable=UNAVAILABLE_TEXT,
+            beneath=payload.beneath,
+            tombstones=False,
+        )
+
+    def by_function(self, name: str) -> MergeRules:
+        function = self.merging.function
+        refused = None
+        if function is None:
+            refused = f"records are merged by the Python function {name}, which was not given"
+        elif function_name(function) != name:
+            refused = (
+                f"records are merged by the Python function {name}, "
+                f"but {function_name(function)} was given"
+            )
+        return MergeRules(
+            self.key_column,
+            marks=self.marks,
+            tombstones=False,
+            function=function,
+            refused=refused,
+        )
+
+    @property
+    def ordering(self) -> tuple[str, ...]:
+        stated = self.config.properties.get(_ORDERING_FIELD) or ""
+        names = tuple(name.strip() for name in stated.split(",") if name.strip())
+        return self.config.ordering_fields or names
+
+    @property
+    def marks(self) -> tuple[DeleteMark, ...]:
+        column = self.merging.delete_field or self.property(DELETE_FIELD)
+        value = self.merging.delete_marker or self.property(DELETE_MARKER)
+        return (DeleteMark(column, value),) if column and value else ()
+
+    def property(self, key: str) -> str | None:
+        stated = self.config.properties
+        return stated.get(PROPERTY + key) or stated.get(key) or None
+
+
+def python_function(config: TableConfig) -> str | None:
+    """The name of the Python function that merges the table's records, if one does."""
+    strategy = config.properties.get(STRATEGY) or ""
+    return strategy.removeprefix(PYTHON) if strategy.startswith(PYTHON) else None
+
+
+def delete_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np.bool_] | None:
+    """Which rows are marked as deletes; None if no column could mark one."""
+    found = []
+    if IS_DELETED in rows.column_names and pt.is_boolean(rows.column(IS_DELETED).type):
+        found.append(rows.column(IS_DELETED))
+    for mark in marks:
+        if mark.column in rows.column_names:
+            text = rows.column(mark.column).cast(pa.string())
+            text = pc.utf8_lower(text) if mark.any_case else text
+            value = mark.value.lower() if mark.any_case else mark.value
+            found.append(pc.equal(text, value))
+    if not found:
+        return None
+    mask = np.zeros(rows.num_rows, np.bool_)
+    for flags in found:
+        mask |= np.asarray(pc.fill_null(flags, False).to_numpy(), np.bool_)
+    return mask
 
 
 def _key_column(config: TableConfig) -> tuple[str, str | None]:

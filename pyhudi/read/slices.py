@@ -21,7 +21,7 @@ from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.read.merge import Deletes, LogEntries, merge
 from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
-from pyhudi.records import IS_DELETED
+from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice, Visibility
 
@@ -194,28 +194,32 @@ def _merged(
         base = _base_rows(fs, slice, needed, row_groups, coded=coded)
     if base is None and not any(isinstance(entry, pa.Table) for entry in log):
         return needed.empty_table()
-    return merge(base, log, _present(spec.rules, needed), columns=_stored(spec, values))
+    columns = needed.names if spec.rules.function else _stored(spec, values)
+    return merge(base, log, _present(spec.rules, needed), columns=columns)
 
 
 def _commutes(spec: SliceSpec) -> bool:
     """Whether base rows that the filter drops may be dropped before the merge.
 
-    Under event-time order such a row may be the one that wins over a logged row that passes.
+    Not where such a row may win over a logged row that passes, or give it values.
     """
-    return not spec.rules.is_event_time or set(spec.filter_columns) <= {spec.rules.key_column}
+    rules = spec.rules
+    by_arrival = rules.picks and not rules.is_event_time
+    return by_arrival or set(spec.filter_columns) <= {rules.key_column}
 
 
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Columns to read of base and logs: what is visible, and what the merge looks at."""
     known = set(spec.table.names)
     looked_at = (name for name in _looked_at(spec.rules) if name in known)
-    names = dict.fromkeys((*_stored(spec, values), *looked_at))
+    whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
+    names = dict.fromkeys((*_stored(spec, values), *looked_at, *whole))
     return pa.schema([spec.table.field(name) for name in names])
 
 
-def _looked_at(rules: MergeRules) -> tuple[str | None, ...]:
+def _looked_at(rules: MergeRules) -> tuple[str, ...]:
     """Columns whose values decide the merge."""
-    return (rules.key_column, *rules.ordering, IS_DELETED, rules.delete_field)
+    return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
 
 
 def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:

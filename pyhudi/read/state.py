@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.metadata.reader import MetadataTable, RecordIndex
-from pyhudi.options import ReadOptions
+from pyhudi.options import Merging, ReadOptions
+from pyhudi.read.rules import MergeRules, merge_rules
 from pyhudi.read.schema import footer_schema, full_schema, stated_schema
 from pyhudi.read.trust import TrustedListing, trusted_metadata
 from pyhudi.records import InstantTime
@@ -37,6 +38,12 @@ class TableState:
     listing: Listing
     metadata: MetadataTable | None
     archive: Archive
+    merging: Merging = field(default_factory=Merging)
+
+    @cached_property
+    def rules(self) -> MergeRules:
+        """How the table's records are merged."""
+        return merge_rules(self.config, self.merging)
 
     @property
     def zone(self) -> tzinfo | None:
@@ -126,4 +133,5 @@ def load_state(
         listing=StoreListing(fs) if metadata is None else TrustedListing(fs, metadata),
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
+        merging=options.merging,
     )

@@ -34,7 +34,6 @@ READABLE_VERSIONS: Final = (6, 8, 9)
 WRITABLE_VERSION: Final = 6
 
 _MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_PAYLOADS: Final = "org.apache.hudi.common.model."
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen."
 
 
@@ -263,7 +262,7 @@ def new_table_properties(
     partition_by: tuple[str, ...],
     ordering: tuple[str, ...],
     create_schema: str,
-    merge_mode: MergeMode,
+    merge_properties: Mapping[str, str],
     hive_style: bool = False,
     url_encoded: bool = False,
     timezone: str = "UTC",
@@ -289,12 +288,7 @@ def new_table_properties(
         "hoodie.table.cdc.enabled": "false",
         "hoodie.archivelog.folder": "archived",
         "hoodie.table.create.schema": create_schema,
-        "hoodie.compaction.payload.class": _PAYLOADS
-        + (
-            "DefaultHoodieRecordPayload"
-            if merge_mode is MergeMode.EVENT_TIME
-            else "OverwriteWithLatestAvroPayload"
-        ),
+        **merge_properties,
         "hoodie.table.checksum": str(checksum("", name)),
     }
     if ordering:

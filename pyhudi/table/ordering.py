@@ -45,6 +45,12 @@ def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
     return ranks, comparable
 
 
+def sequence_columns(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """`file.position` texts as two columns of numbers; null where a text is not of that form."""
+    parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<at>\d{1,18})$")
+    return [pc.struct_field(parts, name).cast(pa.int64()) for name in ("file", "at")]
+
+
 def _valid(column: pa.ChunkedArray) -> Mask:
     if column.null_count == 0:
         return np.ones(len(column), np.bool_)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.writer import MetadataCommit
-from pyhudi.read.rules import merge_rules
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
@@ -93,7 +92,7 @@ def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat 
 
 
 def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
-    rules = merge_rules(setting.state.config)
+    rules = setting.state.rules
     return FilePlan(
         setting.state.fs,
         instant.time,

@@ -17,11 +17,11 @@ from enum import Enum
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import UserError
+from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.filenames import new_file_id
 from pyhudi.metadata.reader import RecordIndex
 from pyhudi.options import BulkInsert, WriteOptions
-from pyhudi.read.rules import MergeRules, merge_rules
+from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY, with_meta
@@ -154,8 +154,10 @@ def plan_write(
     partitions: those to delete, or to overwrite (none: those of the batch).  Raises UserError,
     SchemaError, WriteConflictError.
     """
-    rules = merge_rules(setting.state.config)
+    rules = setting.state.rules
     rules.check()
+    if not rules.is_plain:
+        raise UnsupportedTableError("records of this table are merged by a rule not yet written")
     with setting.watch.phase("key"):
         ordering = rules.ordering if operation.brings_rows else ()
         plan = KeyPlan(
@@ -213,7 +215,7 @@ def _replaced(
         chosen = sorted({path for part in parts for path, _ in part.partition_counts})
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
     check_unclaimed(view, slices, compactions=operation is Operation.DELETE_PARTITION)
-    rules = merge_rules(setting.state.config)
+    rules = setting.state.rules
     spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
     plan = TakeOut(setting.state.fs, spec, setting.index.shards, setting.staging)
     return replace(take_out(plan, slices, chosen, setting.engine), unknown=unknown)

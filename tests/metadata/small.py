@@ -18,6 +18,7 @@ from pyhudi.metadata.delta import MetadataCommit
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, write_shard
+from pyhudi.read.payloads import mode_properties
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import (
@@ -83,7 +84,7 @@ class SmallTable:
                 partition_by=("part",),
                 ordering=("ts",),
                 create_schema=self.avro,
-                merge_mode=MergeMode.EVENT_TIME,
+                merge_properties=mode_properties(MergeMode.EVENT_TIME),
             ),
         )
         if with_metadata:

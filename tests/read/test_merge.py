@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.read.merge import Deletes, LogEntries, merge
+from pyhudi.read.payloads import DeleteMark
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED, RECORD_KEY
 
@@ -196,7 +197,7 @@ def test_a_row_after_a_natural_delete_is_a_new_row() -> None:
 
 
 def test_a_configured_delete_marker_deletes() -> None:
-    rules = MergeRules(RECORD_KEY, ("ts",), delete_field="value", delete_marker="9")
+    rules = MergeRules(RECORD_KEY, ("ts",), marks=(DeleteMark("value", "9"),))
     base = [Entry("a", 1, 1, "row"), Entry("b", 1, 2, "row")]
     log = [Entry("a", 2, 9, "row"), Entry("b", 2, 8, "row")]
     assert merged(base, log, rules, pa.int64()) == {"b": (2, 8)}

@@ -13,6 +13,7 @@ from pyhudi.formats.avroschema import arrow_to_avro, table_record_name, with_met
 from pyhudi.formats.logblock import data_block, delete_block, rollback_block
 from pyhudi.formats.logfile import BlockKind
 from pyhudi.formats.parquet import write_base
+from pyhudi.read.payloads import mode_properties
 from pyhudi.records import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -67,7 +68,7 @@ class Handmade:
                 partition_by=self.partition_by,
                 ordering=self.ordering,
                 create_schema=self.avro,
-                merge_mode=self.merge_mode,
+                merge_properties=mode_properties(self.merge_mode),
                 hive_style=self.hive_style,
             ),
         )

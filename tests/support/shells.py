@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyhudi.filenames import PROPERTIES, BaseFileName, DataFileName, LogFileName, join
 from pyhudi.formats.logfile import BlockKind, HeaderKey, write_block
+from pyhudi.read.payloads import mode_properties
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import (
@@ -42,7 +43,7 @@ def shell_config(table_type: TableType = TableType.MERGE_ON_READ, **changes: str
         partition_by=("part",),
         ordering=("ts",),
         create_schema="{}",
-        merge_mode=MergeMode.EVENT_TIME,
+        merge_properties=mode_properties(MergeMode.EVENT_TIME),
     )
     return config.changed(**changes) if changes else config
 

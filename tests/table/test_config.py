@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, TableNotFoundError, UnsupportedTableError
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.read.payloads import mode_properties
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
@@ -140,7 +141,7 @@ def made(**changes: str | None) -> TableConfig:
         partition_by=("city",),
         ordering=("ts",),
         create_schema='{"type":"record"}',
-        merge_mode=MergeMode.EVENT_TIME,
+        merge_properties=mode_properties(MergeMode.EVENT_TIME),
     )
     return config.changed(**changes)
 
