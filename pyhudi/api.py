@@ -151,6 +151,7 @@ class Table:
                 as_of=as_of,
                 mode=_mode(mode),
                 with_meta=with_meta,
+                data_skipping=self._options.read.data_skipping,
             )
         )
 
@@ -188,6 +189,7 @@ class Table:
                 columns=None if columns is None else tuple(columns),
                 where=where,
                 with_meta=with_meta,
+                data_skipping=self._options.read.data_skipping,
                 changes=wanted,
             )
         )

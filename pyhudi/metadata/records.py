@@ -262,6 +262,24 @@ def encode_filters(records: list[dict[str, Any]]) -> pa.Array:
     return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records)
 
 
+def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray:
+    """Entries of `column_stats` with the fields of our schema; null where `values` is null.
+
+    Raises UnsupportedTableError for bounds that ours has no type for.
+    """
+    field = PAYLOADS[COLUMN_STATS.path]
+    rows = codec(schema).decode_column(values, fields=[field], path=path)
+    return _fitted(rows.field(field), codec(SCHEMA).arrow_schema.field(field).type, path)
+
+
+def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
+    """Entries of `bloom_filters`; `values` has no nulls."""
+    field = PAYLOADS[BLOOM_FILTERS.path]
+    rows = codec(schema).decode_column(values, fields=[field], path=path)
+    found: list[dict[str, Any]] = rows.field(field).to_pylist()
+    return found
+
+
 def _encode_payload(kind: int, field: str, records: list[dict[str, Any]]) -> pa.Array:
     compiled = codec(SCHEMA)
     count = len(records)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from pyhudi.errors import UserError
 from pyhudi.read.changes import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.partitions import matching, partition_values
+from pyhudi.read.skipping import Skipped, Wanted, skip
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.read.tasks import ReadTask, count_task, read_task
@@ -26,6 +28,8 @@ from pyhudi.read.times import PointInTime, as_instant
 from pyhudi.read.unchanged import against_before
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.table.view import FileSlice, Visibility
+
+BY_COMMITS: Final = "the commits' metadata"
 
 
 class ScanMode(Enum):
@@ -45,6 +49,7 @@ class ScanRequest:
     mode: ScanMode = ScanMode.SNAPSHOT
     with_meta: bool = True
     changes: ChangeRange | None = None
+    data_skipping: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class ScanPlan:
     limit: InstantTime | None
     where: pc.Expression | None = None
     listed_by: str = "the store"
+    skipped_by: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         slices = [task.slice for task in self.tasks]
@@ -72,6 +78,7 @@ class ScanPlan:
             f"listed by   {self.listed_by}",
             f"slices      {len(slices)}, {merged} of them with logs"
             f" ({self.groups_skipped} file groups skipped)",
+            *(f"skipped     {count} slices by the {by}" for by, count in self.skipped_by.items()),
             f"files       {sum(len(s.files) for s in slices)}, {size_bytes} bytes",
         ]
         return "\n".join(lines)
@@ -102,7 +109,8 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
         where=where,
         filter_columns=filter_columns,
     )
-    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in found.slices]
+    kept = _skipped(moment, request, found, where, spec, values)
+    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in kept.slices]
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
         tasks = against_before(window, tasks)
     return ScanPlan(
@@ -114,7 +122,27 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
         limit=limit,
         where=where,
         listed_by=found.listed_by,
+        skipped_by=kept.by,
     )
+
+
+def _skipped(
+    state: TableState,
+    request: ScanRequest,
+    found: _Found,
+    where: pc.Expression | None,
+    spec: SliceSpec,
+    values: Mapping[str, Mapping[str, pa.Scalar]],
+) -> Skipped:
+    """The slices less those that the metadata table rules out."""
+    if where is None or not request.data_skipping or found.listed_by == BY_COMMITS:
+        return Skipped(found.slices)
+    fixed = frozenset(name for known in values.values() for name in known)
+    is_newest = (
+        request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
+    )
+    wanted = Wanted(where, spec.table, spec.filter_columns, is_newest, fixed)
+    return skip(state, found.slices, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +167,7 @@ def _found_slices(
     if written is not None:
         kept = [s for s in written if s.partition in values]
         seen = Visibility.of(state.timeline, limit=limit)
-        return _Found(kept, seen, len(written) - len(kept), "the commits' metadata")
+        return _Found(kept, seen, len(written) - len(kept), BY_COMMITS)
     view = state.view(partitions=list(values), limit=limit)
     groups = None if window is None else window.groups
     if limit is not None:

@@ -1,0 +1,171 @@
+"""What a filter says, as a tree, and what it asks of a column.
+
+Arrow keeps the inside of an expression to itself, but pickles it as a record batch: the calls and
+fields are the schema's metadata in prefix order, the literals are columns of one row each.
+
+    call: 'and_kleene'  call: 'equal'  field_ref: 'id'  literal: '0'  end: 'equal'  ...
+
+A filter that does not read so is no tree (None), and decides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of the table, not one inside a struct."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of some nodes.  options: as Arrow keeps them, or None."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    options: pa.Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Something whose value is not told here, such as a field inside a struct."""
+
+
+Node = Field | Literal | Call | Opaque
+
+_LINE: Final = re.compile(r"(\w+): '(.*)'")
+
+
+class _NoTreeError(Exception):
+    """The expression does not read as expected."""
+
+
+def parse(where: pc.Expression) -> Node | None:
+    """The tree of a filter; None where it cannot be read."""
+    try:
+        _, (content,) = where.__reduce__()
+        batch = pa.ipc.open_file(content).read_all()
+        text = batch.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
+        told = text.partition("-- schema metadata --\n")[2].splitlines()
+        lines = iter([_split(line) for line in told])
+        node = _node(next(lines), lines, batch)
+        return node if next(lines, None) is None else None
+    except (_NoTreeError, StopIteration, pa.ArrowException, ValueError, TypeError, LookupError):
+        return None
+
+
+def _split(line: str) -> tuple[str, str]:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise _NoTreeError
+    return match[1], match[2]
+
+
+def _node(head: tuple[str, str], rest: Iterator[tuple[str, str]], batch: pa.Table) -> Node:
+    kind, text = head
+    match kind:
+        case "field_ref":
+            return Field(text)
+        case "nested_field_ref":
+            for _ in range(int(text)):
+                next(rest)
+            return Opaque()
+        case "literal":
+            return Literal(batch.column(int(text))[0])
+        case "call":
+            return _call(text, rest, batch)
+        case _:
+            raise _NoTreeError
+
+
+def _call(name: str, rest: Iterator[tuple[str, str]], batch: pa.Table) -> Call:
+    arguments: list[Node] = []
+    options = None
+    for kind, text in rest:
+        if kind == "end":
+            if text != name:
+                raise _NoTreeError
+            return Call(name, tuple(arguments), options)
+        if kind == "options":
+            options = batch.column(int(text))[0]
+        else:
+            arguments.append(_node((kind, text), rest, batch))
+    raise _NoTreeError
+
+
+_AND: Final = ("and", "and_kleene")
+_OR: Final = ("or", "or_kleene")
+
+
+def values_of(node: Node | None, names: Sequence[str], kind: pa.DataType) -> pa.Array | None:
+    """The values one of which a column must have in every row that passes; None if it is free.
+
+    names: of the column.  kind: its type; values that it cannot hold make the answer None.
+    """
+    if not isinstance(node, Call):
+        return None
+    if node.name in _AND or node.name in _OR:
+        sides = [values_of(side, names, kind) for side in node.arguments]
+        told = [side for side in sides if side is not None]
+        if node.name in _AND:
+            return min(told, key=len, default=None)
+        return pa.concat_arrays(told) if len(told) == len(sides) and told else None
+    compared = comparison(node)
+    if compared is None or compared.name not in names or compared.operator not in ("==", "in"):
+        return None
+    try:
+        return compared.values.cast(kind).drop_null()
+    except pa.ArrowException:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column against literals: one of `==`, `!=`, `<`, `<=`, `>`, `>=`, or several of `in`."""
+
+    name: str
+    operator: str
+    values: pa.Array
+
+
+_OPERATORS: Final = {
+    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=",
+}  # fmt: skip
+_MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def comparison(node: Call) -> Comparison | None:
+    """The comparison a call is, the column on the left; None for any other call."""
+    operator = _OPERATORS.get(node.name)
+    match node.arguments:
+        case (Field(name), Literal(value)) if operator:
+            return Comparison(name, operator, _array(value))
+        case (Literal(value), Field(name)) if operator:
+            return Comparison(name, _MIRRORED[operator], _array(value))
+        case (Field(name),) if node.name == "is_in" and node.options is not None:
+            return Comparison(name, "in", node.options["value_set"].values)
+        case _:
+            return None
+
+
+def _array(value: pa.Scalar) -> pa.Array:
+    return pa.array([value], value.type)
+
+
+__all__ = ["Call", "Comparison", "Field", "Literal", "Node", "Opaque", "comparison", "parse",
+           "values_of"]  # fmt: skip
