@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyhudi.engine import Engine
+from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import (
     IndexNotReadyError,
     PyhudiError,
@@ -27,8 +27,9 @@ from pyhudi.errors import (
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
 from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import RecordIndex, open_metadata
-from pyhudi.metadata.records import FILES, RECORD_INDEX
+from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, check_writable
 from pyhudi.options import IndexKind, Options
@@ -95,9 +96,23 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
                 "there is a table here already", path=fs.url, hint="open_table opens it"
             )
         config = store_config(fs, config)
-        return create_metadata(
+        config = create_metadata(
             fs, config, _log(fs, config), shard_count=table.options.write.shard_count
         )
+        return _with_facts(fs, config, table.options, LocalEngine())
+
+
+def _with_facts(
+    fs: FileSystem, config: TableConfig, options: Options, engine: Engine
+) -> TableConfig:
+    """The table with the column statistics and blooms that the options ask for."""
+    facts = options.write.facts
+    wanted = {}
+    if facts.column_stats:
+        wanted[COLUMN_STATS] = facts.column_stats_groups
+    if facts.bloom_filters:
+        wanted[BLOOM_FILTERS] = facts.bloom_filters_groups
+    return create_facts(fs, config, _log(fs, config), group_counts=wanted, engine=engine)
 
 
 def config_of(table: NewTable) -> TableConfig:
@@ -170,6 +185,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
         )
         _sweep(fs)
         config = ensure_index(fs, config, request)
+        config = _with_facts(fs, config, request.options, request.engine)
         with _scratch(fs, request.engine) as staging:
             watch = Stopwatch()
             setting, fitted = _setting(fs, config, request, staging, watch)

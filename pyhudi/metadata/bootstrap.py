@@ -93,11 +93,11 @@ def create_metadata(
         config = drop_metadata(fs, config)
         _create_table(fs, config)
         keys, values = encode_files(stored_files(fs, timeline))
-        config = _create_partition(fs, config, timeline, FILES, [(keys, values)])
+        config = create_partition(fs, config, timeline, FILES, [(keys, values)])
     if RECORD_INDEX.path not in config.metadata_partitions:
         fs.delete_folder(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
         groups = _sharded(records, shard_count, _epoch(timeline, log))
-        config = _create_partition(fs, config, timeline, RECORD_INDEX, groups)
+        config = create_partition(fs, config, timeline, RECORD_INDEX, groups)
     return config
 
 
@@ -213,7 +213,7 @@ def _create_table(fs: FileSystem, config: TableConfig) -> None:
     store_config(fs.sub(METADATA_TABLE), TableConfig(properties))
 
 
-def _create_partition(
+def create_partition(
     fs: FileSystem,
     config: TableConfig,
     data: Timeline,

@@ -36,7 +36,7 @@ class Ranges:
 
     low, high: bounds of the values that are not null, of the column's type; null where
     `is_bounded` is False.  may_be_null: whether a null may be among the values.  has_values: a
-    file without any holds nulls alone, or no rows.
+    file without any holds nulls alone, or no rows.  is_known: whether the file has an entry.
     """
 
     low: pa.Array
@@ -44,6 +44,7 @@ class Ranges:
     is_bounded: Any
     may_be_null: Any
     has_values: Any
+    is_known: Any
 
 
 def read_ranges(
@@ -124,6 +125,7 @@ def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> Ranges |
         bounded,
         ~known | (nulls != 0),
         ~(known & none_said & (values >= 0) & (values == nulls)),
+        known,
     )
 
 
@@ -166,26 +168,22 @@ def _wrappers(kind: pa.DataType) -> tuple[str, ...]:
 
 
 def _merged(found: Sequence[Ranges | None]) -> Ranges | None:
-    """The ranges that hold what all of these hold; None where there are none."""
+    """One of several: of a file that has one entry what that says, of one with more nothing."""
     told = [ranges for ranges in found if ranges is not None]
-    if len(told) < 2:
-        return told[0] if told else None
-    first, *others = told
+    if not told:
+        return None
+    result, *others = told
     for other in others:
-        alone = ~_said(other), ~_said(first)
-        first = Ranges(
-            pc.min_element_wise(first.low, other.low),
-            pc.max_element_wise(first.high, other.high),
-            np.where(alone[0], first.is_bounded, np.where(alone[1], other.is_bounded, False)),
-            first.may_be_null | other.may_be_null,
-            np.where(alone[0], first.has_values, np.where(alone[1], other.has_values, True)),
+        one, two = result.is_known & ~other.is_known, other.is_known & ~result.is_known
+        result = Ranges(
+            pc.if_else(pa.array(one), result.low, other.low),
+            pc.if_else(pa.array(one), result.high, other.high),
+            (one & result.is_bounded) | (two & other.is_bounded),
+            (~one | result.may_be_null) & (~two | other.may_be_null),
+            (~one | result.has_values) & (~two | other.has_values),
+            result.is_known | other.is_known,
         )
-    return first
-
-
-def _said(ranges: Ranges) -> Any:
-    """Whether there is anything known of a file."""
-    return ranges.is_bounded | ~ranges.has_values
+    return result
 
 
 def may_hold(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array) -> list[bool]:

@@ -118,6 +118,19 @@ class BulkInsert:
 
 
 @dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the metadata table keeps of each file, beside its size; group counts as Apache Hudi's.
+
+    A table that keeps one already goes on keeping it whatever is said here.
+    """
+
+    column_stats: bool = False  # readers skip files by the ranges of their columns
+    column_stats_groups: int = 2
+    bloom_filters: bool = False  # readers skip files by key without opening their footers
+    bloom_filters_groups: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """What a write does with its rows.  Used by write/ and pipeline."""
 
@@ -130,6 +143,7 @@ class WriteOptions:
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
+    facts: FileFacts = field(default_factory=FileFacts)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     lock_seconds: float = 60.0
     metadata_enabled: bool = True

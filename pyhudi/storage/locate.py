@@ -2,6 +2,7 @@
 
 /data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
 memory://trips                                                     this process's memory
+s3://bucket/trips, gs://bucket/trips, abfs://container@account...  object stores
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pyhudi.errors import UserError
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
+from pyhudi.storage.object_store import SCHEMES, ObjectStoreFileSystem
 
 _MEMORY: Final = MemoryStore()
 
@@ -33,8 +35,10 @@ def locate(
         return LocalFileSystem(unquote(urlsplit(text).path))
     if scheme == "memory":
         return MemoryFileSystem(_MEMORY, rest.strip("/"))
+    if scheme in SCHEMES:
+        return ObjectStoreFileSystem(text, storage_options)
     raise UserError(
         f"stores of the scheme {scheme}: are not served yet",
         path=text,
-        hint="tables on the local disk and in memory: are",
+        hint=f"these are: file, memory, {', '.join(SCHEMES)}",
     )

@@ -27,8 +27,9 @@ from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.filesystems import TracingFileSystem, tree
+from tests.support.object_stores import fresh_s3, object_store_in_memory
 
-KINDS = ("local", "memory", "traced")
+KINDS = ("local", "memory", "traced", "object", "s3")
 
 
 def make(kind: str, folder: Path) -> FileSystem:
@@ -37,6 +38,11 @@ def make(kind: str, folder: Path) -> FileSystem:
             return LocalFileSystem(folder)
         case "memory":
             return MemoryFileSystem()
+        case "object":
+            pytest.importorskip("obstore", reason="obstore is not installed")
+            return object_store_in_memory()
+        case "s3":
+            return fresh_s3()
         case _:
             return TracingFileSystem(MemoryFileSystem())
 
@@ -343,7 +349,7 @@ def test_any_series_of_calls_behaves_like_a_dict(kind: str, tmp_path: Path) -> N
 
     Sized.kind = kind
     Model.folder = tmp_path / "0"
-    examples = 15 if kind == "local" else 60
+    examples = {"local": 15, "s3": 3}.get(kind, 60)
     run_state_machine_as_test(
         Sized,
         settings=settings(

@@ -1,0 +1,428 @@
+"""Object stores (`s3://`, `gs://`, `abfs://`), by the library obstore.
+
+There is no rename and no append: an object appears whole by one put.  create is a put that fails
+if the name is taken; it carries a token of its own, so that a put which was answered too late
+and sent again is told from one that another writer won.  A folder is what stands before the
+slashes of names.
+
+Small files come in one request: opening one asks for its first or last bytes and learns its size
+from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported by `import pyhudi`.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    PyhudiError,
+    StorageError,
+    UserError,
+)
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
+from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.sink import PublishedOnClose
+
+SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
+
+_ATTEMPT: Final = "pyhudi-attempt"
+"""Metadata of an object: the token of the put that made it."""
+
+_AHEAD_BYTES: Final = 256 << 10  # asked for on opening: most logs, most footers, all small files
+_IN_MEMORY_BYTES: Final = 64 << 20  # a sink that grows beyond is kept on the local disk
+_ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store does conditionally
+_DELETES: Final = 1000  # names in one request at most
+
+
+@cache
+def _library() -> Any:
+    """The module obstore, loaded when first needed."""
+    try:
+        import obstore
+    except ImportError as absent:
+        raise UserError(
+            "object stores need the library obstore", hint="pip install 'pyhudi[object]'"
+        ) from absent
+    return obstore
+
+
+class ObjectStoreFileSystem:
+    """FileSystem over one folder of a bucket.
+
+    url: `scheme://bucket/folder`.  options: as obstore's stores take them (`endpoint`, `region`,
+    `access_key_id`, ...); credentials are found in the environment where none are given.
+    Pickles by these two.
+    """
+
+    def __init__(
+        self, url: str, options: Mapping[str, Any] | None = None, *, bucket: Any = None
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._options = dict(options or {})
+        scheme, _, rest = self._url.partition("://")
+        name, _, folder = rest.partition("/")
+        self._root = folder
+        self._bucket = bucket if bucket is not None else _bucket(scheme, name, self._options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectStoreFileSystem, (self._url, self._options)
+
+    def __repr__(self) -> str:
+        return f"ObjectStoreFileSystem({self._url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def sub(self, folder: str) -> ObjectStoreFileSystem:
+        url = f"{self._url}/{checked(folder)}" if folder else self._url
+        return ObjectStoreFileSystem(url, self._options, bucket=self._bucket)
+
+    def _name(self, path: str) -> str:
+        checked(path)
+        return f"{self._root}/{path}" if self._root and path else path or self._root
+
+    def _file(self, path: str) -> str:
+        return self._name(checked_file(path))
+
+    def read(self, path: str) -> bytes:
+        with self._typed(path):
+            return bytes(_library().get(self._bucket, self._file(path)).bytes())
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._opened(path, {"range": (offset, offset + max(length, 1))}).read_at(
+            offset, length
+        )
+
+    def open(self, path: str) -> ObjectFile:
+        return self._opened(path, {"range": (0, _AHEAD_BYTES)})
+
+    def _opened(self, path: str, ask: Mapping[str, Any]) -> ObjectFile:
+        name = self._file(path)
+        with self._typed(path):
+            try:
+                answer = _library().get(self._bucket, name, options=dict(ask))
+            except _library().exceptions.BaseError:  # an empty object has no range at all
+                size = int(_library().head(self._bucket, name)["size"])
+                return ObjectFile(self, path, size, 0, b"")
+            first, last = answer.range
+            size = int(answer.meta["size"])
+            return ObjectFile(self, path, size, first, bytes(answer.bytes())[: last - first])
+
+    def arrow_file(self, path: str) -> Any:
+        opened = self._opened(path, {"range": {"suffix": _AHEAD_BYTES}})
+        if opened.is_whole:
+            return pa.BufferReader(opened.read_at(0, opened.size))
+        return pa.PythonFile(_Seekable(opened), mode="r")
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of an object that is known to be long enough: one request."""
+        with self._typed(path):
+            name = self._file(path)
+            return bytes(_library().get_range(self._bucket, name, start=offset, length=length))
+
+    def size(self, path: str) -> int:
+        with self._typed(path):
+            return int(_library().head(self._bucket, self._file(path))["size"])
+
+    def exists(self, path: str) -> bool:
+        name = self._name(path)
+        try:
+            with self._typed(path):
+                _library().head(self._bucket, name)
+        except FileMissingError:
+            return bool(self.children(path))
+        return True
+
+    def children(self, folder: str = "") -> list[FileInfo]:
+        name = self._name(folder)
+        skip = len(name) + 1 if name else 0
+        prefix = f"{folder}/" if folder else ""
+        with self._typed(folder):
+            found = _library().list_with_delimiter(self._bucket, name or None)
+        folders = {path.rstrip("/")[skip:] for path in found["common_prefixes"]}
+        entries = [FileInfo(prefix + n, 0, True) for n in folders if n]
+        for one in found["objects"]:
+            own = one["path"][skip:]
+            if own and own not in folders and "/" not in own:
+                entries.append(FileInfo(prefix + own, int(one["size"])))
+        return sorted(entries, key=lambda info: info.path)
+
+    def below(self, folder: str = "") -> list[FileInfo]:
+        """Every file below a folder, in name order: one request for a thousand of them."""
+        name = self._name(folder)
+        skip = len(self._root) + 1 if self._root else 0
+        with self._typed(folder):
+            chunks = [list(chunk) for chunk in _library().list(self._bucket, name or None)]
+        found = [FileInfo(o["path"][skip:], int(o["size"])) for chunk in chunks for o in chunk]
+        return sorted(found, key=lambda info: info.path)
+
+    def create(self, path: str, data: Bytes) -> bool:
+        name, token = self._file(path), secrets.token_hex(8)
+        with self._typed(path):
+            try:
+                _library().put(
+                    self._bucket, name, bytes(data), mode="create", attributes={_ATTEMPT: token},
+                    use_multipart=False,
+                )  # fmt: skip
+            except _library().exceptions.AlreadyExistsError:
+                return self._is_ours(name, token)
+        return True
+
+    def _is_ours(self, name: str, token: str) -> bool:
+        """Whether the object there is the one of this put, sent twice and answered once."""
+        with suppress(FileNotFoundError):
+            found = _library().get(self._bucket, name)
+            return bool(found.attributes.get(_ATTEMPT) == token)
+        raise StorageError(
+            "two writers created one object at a time", path=f"{self._url}/{name}", retryable=True
+        )
+
+    def replace(self, path: str, data: Bytes) -> None:
+        with self._typed(path):
+            _library().put(self._bucket, self._file(path), bytes(data))
+
+    def open_sink(self, path: str) -> ObjectSink:
+        name = self._file(path)
+        with suppress(FileMissingError), self._typed(path):
+            _library().head(self._bucket, name)
+            raise _name_taken(f"{self._url}/{path}")
+        return ObjectSink(self, path)
+
+    def open_scratch(self, path: str) -> ObjectSink:
+        self._file(path)
+        return ObjectSink(self, path)
+
+    def put_parts(self, path: str, content: Any) -> None:
+        """A large file in parts; it takes its name when the last part is there."""
+        with self._typed(path):
+            _library().put(self._bucket, self._file(path), content, use_multipart=True)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        names = [self._file(path) for path in paths]
+        for start in range(0, len(names), _DELETES):
+            self._delete(names[start : start + _DELETES])
+
+    def _delete(self, names: list[str]) -> None:
+        with self._typed(names[0] if names else ""):
+            try:
+                _library().delete(self._bucket, names)
+            except FileNotFoundError:
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        _library().delete(self._bucket, name)
+
+    def delete_folder(self, folder: str) -> None:
+        checked_file(folder)
+        self.delete([info.path for info in self.below(folder)])
+
+    def mutex(self, path: str) -> LeaseMutex:
+        return LeaseMutex(_Lease(self, self._file(path)), f"{self._url}/{path}")
+
+    @contextmanager
+    def _typed(self, path: str) -> Iterator[None]:
+        """Turn what the store says into the errors of this package."""
+        place = f"{self._url}/{path}" if path else self._url
+        try:
+            yield
+        except PyhudiError:
+            raise
+        except FileNotFoundError:
+            raise FileMissingError("no such object", path=place) from None
+        except (
+            _library().exceptions.PermissionDeniedError,
+            _library().exceptions.UnauthenticatedError,
+        ) as error:
+            raise StorageError(
+                "the store denies access", path=place, reason=_first_line(error),
+                hint="give credentials in storage_options or in the environment",
+            ) from error  # fmt: skip
+        except (_library().exceptions.BaseError, ValueError, OSError) as error:
+            raise StorageError(
+                f"the store failed: {_first_line(error)}",
+                path=place,
+                retryable=isinstance(error, _library().exceptions.GenericError),
+            ) from error
+
+
+_CLIENT: Final = frozenset({
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type",
+    "default_headers", "http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host",
+    "proxy_url", "proxy_ca_certificate", "proxy_excludes", "timeout", "user_agent",
+})  # fmt: skip
+"""Options of the connection, which the library takes apart from those of the store."""
+
+
+def _bucket(scheme: str, name: str, options: Mapping[str, Any]) -> Any:
+    """The store of a bucket.  Raises UserError for options it does not know."""
+    plain = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme)
+    given = {key.lower(): value for key, value in options.items()}
+    client = dict(given.pop("client_options", None) or {})
+    client.update({key: given.pop(key) for key in _CLIENT & given.keys()})
+    if any(str(v).startswith("http://") for k, v in given.items() if "endpoint" in k):
+        client.setdefault("allow_http", True)
+    try:
+        return _library().store.from_url(
+            f"{plain}://{name}", client_options=client or None, **given
+        )
+    except (_library().exceptions.BaseError, ValueError, TypeError) as error:
+        raise UserError(
+            f"the object store cannot be used: {_first_line(error)}", path=f"{scheme}://{name}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _name_taken(path: str) -> StorageError:
+    return StorageError("the file exists already", path=path)
+
+
+class _Lease:
+    """The object that a lease mutex is about, with its versions."""
+
+    def __init__(self, fs: ObjectStoreFileSystem, name: str) -> None:
+        self._fs = fs
+        self._name = name
+
+    def read(self) -> tuple[bytes, Any] | None:
+        """Content and version; None if there is none."""
+        try:
+            with self._fs._typed(self._name):
+                found = _library().get(self._fs._bucket, self._name)
+                return bytes(found.bytes()), _version(found.meta)
+        except FileMissingError:
+            return None
+
+    def write(self, content: bytes, version: Any) -> Any | None:
+        """Put the content in place of that version (None: of nothing); the new version, or None
+        if another was there."""
+        mode = "create" if version is None else version
+        with self._fs._typed(self._name):
+            try:
+                return _version(_library().put(self._fs._bucket, self._name, content, mode=mode))
+            except (
+                _library().exceptions.AlreadyExistsError,
+                _library().exceptions.PreconditionError,
+                FileNotFoundError,
+            ):
+                return None
+
+    def remove(self) -> None:
+        with suppress(FileMissingError), self._fs._typed(self._name):
+            _library().delete(self._fs._bucket, self._name)
+
+
+def _version(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
+
+
+class ObjectFile:
+    """RandomAccess by range requests, with the bytes that came with the opening."""
+
+    def __init__(
+        self, fs: ObjectStoreFileSystem, path: str, size: int, held_at: int, held: bytes
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._size = size
+        self._held_at = held_at
+        self._held = held
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self._held) == self._size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > self._size:
+            raise CorruptFileError(
+                "read past the end of the file",
+                path=f"{self._fs.url}/{self._path}",
+                offset=offset,
+                length=length,
+            )
+        start = offset - self._held_at
+        if start >= 0 and start + length <= len(self._held):
+            return self._held[start : start + length]
+        if not length:
+            return b""
+        return self._fs.get_range(self._path, offset, length)
+
+    def close(self) -> None:
+        """Nothing is open between requests."""
+
+
+class _Seekable(io.RawIOBase):
+    """An ObjectFile as Python's own kind of file, for Arrow."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        super().__init__()
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._at = max(start + offset, 0)
+        return self._at
+
+    def readinto(self, target: Any) -> int:
+        length = max(min(len(target), self._file.size - self._at), 0)
+        target[:length] = self._file.read_at(self._at, length)
+        self._at += length
+        return length
+
+
+class ObjectSink(PublishedOnClose):
+    """A file that goes up when it is closed: kept in memory, or on the local disk when large."""
+
+    def __init__(self, fs: ObjectStoreFileSystem, path: str) -> None:
+        super().__init__()
+        self._fs, self._path = fs, path
+        self._data = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+
+    def write(self, data: Any) -> int:
+        return self._data.write(data)
+
+    def tell(self) -> int:
+        return self._data.tell()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        try:
+            if not self.abandoned:
+                self._publish()
+        finally:
+            self._data.close()
+
+    def _publish(self) -> None:
+        size = self._data.tell()
+        self._data.seek(0)
+        if size > _ONE_PUT_BYTES:
+            self._fs.put_parts(self._path, self._data)
+        elif not self._fs.create(self._path, self._data.read()):
+            raise _name_taken(f"{self._fs.url}/{self._path}")

@@ -1,0 +1,237 @@
+"""Object stores: leases, puts answered late, requests counted, tables from end to end."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.errors import StorageError, UserError
+from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.locate import locate
+from pyhudi.storage.lock import LOCK, TableLock
+from pyhudi.storage.object_store import ObjectStoreFileSystem
+from tests.support.object_stores import S3Server, fresh_s3, object_store_in_memory, shared_s3
+
+pytest.importorskip("obstore", reason="obstore is not installed")
+
+SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "v": pa.int64()})
+
+
+def rows(*found: tuple[str, str, int]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in found], SCHEMA)
+
+
+@pytest.fixture
+def s3() -> S3Server:
+    return shared_s3()
+
+
+class Register:
+    """A LeaseObject in memory whose answers can be lost."""
+
+    def __init__(self) -> None:
+        self.held: tuple[bytes, int] | None = None
+        self.count = 0
+        self.broken = False
+
+    def read(self) -> tuple[bytes, Any] | None:
+        self._check()
+        return self.held
+
+    def write(self, content: bytes, version: Any) -> Any | None:
+        self._check()
+        if (self.held and self.held[1]) != version:
+            return None
+        self.count += 1
+        self.held = (content, self.count)
+        return self.count
+
+    def remove(self) -> None:
+        self.held = None
+
+    def _check(self) -> None:
+        if self.broken:
+            raise StorageError("cut off", retryable=True)
+
+
+def test_a_dead_holder_is_followed_after_one_lease() -> None:
+    register = Register()
+    dead = LeaseMutex(register, "t", lease_seconds=0.2)
+    assert dead.acquire(0)
+    dead._ended.set()  # as a process that stopped: nobody renews
+    heir = LeaseMutex(register, "t", lease_seconds=0.2)
+    assert not heir.acquire(0.05)
+    assert heir.acquire(2)
+    assert dead.is_lost and not heir.is_lost
+    dead.release()
+    assert register.held is not None
+    heir.release()
+    assert register.held is None
+
+
+def test_a_living_holder_is_not_followed() -> None:
+    register = Register()
+    holder = LeaseMutex(register, "u", lease_seconds=0.2)
+    assert holder.acquire(0)
+    assert not LeaseMutex(register, "u", lease_seconds=0.2).acquire(0.7)
+    assert not holder.is_lost
+    holder.release()
+
+
+def test_a_holder_cut_off_learns_that_it_has_lost_the_lock() -> None:
+    register = Register()
+    holder = LeaseMutex(register, "v", lease_seconds=0.15)
+    assert holder.acquire(0)
+    register.broken = True
+    time.sleep(0.3)
+    assert holder.is_lost
+    register.broken = False
+    holder.release()
+
+
+def test_one_of_many_takers_of_a_silent_lock_wins() -> None:
+    register = Register()
+    LeaseMutex(register, "w", lease_seconds=0.1)._target.write(b"{}", None)
+    won: list[int] = []
+
+    def take(number: int) -> None:
+        mutex = LeaseMutex(register, f"w{number}", lease_seconds=0.1)
+        if mutex.acquire(0.35):
+            won.append(number)
+            time.sleep(0.4)
+
+    threads = [threading.Thread(target=take, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+
+
+def test_the_lock_object_goes_with_its_holder(s3: S3Server) -> None:
+    fs = fresh_s3()
+    with TableLock(fs, purpose="test"):
+        assert fs.exists(LOCK)
+        assert not pickle.loads(pickle.dumps(fs)).mutex(LOCK).acquire(0)
+    assert not fs.exists(LOCK)
+
+
+def test_a_put_that_was_sent_twice_counts_once() -> None:
+    """The store answers "exists already" to the second of two equal puts; the first was ours."""
+    fs = object_store_in_memory()
+
+    class Late:
+        """The library, with a put that happens twice."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def put(self, *args: Any, **options: Any) -> Any:
+            self._inner.put(*args, **options)
+            return self._inner.put(*args, **options)
+
+    import pyhudi.storage.object_store as module
+
+    inner = module._library()
+    module._library = lambda: Late(inner)  # type: ignore[assignment]
+    try:
+        assert fs.create("a", b"") is True
+    finally:
+        module._library = lambda: inner  # type: ignore[assignment]
+    assert fs.create("a", b"") is False
+
+
+def test_a_small_file_comes_in_one_request(s3: S3Server) -> None:
+    fs = fresh_s3()
+    fs.create("f", b"0123456789")
+    before = len(s3.requests)
+    assert fs.open("f").read_at(3, 4) == b"3456"
+    with fs.arrow_file("f") as file:
+        assert file.size() == 10 and file.read() == b"0123456789"
+    assert len(s3.requests) - before == 2
+
+
+def test_a_large_file_is_read_in_ranges(s3: S3Server) -> None:
+    fs = fresh_s3()
+    data = bytes(range(256)) * 4096
+    with fs.open_sink("f") as sink:
+        sink.write(data)
+    opened = fs.open("f")
+    assert opened.size == len(data)
+    assert opened.read_at(700_001, 1000) == data[700_001:701_001]
+    assert fs.read_range("f", 5, 7) == data[5:12]
+    with fs.arrow_file("f") as file:
+        file.seek(1000)
+        assert file.read(256) == data[1000:1256]
+        assert file.read() == data[1256:]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
+    url = f"s3://bucket/tables/{kind}"
+    table = pyhudi.create_table(
+        url, SCHEMA, record_key="id", partition_by="city", table_type=kind,
+        storage_options=s3.options,
+    )  # fmt: skip
+    first = table.upsert(rows(("a", "sf", 1), ("b", "sf", 2), ("c", "nyc", 3)))
+    table.upsert(rows(("b", "sf", 20), ("d", "nyc", 4)))
+    table.delete(keys=["a"])
+    again = pyhudi.open_table(url, storage_options=s3.options)
+    found = again.scan(["id", "v"]).to_arrow().sort_by("id").to_pydict()
+    assert found == {"id": ["b", "c", "d"], "v": [20, 3, 4]}
+    assert again.scan(as_of=first.instant).count() == 3
+    assert again.changes(first.instant).count() == 2
+    assert again.lookup(["a", "b"]).column("found").to_pylist() == [False, True]
+    assert again.scan(where=pc.field("id") == "c").to_arrow()["v"].to_pylist() == [3]
+    assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
+
+
+def test_open_and_plan_take_six_requests(s3: S3Server) -> None:
+    url = "s3://bucket/tables/counted"
+    table = pyhudi.create_table(
+        url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
+    )
+    for number in range(3):
+        table.upsert(rows(*((f"k{n}", f"c{n % 3}", number) for n in range(20))))
+    before = len(s3.requests)
+    opened = pyhudi.open_table(url, storage_options=s3.options)
+    plan = opened.scan().explain()
+    assert len(plan.tasks) == 3 and plan.listed_by == "the metadata table"
+    asked = s3.requests[before:]
+    assert len(asked) <= 6, "\n".join(asked)
+
+
+def test_urls_of_object_stores_are_located(s3: S3Server) -> None:
+    fs = locate("s3a://bucket/x/y/", storage_options=s3.options)
+    assert isinstance(fs, ObjectStoreFileSystem) and fs.url == "s3a://bucket/x/y"
+    twin = pickle.loads(pickle.dumps(fs.sub("z")))
+    assert twin.url == "s3a://bucket/x/y/z"
+    assert locate("gs://bucket/x", storage_options={"skip_signature": True}).url == "gs://bucket/x"
+    with pytest.raises(UserError, match="object store"):
+        locate("s3://bucket/x", storage_options={"no_such_option": "1"})
+    with pytest.raises(UserError, match="not served"):
+        locate("ftp://host/x")
+
+
+def test_a_store_that_denies_access_says_so(s3: S3Server) -> None:
+    fs = ObjectStoreFileSystem("s3://no-such-bucket/x", s3.options)
+    with pytest.raises(StorageError):
+        fs.create("a", b"1")
+
+
+def test_the_library_is_not_loaded_with_the_package() -> None:
+    code = "import sys, pyhudi; pyhudi.open_table; print('obstore' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

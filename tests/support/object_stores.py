@@ -1,0 +1,92 @@
+"""Object stores to test on: one in memory, and a local server that speaks S3."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pytest
+
+from pyhudi.storage.object_store import ObjectStoreFileSystem
+
+
+def object_store_in_memory() -> ObjectStoreFileSystem:
+    """An object store of this process, empty."""
+    from obstore.store import MemoryStore
+
+    return ObjectStoreFileSystem("memory://bucket/root", bucket=MemoryStore())
+
+
+@dataclass
+class S3Server:
+    """A server of this machine with one bucket.  requests: `METHOD path?query` of each one."""
+
+    options: dict[str, str]
+    requests: list[str] = field(default_factory=list)
+
+    def fs(self, folder: str) -> ObjectStoreFileSystem:
+        return ObjectStoreFileSystem(f"s3://bucket/{folder}", self.options)
+
+
+class _Requests(logging.Handler):
+    def __init__(self, found: list[str]) -> None:
+        super().__init__()
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage().partition('"')[2]
+        if " HTTP/" in text:
+            self._found.append(text.partition(" HTTP/")[0])
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Skips the test where moto or obstore are not installed."""
+    pytest.importorskip("obstore", reason="obstore is not installed")
+    server_of = pytest.importorskip("moto.server", reason="moto is not installed")
+    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+    server: Any = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {
+        "endpoint": f"http://{host}:{port}", "region": "us-east-1",
+        "access_key_id": "test", "secret_access_key": "test",
+    }  # fmt: skip
+    found = S3Server(options)
+    handler = _Requests(found.requests)
+    log = logging.getLogger("werkzeug")
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        ask = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
+        urllib.request.urlopen(ask).read()
+        yield found
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        server.stop()
+
+
+_FOLDERS = itertools.count()
+
+
+@cache
+def shared_s3() -> S3Server:
+    """One server for the tests of this process, ended with it."""
+    running = s3_server()
+    atexit.register(lambda: running.__exit__(None, None, None))
+    return running.__enter__()
+
+
+def fresh_s3() -> ObjectStoreFileSystem:
+    """A folder of the shared server that no other test has."""
+    return shared_s3().fs(f"tests/{next(_FOLDERS)}")
