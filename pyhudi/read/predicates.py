@@ -163,9 +163,33 @@ def comparison(node: Call) -> Comparison | None:
             return None
 
 
+_FAILED_BY_NAN: Final = frozenset(
+    {*_AND, *_OR, "equal", "less", "less_equal", "greater", "greater_equal", "is_valid"}
+)
+
+
+def may_keep_nan(node: Node | None) -> bool:
+    """Whether a filter may be true of a number that is none: bounds say nothing of those."""
+    if node is None:
+        return True
+    if not isinstance(node, Call):
+        return False
+    return node.name not in _FAILED_BY_NAN or any(map(may_keep_nan, node.arguments))
+
+
 def _array(value: pa.Scalar) -> pa.Array:
     return pa.array([value], value.type)
 
 
-__all__ = ["Call", "Comparison", "Field", "Literal", "Node", "Opaque", "comparison", "parse",
-           "values_of"]  # fmt: skip
+__all__ = [
+    "Call",
+    "Comparison",
+    "Field",
+    "Literal",
+    "Node",
+    "Opaque",
+    "comparison",
+    "may_keep_nan",
+    "parse",
+    "values_of",
+]

@@ -1,7 +1,8 @@
 """Which row groups of a base file can hold rows that a filter keeps.
 
 Arrow decides by the footer's statistics and by what the partition guarantees.  Columns whose type
-has changed since the file was written decide nothing: their statistics are of another type.
+has changed since the file was written decide nothing: their statistics are of another type.  Nor
+do floating ones where not-a-number may pass, as statistics leave it out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.read.partitions import guarantee
+from pyhudi.read.predicates import may_keep_nan, parse
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -39,6 +41,9 @@ def matching_row_groups(
             )
             stored = fragment.physical_schema
             read = [name for name in filter_columns if name not in partition_values]
+            floating = any(pt.is_floating(table.field(name).type) for name in read)
+            if floating and may_keep_nan(parse(where)):
+                return None
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
             kept = [group.id for group in fragment.subset(where, schema=table).row_groups]

@@ -27,7 +27,7 @@ from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.read.predicates import Call, Comparison, Field, Node, comparison, parse, values_of
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
-from pyhudi.table.config import MergeMode, TableConfig
+from pyhudi.table.config import TableConfig
 from pyhudi.table.view import FileSlice
 
 logger = logging.getLogger("pyhudi")
@@ -96,7 +96,7 @@ def _means(
         if name not in wanted.fixed and not pt.is_nested(wanted.schema.field(name).type)
     }
     if columns and COLUMN_STATS.path in listed:
-        merges = _rows_are_whole(state.config)
+        merges = state.rules.refused is None and state.rules.picks  # a row is one file's, whole
         found.append(
             (
                 "column statistics",
@@ -139,12 +139,6 @@ def _bloomed(metadata: MetadataTable, slices: list[FileSlice], keys: pa.Array) -
     kept = may_hold(metadata, files, keys)
     ruled_out = {piece.group for piece, keep in zip(plain, kept, strict=True) if not keep}
     return [piece for piece in slices if piece.group not in ruled_out]
-
-
-def _rows_are_whole(config: TableConfig) -> bool:
-    """Whether a merged row is always a row of one file, as it was written there."""
-    partial = config.properties.get("hoodie.table.partial.update.mode") or "NONE"
-    return config.merge_mode is not MergeMode.CUSTOM and partial.upper() == "NONE"
 
 
 def _ranged(
@@ -214,6 +208,8 @@ def _finds_nulls(compared: Comparison) -> bool:
 def _within(compared: Comparison, low: pa.Array, high: pa.Array) -> Any:
     found = np.zeros(len(low), np.bool_)
     for value in compared.values:
+        if compared.operator == "in" and value.as_py() != value.as_py():
+            return np.ones(len(low), np.bool_)  # finds not-a-number, which bounds leave out
         if value.is_valid:
             found |= _one_within(compared.operator, value, low, high)
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
@@ -100,7 +100,12 @@ def rows_of(found: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking whole tables takes minutes
+)
 @given(steps=batches, wheres=st.lists(filters(), min_size=4, max_size=4))
 def test_answers_are_equal_with_skipping_on_and_off(
     kind: str, steps: list[Any], wheres: list[pc.Expression]

@@ -198,21 +198,6 @@ def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
     assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
 
 
-def test_open_and_plan_take_six_requests(s3: S3Server) -> None:
-    url = "s3://bucket/tables/counted"
-    table = pyhudi.create_table(
-        url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
-    )
-    for number in range(3):
-        table.upsert(rows(*((f"k{n}", f"c{n % 3}", number) for n in range(20))))
-    before = len(s3.requests)
-    opened = pyhudi.open_table(url, storage_options=s3.options)
-    plan = opened.scan().explain()
-    assert len(plan.tasks) == 3 and plan.listed_by == "the metadata table"
-    asked = s3.requests[before:]
-    assert len(asked) <= 6, "\n".join(asked)
-
-
 def test_urls_of_object_stores_are_located(s3: S3Server) -> None:
     fs = locate("s3a://bucket/x/y/", storage_options=s3.options)
     assert isinstance(fs, ObjectStoreFileSystem) and fs.url == "s3a://bucket/x/y"
