@@ -3,35 +3,22 @@
     python -m bench.local_upsert [--rows 5000000] [--batch 500000] [--smoke]
 
 Nine columns in eight partitions; three batches of 90 % updates.  Prints the seconds of each step
-(median of the batches, merge and upsert in turns), the ratios, and the peak memory of a process
-that does nothing but one copy-on-write upsert.
+(median of the batches, merge and upsert in turns) and the ratios.  Memory: bench.upsert_memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 import pyhudi
-
-PEAK = """
-import resource, sys, pyarrow.parquet as pq, pyhudi
-batch = pq.read_table(sys.argv[2])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-pyhudi.open_table(sys.argv[1]).upsert(batch)
-print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
 
 
 def rows_of(ids: np.ndarray, version: int, seed: int) -> pa.Table:
@@ -113,29 +100,11 @@ def run(rows: int, size: int) -> None:
             print(
                 f"{name} upsert {median:.2f} s ({shown}); delta-rs / {name} = {peer / median:.2f}"
             )
-        _peak(Path(folder), batch)
         counts = [
             pyhudi.open_table(f"{folder}/{kind}").scan(columns=["a", "ts"]).to_arrow()
             for kind in ("cow", "mor")
         ]
         print("result", *(f"{t.num_rows}/{pc.sum(t['a'])}/{pc.sum(t['ts'])}" for t in counts))
-
-
-def _peak(folder: Path, batch: pa.Table) -> None:
-    """Peak memory of one more upsert in a process of its own."""
-    file = folder / "batch.parquet"
-    pq.write_table(batch, file)
-    slices = pyhudi.open_table(folder / "cow").file_slices()
-    largest = max(s.base.size_bytes for s in slices if s.base)
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(folder / "cow"), str(file)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    before, after = map(int, done.stdout.split())
-    print(
-        f"peak memory of a cow upsert {after / 1024:.0f} MiB, {before / 1024:.0f} MiB before it; "
-        f"largest base file {largest / 2**20:.0f} MiB"
-    )
 
 
 if __name__ == "__main__":

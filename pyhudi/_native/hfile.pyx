@@ -40,6 +40,7 @@ cdef int64_t FEW_KEYS = 4             # a touched block, up to where memory is a
 cdef int64_t SMALL_PART = 16          # of the cache: stored blocks of a batch kept at first sight
 cdef int64_t SCAN_BATCH_BYTES = 4 << 20
 cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
+cdef int64_t LET_GO_BYTES = 1 << 20   # of a mapped file that a batch has inflated
 
 
 ctypedef struct Spot:
@@ -354,9 +355,16 @@ cdef class HFileReader:
         cdef Body body
         cdef Window window
         cdef Status status
+        cdef int64_t walked = -1, at = 0
         for begin, end, members in groups:
             window = self._store.window(begin, end)
             for t in members:
+                at = batch.touches[t].offset
+                if walked < 0:
+                    walked = at
+                elif at - walked >= LET_GO_BYTES:
+                    self._store.let_go(walked, at)
+                    walked = at
                 body = self._store.decode(batch.touches[t].offset, batch.touches[t].size, window)
                 status = order_of(body, self._layout.tail)
                 if status == OUT_OF_ORDER:

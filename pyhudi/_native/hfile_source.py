@@ -1,8 +1,8 @@
 """Where an HFile's bytes come from: one shape for paths, bytes, random-access and seekable files.
 
-A source has `size` and `read_at(offset, length)`.  Two attributes are optional:
+A source has `size` and `read_at(offset, length)`.  Some attributes are optional:
 `buffer`, a read-only memoryview of the whole file where it is addressable (then nothing is
-copied), and the costs `request_cost_seconds` and `bytes_per_second` of a store where a request
+copied), `mapped`, true if that memory is a mapped file, and the costs `request_cost_seconds` and `bytes_per_second` of a store where a request
 takes time, by which look-ups coalesce ranges or read the whole file.
 """
 
@@ -29,10 +29,14 @@ class Source(Protocol):
 
 
 class HeldBytes:
-    """Bytes in memory, or a range of them."""
+    """Bytes in memory, or a range of them.
 
-    def __init__(self, data: Any) -> None:
+    mapped: they are those of a local file, whose pages may be let go of and come back from it.
+    """
+
+    def __init__(self, data: Any, *, mapped: bool = False) -> None:
         self.buffer = memoryview(data).cast("B").toreadonly()
+        self.mapped = mapped
         self.size = len(self.buffer)
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -93,7 +97,8 @@ def mapped(path: str) -> HeldBytes:
         with Path(path.removeprefix("file://")).open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return HeldBytes(b"")
-            return HeldBytes(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return HeldBytes(whole, mapped=True)
     except FileNotFoundError as error:
         raise FileMissingError("there is no file", path=path) from error
     except OSError as error:
@@ -116,4 +121,4 @@ def inline_range(url: str) -> HeldBytes:
     outer = mapped("/" + unquote(folder).lstrip("/"))
     if offset < 0 or length < 0 or offset + length > outer.size:
         raise CorruptFileError("range lies outside its file", path=url, offset=offset)
-    return HeldBytes(outer.buffer[offset : offset + length])
+    return HeldBytes(outer.buffer[offset : offset + length], mapped=outer.mapped)

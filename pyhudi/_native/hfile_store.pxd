@@ -26,6 +26,7 @@ cdef class BlockStore:
     cdef const uint8_t *base              # the whole file, or NULL when it is read in ranges
     cdef bint in_place                    # cells are read where the file is mapped
     cdef bint compressed
+    cdef bint mapped                      # `base` is a mapped file
     cdef Py_buffer _view
     cdef bint _viewed
     cdef object _cache_name               # first part of this file's keys in the cache
@@ -40,6 +41,7 @@ cdef class BlockStore:
     cdef object name_of(self, int64_t offset)
     cdef BlockIndex leaves(self)
     cdef BlockIndex below(self, BlockIndex index, object entries, int level)
+    cdef void let_go(self, int64_t begin, int64_t end) noexcept
     cdef bytes block(self, int64_t offset, int64_t size, uint64_t magic)
     cdef Window window(self, int64_t begin, int64_t end)
     cdef bint holds(self, int64_t offset)

@@ -7,7 +7,7 @@ file without compression are read in place and never copied.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from pyhudi._native.cursor cimport MALFORMED, OK, Cursor, Status, cursor_over
 from pyhudi._native.hfile_block cimport (
@@ -19,8 +19,17 @@ from pyhudi._native.hfile_layout cimport (
     MAGIC_DATA, MAGIC_INTERMEDIATE, MAGIC_LEAF, Layout, open_layout, read_exactly,
 )
 
+import mmap
+
 from pyhudi._native.hfile_source import open_source
 from pyhudi.errors import CorruptFileError, UserError
+
+
+cdef extern from "sys/mman.h" nogil:
+    int madvise(void *address, size_t size, int advice)
+    const int MADV_DONTNEED
+
+cdef uintptr_t PAGE = mmap.PAGESIZE
 
 
 cdef class BlockStore:
@@ -108,6 +117,20 @@ cdef class BlockStore:
         window.at = <const uint8_t *>PyBytes_AS_STRING(data)
         return window
 
+    cdef void let_go(self, int64_t begin, int64_t end) noexcept:
+        """Bytes [begin, end) of a mapped file will not be looked at again soon.
+
+        Their pages leave this process, so that an index larger than memory can be walked; they
+        stay in the page cache.  Nothing for memory of any other kind, which would lose its bytes.
+        """
+        cdef uintptr_t low, high
+        if not self.mapped or self.in_place:
+            return
+        low = (<uintptr_t>self.base + <uintptr_t>begin + PAGE - 1) // PAGE * PAGE
+        high = (<uintptr_t>self.base + <uintptr_t>end) // PAGE * PAGE
+        if high > low:
+            madvise(<void *>low, high - low, MADV_DONTNEED)
+
     cdef bint holds(self, int64_t offset):
         return self.cache.get(self.name_of(offset)) is not None
 
@@ -179,6 +202,7 @@ cdef class BlockStore:
                     body = self.decode(index.offsets[entry], index.sizes[entry], window)
                 yield body
                 entry += 1
+            self.let_go(window.begin, index.end_of(last))
 
     # ---- facts --------------------------------------------------------------------------------
 
@@ -217,6 +241,7 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
         PyObject_GetBuffer(buffer, &store._view, PyBUF_SIMPLE)
         store._viewed = True
         store.base = <const uint8_t *>store._view.buf
+        store.mapped = getattr(store.source, "mapped", False)
     store.layout = open_layout(store.source, path or name, verify_checksums)
     store.compressed = store.layout.codec != NONE
     store.in_place = store.base != NULL and not store.compressed

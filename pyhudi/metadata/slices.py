@@ -269,8 +269,9 @@ def _cost(file: StoredFile) -> int:
 class Held:
     """A file's bytes in memory, or mapped: a RandomAccess that can also be cut without a copy."""
 
-    def __init__(self, data: Any, path: str) -> None:
+    def __init__(self, data: Any, path: str, *, mapped: bool = False) -> None:
         self.buffer = memoryview(data)
+        self.mapped = mapped
         self._path = path
 
     @property
@@ -284,6 +285,10 @@ class Held:
             )
         return bytes(self.buffer[offset : offset + length])
 
+    def part(self, offset: int, length: int) -> Held:
+        """Some of the bytes; as many as there are."""
+        return Held(self.buffer[offset : offset + length], self._path, mapped=self.mapped)
+
     def close(self) -> None:
         """Nothing to release: views may outlive this."""
 
@@ -295,11 +300,11 @@ def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
     local_path = getattr(fs, "local_path", None)
     if local_path is None:
         return fs.open(file.path)
-    return Held(fs.arrow_file(file.path).read_buffer(), file.path)
+    return Held(fs.arrow_file(file.path).read_buffer(), file.path, mapped=True)
 
 
 def _range(content: RandomAccess, offset: int, length: int) -> Any:
     """Part of a file as the HFile reader takes it: bytes where there are some."""
     if isinstance(content, Held):
-        return content.buffer[offset : offset + length]
+        return content.part(offset, length)
     return Window(content, offset, length)

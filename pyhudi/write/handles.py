@@ -87,10 +87,12 @@ class Written:
 def write_targets(task: WriteTask) -> list[Written]:
     """Write each target of a task; runs on workers, possibly twice.
 
-    A target all of whose rows lost to stored ones is left as it is.
+    A target all of whose rows lost to stored ones is left as it is.  What Arrow freed goes back
+    to the system between files, or a task of many would hold more than the largest of them.
     """
     written = []
     for number, target in task.targets:
+        pa.default_memory_pool().release_unused()
         if target.mode is Mode.CREATE:
             written += _create(task.plan, number, target, task.router)
             continue
