@@ -36,7 +36,7 @@ from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.batch import KeyRows, NoRows, Rows, TableRows
+from pyhudi.write.batch import NoRows, Rows, TableRows
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -71,16 +71,16 @@ def create_table(
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
 ) -> Table:
-    """A new, empty table of version 6 with a record index.
+    """A new, empty table of version 6.
 
     schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  ordering: columns whose greater
     value wins (event time); None: the later write wins.  table_type: "cow" or "mor".
-    name: the last part of the path where not given.
+    index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple" or
+    "bucket"; the table's properties keep it.  name: the last part of the path where not given.
     Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
     parsed = parse_options(options)
-    index_of(index)
     table = NewTable(
         arrow_schema(schema),
         name or parsed.request.name or table_name(os.fspath(path)),
@@ -89,6 +89,7 @@ def create_table(
         names_of(partition_by),
         names_of(ordering),
         parsed,
+        index_of(index, parsed),
     )
     kept = agreed(parsed, config_of(table))
     create(fs, table)
@@ -298,7 +299,7 @@ class Table:
         Keys that are not there are counted as `missing_keys`.
         """
         found = keys_to_delete(self, rows, keys, where)
-        return self._write(Operation.DELETE, KeyRows(found), dry_run=dry_run)
+        return self._write(Operation.DELETE, found, dry_run=dry_run)
 
     def _incoming(self, rows: Any) -> Rows:
         return TableRows(arrow_table(rows))

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, UserError
-from pyhudi.options import IndexKind
-from pyhudi.records import RECORD_KEY
+from pyhudi.options import IndexKind, Options
+from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
-from pyhudi.write.keys import key_rule, record_keys
+from pyhudi.write.batch import KeyRows
+from pyhudi.write.keys import key_rule, partition_paths, record_keys
 
 _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
     kind.value.lower(): kind for kind in TableType
@@ -59,13 +60,22 @@ def table_type_of(text: str) -> TableType:
     return kind
 
 
-def index_of(text: str) -> IndexKind:
-    if text != IndexKind.RECORD.value:
+def index_of(text: str, options: Options) -> IndexKind:
+    """The index of a new table: as named, or by `hoodie.index.type` where that is the default."""
+    try:
+        kind = IndexKind(text.lower())
+    except ValueError:
         raise OptionError(
-            "this version writes tables with the record index only", index=text,
-            hint="use index='record'",
-        )  # fmt: skip
-    return IndexKind.RECORD
+            "unknown index", index=text, hint="use " + ", ".join(k.value for k in IndexKind)
+        ) from None
+    asked = options.write.index
+    if asked is None or asked is kind:
+        return kind
+    if kind is not IndexKind.RECORD:
+        raise OptionError(
+            "index= and hoodie.index.type name different indexes", index=text, option=asked.option
+        )
+    return asked
 
 
 def table_name(path: str) -> str:
@@ -80,18 +90,24 @@ class _Readable(Protocol):
     def scan(self, columns: Sequence[str], where: pc.Expression) -> Any: ...
 
 
-def keys_to_delete(
-    table: _Readable, rows: Any, keys: Any, where: pc.Expression | None
-) -> pa.ChunkedArray:
-    """Record keys named in one of the three ways; exactly one must be used."""
+def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
+    """Records named in one of the three ways; exactly one must be used.
+
+    Rows without the partition columns, and keys, do not tell the partition.
+    """
     if sum(given is not None for given in (rows, keys, where)) != 1:
         raise UserError("name the records in one way", hint="pass rows, keys=, or where=")
     if where is not None:
-        found: pa.ChunkedArray = table.scan([RECORD_KEY], where).to_arrow().column(RECORD_KEY)
-        return found
+        found: pa.Table = table.scan([RECORD_KEY, PARTITION_PATH], where).to_arrow()
+        paths = found.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
+        return KeyRows(found.column(RECORD_KEY), paths)
     if rows is not None:
-        return _text(record_keys(arrow_table(rows), key_rule(table.config)))
-    return _text(keys)
+        given, rule = arrow_table(rows), key_rule(table.config)
+        known = set(rule.partition_fields) <= set(given.schema.names)
+        return KeyRows(
+            _text(record_keys(given, rule)), partition_paths(given, rule) if known else None
+        )
+    return KeyRows(_text(keys))
 
 
 def _text(keys: Any) -> pa.ChunkedArray:

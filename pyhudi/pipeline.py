@@ -26,9 +26,10 @@ from pyhudi.errors import (
 )
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
+from pyhudi.index.choice import bucket_rule, choose_index, kept_properties, no_index
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.factbuild import create_facts
-from pyhudi.metadata.reader import RecordIndex, open_metadata
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, check_writable
@@ -57,6 +58,7 @@ from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.write.batch import Rows
 from pyhudi.write.commit import conflicting_instant
 from pyhudi.write.execution import WrittenFiles, report_of, write_files
+from pyhudi.write.find import WriteIndex
 from pyhudi.write.keys import key_rule
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.operations import (
@@ -85,10 +87,11 @@ class NewTable:
     partition_by: tuple[str, ...]
     ordering: tuple[str, ...]
     options: Options = field(default_factory=Options)
+    index: IndexKind = IndexKind.RECORD
 
 
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
-    """Create an empty table with its record index.  Raises UserError if there is one already."""
+    """Create an empty table with its index.  Raises UserError if there is a table already."""
     config = config_of(table)
     with TableLock(fs, purpose="create", wait_seconds=table.options.write.lock_seconds):
         if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
@@ -97,7 +100,11 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             )
         config = store_config(fs, config)
         config = create_metadata(
-            fs, config, _log(fs, config), shard_count=table.options.write.shard_count
+            fs,
+            config,
+            _log(fs, config),
+            shard_count=table.options.write.shard_count,
+            records=() if table.index is IndexKind.RECORD else None,
         )
         return _with_facts(fs, config, table.options, LocalEngine())
 
@@ -143,6 +150,10 @@ def config_of(table: NewTable) -> TableConfig:
         timezone=table.options.table.timezone,
     )
     key_rule(config)
+    rules = table.options.write.index_rules
+    config = config.with_properties(kept_properties(table.index, rules))
+    if table.index is IndexKind.BUCKET:
+        bucket_rule(config, rules)
     return config
 
 
@@ -231,27 +242,25 @@ def check_table(config: TableConfig) -> None:
 
 
 def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> TableConfig:
-    """The table with a record index.
+    """The table with a metadata table, and with a record index where that is the write's index.
 
-    An empty table, and one whose user asked for the index, gets it now.  Raises
-    IndexNotReadyError for any other table without one.
+    An empty table of which nobody says its index gets a record index.  Raises IndexNotReadyError
+    for any other such table.
     """
-    if {FILES.path, RECORD_INDEX.path} <= config.metadata_partitions:
+    choice = choose_index(config, request.options.write)
+    by_record = choice is None or choice.kind is IndexKind.RECORD
+    wanted = {FILES.path, RECORD_INDEX.path} if by_record else {FILES.path}
+    if choice is not None and wanted <= config.metadata_partitions:
         return config
     state = load_state(fs, request.options.read)
-    asked = request.options.write.index is IndexKind.RECORD
-    if len(state.timeline.commits) and not asked:
-        raise IndexNotReadyError(
-            "the table has no record index",
-            path=fs.url,
-            hint="open it with options={'hoodie.index.type': 'RECORD_INDEX'} to build one",
-        )
+    if choice is None and len(state.timeline.commits):
+        raise no_index(fs.url)
     return create_metadata(
         fs,
         config,
         _log(fs, config),
         shard_count=request.options.write.shard_count,
-        records=_stored_keys(state),
+        records=_stored_keys(state) if by_record else None,
     )
 
 
@@ -283,7 +292,7 @@ def _setting(
             request.engine,
             staging,
             request.options.write,
-            _index(state),
+            _index(state, request),
             fitted.table,
             _avro_text(state, fitted),
             watch,
@@ -292,11 +301,19 @@ def _setting(
     )
 
 
-def _index(state: TableState) -> RecordIndex:
-    metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
-    if metadata is None:
+def _index(state: TableState, request: WriteRequest) -> WriteIndex:
+    options = request.options.write
+    choice = choose_index(state.config, options)
+    if choice is None:
+        raise no_index(state.fs.url)
+    records = None
+    if RECORD_INDEX.path in state.config.metadata_partitions:
+        metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
+        records = metadata.record_index() if metadata else None
+    if choice.kind is IndexKind.RECORD and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
-    return metadata.record_index()
+    parts = records.shard_count if records else request.engine.parallelism
+    return WriteIndex(choice, options.index_rules, records, parts)
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:

@@ -76,13 +76,14 @@ def create_metadata(
     log: TimelineLog,
     *,
     shard_count: int = 10,
-    records: Iterable[KeysOfGroup] = (),
+    records: Iterable[KeysOfGroup] | None = (),
 ) -> TableConfig:
     """Create what the table lacks of `files` and `record_index`; the properties as stored then.
 
     fs: rooted at the data table, whose properties must exist; the caller holds its lock.
     records: the table's record keys, read only if `record_index` is created; a key given twice
-    counts where it comes last.  All of them are held in memory at one time.
+    counts where it comes last.  All of them are held in memory at one time.  None: without a
+    record index.
     Raises IndexNotReadyError while another write is pending.
     """
     if not 1 <= shard_count <= SHARDS_MAX:
@@ -94,7 +95,7 @@ def create_metadata(
         _create_table(fs, config)
         keys, values = encode_files(stored_files(fs, timeline))
         config = create_partition(fs, config, timeline, FILES, [(keys, values)])
-    if RECORD_INDEX.path not in config.metadata_partitions:
+    if records is not None and RECORD_INDEX.path not in config.metadata_partitions:
         fs.delete_folder(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
         groups = _sharded(records, shard_count, _epoch(timeline, log))
         config = create_partition(fs, config, timeline, RECORD_INDEX, groups)

@@ -6,6 +6,8 @@ from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
 from pyhudi.options.settings import IndexKind as IndexKind
+from pyhudi.options.settings import IndexRules as IndexRules
+from pyhudi.options.settings import KnownKeys as KnownKeys
 from pyhudi.options.settings import LogFormat as LogFormat
 from pyhudi.options.settings import Merging as Merging
 from pyhudi.options.settings import Options as Options

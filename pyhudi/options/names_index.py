@@ -6,10 +6,10 @@ from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import IndexKind
-from pyhudi.options.values import FLAG, choice, count, number, words
+from pyhudi.options.values import FLAG, NAMES, choice, count, number, words
 
 _INDEXES: Final = {
-    "RECORD_INDEX": IndexKind.RECORD,
+    **{kind.option: kind for kind in IndexKind},
     "GLOBAL_RECORD_LEVEL_INDEX": IndexKind.RECORD,
     "RECORD": IndexKind.RECORD,
 }
@@ -17,7 +17,7 @@ _INDEXES: Final = {
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.index.type",
-        choice(_INDEXES, allowed="RECORD_INDEX; other indexes are not supported yet"),
+        choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
         "write.index", "what the table has where it is not given",
     ),
     honoured(
@@ -33,16 +33,25 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.record.index.update.partition.path", FLAG, "write.update_partition_path"
     ),
-    refused("hoodie.bloom.index.update.partition.path", NOT_YET),
-    refused("hoodie.simple.index.update.partition.path", NOT_YET),
+    honoured("hoodie.bloom.index.update.partition.path", FLAG, "write.index_rules.bloom_moves"),
+    honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
     refused("hoodie.bloom.index.use.metadata", NOT_YET, harmless=("false",)),
-    refused("hoodie.bloom.index.prune.by.ranges", NOT_YET),
-    refused("hoodie.index.bucket.engine", NOT_YET),
-    refused("hoodie.bucket.index.hash.field", NOT_YET),
+    honoured("hoodie.bloom.index.prune.by.ranges", FLAG, "write.index_rules.prune_by_ranges"),
+    refused(
+        "hoodie.index.bucket.engine", "consistent hashing is not written yet",
+        "the simple engine", harmless=("SIMPLE",),
+    ),
+    honoured(
+        "hoodie.bucket.index.hash.field", NAMES, "write.index_rules.bucket_fields",
+        "fields of the record key; a table made here keeps them",
+    ),
     refused("hoodie.bucket.index.max.num.buckets", NOT_YET),
     refused("hoodie.bucket.index.merge.threshold", NOT_YET),
     refused("hoodie.bucket.index.min.num.buckets", NOT_YET),
-    refused("hoodie.bucket.index.num.buckets", NOT_YET),
+    honoured(
+        "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
+        "256 for a new table, which keeps it; has to be given for tables that do not say it",
+    ),
     refused("hoodie.bucket.index.partition.expressions", NOT_YET),
     refused("hoodie.bucket.index.partition.rule.type", NOT_YET),
     refused("hoodie.bucket.index.split.threshold", NOT_YET),

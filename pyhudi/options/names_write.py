@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.settings import LogFormat, SortMode
+from pyhudi.options.settings import KnownKeys, LogFormat, SortMode
 from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, count, number, words
 
 _CODECS: Final = {"uncompressed": "none", "none": "none", "gzip": "gzip", "zstd": "zstd",
@@ -75,8 +75,16 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bulkinsert.sort.suffix.record_key", FLAG, None,
         "the record key is always the last column that rows are sorted by",
     ),
-    refused("hoodie.datasource.write.insert.drop.duplicates", NOT_YET, harmless=("false",)),
-    refused("hoodie.datasource.insert.dup.policy", NOT_YET, harmless=("none",)),
+    honoured(
+        "hoodie.datasource.write.insert.drop.duplicates",
+        choice({"true": KnownKeys.DROP, "false": KnownKeys.INSERT}, allowed="true or false"),
+        "write.known_keys", "rows of one key in the batch are combined too",
+    ),
+    honoured(
+        "hoodie.datasource.insert.dup.policy",
+        choice({"none": KnownKeys.INSERT, "drop": KnownKeys.DROP, "fail": KnownKeys.FAIL}),
+        "write.known_keys",
+    ),
     refused("hoodie.merge.allow.duplicate.on.inserts", NOT_YET, harmless=("true",)),
     honoured(
         "hoodie.datasource.write.partitions.to.delete", NAMES, "request.partitions_to_delete"

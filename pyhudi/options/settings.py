@@ -25,6 +25,29 @@ class IndexKind(Enum):
     """How a write finds the file group of a key."""
 
     RECORD = "record"
+    BLOOM = "bloom"
+    GLOBAL_BLOOM = "global_bloom"
+    SIMPLE = "simple"
+    GLOBAL_SIMPLE = "global_simple"
+    BUCKET = "bucket"
+
+    @property
+    def option(self) -> str:
+        """Its value of `hoodie.index.type`."""
+        return "RECORD_INDEX" if self is IndexKind.RECORD else self.value.upper()
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one record, whatever partition it comes with."""
+        return self in (IndexKind.RECORD, IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
+
+
+class KnownKeys(Enum):
+    """What an insert does with rows whose key is in the table."""
+
+    INSERT = "insert"  # the key is there twice then
+    DROP = "drop"
+    FAIL = "fail"
 
 
 class HolesPolicy(Enum):
@@ -118,6 +141,17 @@ class BulkInsert:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexRules:
+    """How the kinds of index work.  Used by index/."""
+
+    bloom_moves: bool = True  # global bloom: a key that comes with another partition moves there
+    simple_moves: bool = True  # global simple: likewise
+    prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
+    bucket_count: int | None = None  # None: as the table says, else 256 for a new one
+    bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
+
+
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """What the metadata table keeps of each file, beside its size; group counts as Apache Hudi's.
 
@@ -142,6 +176,8 @@ class WriteOptions:
     combine_before_delete: bool = True
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
+    index_rules: IndexRules = field(default_factory=IndexRules)
+    known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default

@@ -29,7 +29,7 @@ from pyhudi.spark.types import arrow_schema_of
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import load_config
-from pyhudi.write.batch import KeyRows, Rows
+from pyhudi.write.batch import Rows
 from pyhudi.write.keys import KeyRule, key_rule
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
@@ -212,7 +212,7 @@ class SparkTable(api.Table):
             if len(keys.columns) != 1:
                 raise UserError("keys must be one column", hint="pass rows without keys= instead")
             return SparkKeys(keys, _text_rule(keys.columns[0]))
-        return KeyRows(keys_to_delete(self, rows, keys, where))
+        return keys_to_delete(self, rows, keys, where)
 
     def _incoming(self, rows: Any) -> Rows:
         return SparkRows(rows) if is_frame(rows) else super()._incoming(rows)

@@ -7,6 +7,8 @@ copy-on-write   a touched group is rewritten, a new one created
 merge-on-read   updates and deletes are appended to the group's logs; inserts go to base files, as
                 Apache Hudi's base-file indexes find keys only there: to a small group without
                 logs if rewriting it costs little, else to a new one
+bucket index    every row has its group: those of a bucket without one make it, with a base file;
+                on merge-on-read the others, new keys too, are appended to the logs
 Source: table_format 7.1.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pyhudi.index.bucket import begun, is_new_bucket
 from pyhudi.options import FileSizing
 from pyhudi.records import FileGroupId
 from pyhudi.table.view import FileSlice, TableView
@@ -95,8 +98,12 @@ def assign(
             if count:
                 inserts[path] = inserts.get(path, 0) + count
     for group in sorted(updates):
-        mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE
         number[group] = len(targets)
+        if is_new_bucket(group):
+            started = begun(group, new_file_id())
+            targets.append(Target(started, Mode.CREATE, None, insert_count=updates[group]))
+            continue
+        mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE
         targets.append(Target(group, mode, slices[group], update_count=updates[group]))
     bins: dict[str, list[tuple[int, int]]] = {}
     for path in sorted(inserts):

@@ -11,7 +11,7 @@ schema's metadata.  So a shard's task touches its own rows only, however large t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,10 @@ class KeyPlan:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One keyed part of the batch, put aside.  `order`: its rows by shard."""
+    """One keyed part of the batch, put aside.  `order`: its rows by shard.
+
+    has_paths: whether rows name their partitions; keys to delete may come without.
+    """
 
     staged: Staged
     order: Staged
@@ -51,6 +54,7 @@ class Part:
     byte_count: int
     partition_counts: tuple[tuple[str, int], ...]
     has_deletes: bool
+    has_paths: bool = True
 
 
 class Rows(Protocol):
@@ -152,9 +156,14 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class KeyRows:
-    """Keys to delete: record keys as text, in memory."""
+    """Keys to delete: record keys as text, in memory.
+
+    paths: the partition path of each, where known; an index that is not global deletes a key
+    without one in every partition that has it.
+    """
 
     keys: pa.ChunkedArray
+    paths: pa.ChunkedArray | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -165,17 +174,28 @@ class KeyRows:
         bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
         if bad >= 0:
             raise UserError("a key to delete is null or empty", row=bad)
-        return [key_part(keys, plan.shard_count, staging)]
+        return [key_part(keys, plan.shard_count, staging, paths=self.paths)]
 
 
-def key_part(keys: pa.ChunkedArray, shard_count: int, staging: Staging) -> Part:
-    """Record keys alone, put aside as a part whose rows all end."""
+def key_part(
+    keys: pa.ChunkedArray,
+    shard_count: int,
+    staging: Staging,
+    *,
+    paths: pa.ChunkedArray | None = None,
+) -> Part:
+    """Record keys alone, put aside as a part whose rows all end; paths: their partitions."""
     count = len(keys)
     nowhere = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([""]))
-    table = pa.table({RECORD_KEY: keys, PARTITION_PATH: nowhere})
+    columns: dict[str, Any] = {
+        RECORD_KEY: keys,
+        PARTITION_PATH: nowhere if paths is None else paths,
+    }
+    table = pa.table(columns).combine_chunks()
     order = staging.put("order", shard_order(keys, shard_count))
     staged = staging.put("rows", table)
-    return Part(staged, order, count, table.nbytes, (("", count),), True)
+    counts = _partition_counts(table)
+    return Part(staged, order, count, table.nbytes, counts, True, paths is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Index entries of a write: one task per shard of the record index.
 
 New records get an entry, deleted ones a tombstone; an update in place writes nothing.  A record
-that moves gets its new entry, which hides the old one.
+that moves gets its new entry, which hides the old one.  Where another index was asked, the tags
+say which rows' entries change.
 """
 
 from __future__ import annotations
@@ -49,8 +50,13 @@ def write_entries(task: EntryTask) -> WriteStat | None:
         table.column(name).to_numpy() for name in ("part", "row", "home", "action")
     )
     target = targets_of(task.route)
-    fresh = (action == Action.PUT) & (home == NEW)
-    dead = (action == Action.DELETE) & (home != NEW)
+    if "entry" in table.schema.names:
+        changed = table.column("entry").to_numpy()
+        fresh = (action == Action.PUT) & changed
+        dead = (action == Action.DELETE) & changed
+    else:
+        fresh = (action == Action.PUT) & (home == NEW)
+        dead = (action == Action.DELETE) & (home != NEW)
     gone = lost_of(task.lost, table.num_rows)
     if gone is not None:
         fresh &= ~gone

@@ -12,7 +12,7 @@ from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
 from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
-from pyhudi.write.operations import Operation, PlannedWrite, Setting
+from pyhudi.write.operations import Operation, PlannedWrite, Setting, asks_index
 from pyhudi.write.report import WriteReport
 from pyhudi.write.route import Router
 
@@ -45,12 +45,8 @@ def write_files(
         planned.shards, planned.assignment.routes, planned.lost, strict=True
     ):
         ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
-        if (
-            planned.new
-            or planned.operation is Operation.DELETE
-            or shard.delete_count
-            or ended is not None
-        ):
+        entries = planned.new or shard.delete_count or shard.entry_count
+        if shard_targets and (entries or ended is not None):
             tasks.append(
                 EntryTask(
                     setting.state.fs,
@@ -150,8 +146,8 @@ def report_of(
         file_groups=len(planned.assignment.targets),
         replaced_file_groups=len(planned.replaced.slices),
         seconds=dict(setting.watch.seconds),
-        index=f"record index, {setting.index.shard_count} shards"
-        if planned.operation.asks_index
+        index=setting.index.described
+        if asks_index(setting, planned.operation)
         else "not asked: inserts do not look keys up",
         dry_run=files is None,
         matched=planned.matched,

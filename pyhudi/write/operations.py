@@ -19,8 +19,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.filenames import new_file_id
-from pyhudi.metadata.reader import RecordIndex
-from pyhudi.options import BulkInsert, WriteOptions
+from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
@@ -29,6 +28,7 @@ from pyhudi.table.view import TableView
 from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
+from pyhudi.write.find import Where, WriteIndex, tag_rows
 from pyhudi.write.keys import key_rule
 from pyhudi.write.overwrite import (
     NOTHING,
@@ -42,7 +42,9 @@ from pyhudi.write.overwrite import (
 from pyhudi.write.sizing import record_bytes
 from pyhudi.write.sorting import by_range, sort_columns
 from pyhudi.write.staging import Staged, Staging
-from pyhudi.write.tag import Duplicates, ShardTags, TagTask, tag_shard
+from pyhudi.write.tag import Duplicates, Known, ShardTags, TagPlan
+
+_KNOWN = {KnownKeys.DROP: Known.DROP, KnownKeys.FAIL: Known.REFUSE}
 
 
 class Operation(Enum):
@@ -107,7 +109,7 @@ class Setting:
     engine: Engine
     staging: Staging
     options: WriteOptions
-    index: RecordIndex
+    index: WriteIndex
     schema: pa.Schema
     avro_schema: str
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -161,7 +163,7 @@ def plan_write(
     with setting.watch.phase("key"):
         ordering = rules.ordering if operation.brings_rows else ()
         plan = KeyPlan(
-            setting.schema, key_rule(setting.state.config), setting.index.shard_count, ordering
+            setting.schema, key_rule(setting.state.config), setting.index.part_count, ordering
         )
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     view = setting.state.view()
@@ -183,7 +185,7 @@ def plan_write(
             ),
             new_file_id=new_file_id,
         )
-        if bulk.sorts_partitions:
+        if bulk.sorts_partitions and not setting.index.always_asked:
             shards, assigned = by_range(
                 parts, shards, assigned, order_by, staging=setting.staging, engine=setting.engine
             )
@@ -217,7 +219,9 @@ def _replaced(
     check_unclaimed(view, slices, compactions=operation is Operation.DELETE_PARTITION)
     rules = setting.state.rules
     spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
-    plan = TakeOut(setting.state.fs, spec, setting.index.shards, setting.staging)
+    records = setting.index.records
+    shards = records.shards if records else ()
+    plan = TakeOut(setting.state.fs, spec, shards, setting.staging)
     return replace(take_out(plan, slices, chosen, setting.engine), unknown=unknown)
 
 
@@ -226,22 +230,40 @@ def _tag(
 ) -> list[ShardTags]:
     if not sum(part.row_count for part in parts):
         return []
-    duplicates = _duplicates(setting.options, operation, ordering)
-    tasks = [
-        TagTask(
-            setting.state.fs,
-            parts,
-            number,
-            shard if operation.asks_index else None,
-            duplicates,
-            ordering,
-            deletes_all=operation is Operation.DELETE,
-            moves=setting.options.update_partition_path,
-            staging=setting.staging,
-        )
-        for number, shard in enumerate(setting.index.shards)
-    ]
-    return setting.engine.run(tag_shard, tasks, label="tag")
+    index, is_delete = setting.index, operation is Operation.DELETE
+    looked_up = _looks_known_keys_up(setting, operation)
+    plan = TagPlan(
+        setting.state.fs,
+        parts,
+        setting.staging,
+        _duplicates(setting.options, operation, ordering),
+        ordering,
+        deletes_all=is_delete,
+        moves=index.choice.moves,
+        asked=asks_index(setting, operation),
+        is_global=index.choice.is_global,
+        known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
+    )
+    return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation))
+
+
+def _looks_known_keys_up(setting: Setting, operation: Operation) -> bool:
+    """Whether an insert may not double a key."""
+    return operation is Operation.INSERT and setting.options.known_keys is not KnownKeys.INSERT
+
+
+def asks_index(setting: Setting, operation: Operation) -> bool:
+    """Whether the index is asked."""
+    always = setting.index.always_asked
+    return operation.asks_index or always or _looks_known_keys_up(setting, operation)
+
+
+def _where(setting: Setting, operation: Operation) -> Where:
+    """What an index looks through; nothing of what a replace commit takes out."""
+    view = setting.state.view()
+    rules = setting.state.rules
+    spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
+    return Where([] if operation.replaces else view.latest_slices(), spec)
 
 
 def _duplicates(
@@ -253,7 +275,7 @@ def _duplicates(
         case Operation.UPSERT:
             combine = options.combine_before_upsert
         case _:
-            combine = options.combine_before_insert
+            combine = options.combine_before_insert or options.known_keys is KnownKeys.DROP
     if not combine:
         if operation is Operation.UPSERT:
             raise UserError(

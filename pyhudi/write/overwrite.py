@@ -22,14 +22,14 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.formats.parquet import footer
-from pyhudi.metadata.reader import IndexShard, lookup_shard
+from pyhudi.index.record import RecordFinder
+from pyhudi.metadata.reader import IndexShard
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.batch import Part, key_part, rows_of_shard
 from pyhudi.write.staging import Staged, Staging
-from pyhudi.write.tag import located
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def _end(task: _End) -> Staged | None:
     if not columns:
         return None
     keys = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
-    home, homes = located(lookup_shard(task.plan.fs, task.shard, keys))
-    leaves = np.array([*(group in task.groups for group in homes), False])  # last: not found
-    gone = keys.filter(pa.array(leaves[home]))
+    places = RecordFinder(task.shard).locate(task.plan.fs, pa.table({RECORD_KEY: keys}))
+    leaves = np.array([group in task.groups for group in places.groups], np.bool_)
+    gone = keys.take(pa.array(places.rows[leaves[places.homes]]))
     if not len(gone):
         return None
     return task.plan.staging.put(f"ended-{task.shard.number:05d}", pa.table({RECORD_KEY: gone}))

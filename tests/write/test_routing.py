@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given
 
 from pyhudi._native import shard_of
+from pyhudi.index import record
+from pyhudi.index.record import RecordFinder
 from pyhudi.metadata.reader import LOOKUP_SCHEMA
 from pyhudi.options import FileSizing
 from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.view import FileSlice
-from pyhudi.write import tag as tag_module
 from pyhudi.write.assign import AssignRules, Mode, assign
 from pyhudi.write.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
 from pyhudi.write.keys import KeyRule
 from pyhudi.write.route import Router, targets_of
 from pyhudi.write.staging import MemoryStaging
-from pyhudi.write.tag import Action, Duplicates, ShardTags, TagTask, tag_shard
+from pyhudi.write.tag import Action, Duplicates, ShardTags, TagPlan, TagTask, tag_shard
 
 SHARDS = 3
 RULE = KeyRule(("id",), ("part",), composite=False, hive_style=False, url_encoded=False)
@@ -80,24 +81,19 @@ def answer(index: dict[str, tuple[str, str]], keys: pa.Array) -> pa.RecordBatch:
 def tagged(
     parts: tuple[Part, ...], index: dict[str, tuple[str, str]], *, moves: bool
 ) -> list[ShardTags]:
+    plan = TagPlan(
+        MemoryFileSystem(),
+        parts,
+        MemoryStaging(),
+        Duplicates.NEWEST,
+        (),
+        deletes_all=False,
+        moves=moves,
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tag_module, "lookup_shard", lambda fs, shard, keys: answer(index, keys))
-        return [
-            tag_shard(
-                TagTask(
-                    MemoryFileSystem(),
-                    parts,
-                    number,
-                    object(),  # type: ignore[arg-type]
-                    Duplicates.NEWEST,
-                    (),
-                    deletes_all=False,
-                    moves=moves,
-                    staging=MemoryStaging(),
-                )
-            )
-            for number in range(SHARDS)
-        ]
+        patch.setattr(record, "lookup_shard", lambda fs, shard, keys: answer(index, keys))
+        finder = RecordFinder(object())  # type: ignore[arg-type]
+        return [tag_shard(TagTask(plan, number, finder)) for number in range(SHARDS)]
 
 
 class View:

@@ -1,0 +1,165 @@
+"""The bucket index: the key's hash names the file group, nothing is looked up.
+
+A partition has at most one group a bucket; the first eight characters of its file id are the
+bucket's number.  The hash is that of Apache Hudi's BucketIdentifier, a list's hash of the values
+that the record key holds for the hash fields:
+
+    key without `:`       one value, the whole key
+    `f1:v1,f2:v2`         values of the parts whose field is a hash field, in the key's order;
+                          a part without `:` is a value; `__null__` and `__empty__` hash to 0
+    h = 1, then h = 31 h + hash of each value; bucket = (h & 0x7fffffff) mod count
+
+So a plain key that holds `:` may have no value at all: such keys share one bucket.
+Source: table_format 8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native import java_string_hash
+from pyhudi.errors import UserError
+from pyhudi.index.contract import Located, one_array, path_codes
+from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
+from pyhudi.storage.filesystem import FileSystem
+
+_PREFIX: Final = 8
+_NUMBER: Final = re.compile(r"\d{8}(?=-|$)")
+_BLANKS: Final = ("__null__", "__empty__")
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRule:
+    """How keys fall into buckets.  fields: hash fields, of the table's record key fields."""
+
+    count: int
+    fields: tuple[str, ...]
+
+
+def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
+    """The bucket of each key; keys: strings without nulls."""
+    hashes = np.uint32(31) + np.asarray(java_string_hash(keys)).view(np.uint32)
+    named = np.asarray(pc.match_substring(keys, ":").to_numpy(zero_copy_only=False), np.bool_)
+    if named.any():
+        hashes[named] = _hashes_of_values(keys.filter(pa.array(named)), rule.fields)
+    return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(rule.count)).astype(np.int32)
+
+
+def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint32]:
+    """List hashes of the values in keys that hold `:`."""
+    lists = pc.split_pattern(pc.utf8_rtrim(keys, ","), ",")
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    row = np.asarray(pc.list_parent_indices(lists).to_numpy())
+    pairs = pc.split_pattern(lists.flatten(), ":", max_splits=1)
+    whole = np.asarray(pc.equal(pc.list_value_length(pairs), 1).to_numpy(zero_copy_only=False))
+    names, values = pc.list_element(pairs, 0), _last(pairs)
+    among = pc.is_in(names, pa.array(fields, pa.string())).to_numpy(zero_copy_only=False)
+    counts = np.asarray(java_string_hash(values)).view(np.uint32).copy()
+    blank = pc.is_in(values, pa.array(_BLANKS)).to_numpy(zero_copy_only=False)
+    counts[np.asarray(blank) & ~whole] = 0
+    kept = whole | np.asarray(among)
+    row, counts = row[kept], counts[kept]
+    hashes = np.ones(len(keys), np.uint32)
+    starts = np.searchsorted(row, np.arange(len(keys) + 1))
+    size = np.diff(starts)
+    for turn in range(int(size.max(initial=0))):
+        more = np.flatnonzero(size > turn)
+        hashes[more] = hashes[more] * np.uint32(31) + counts[starts[more] + turn]
+    return hashes
+
+
+def _last(pairs: pa.ListArray) -> pa.Array:
+    ends = pairs.offsets.to_numpy()[1:] - 1
+    return pairs.values.take(pa.array(ends))
+
+
+def bucket_of_file(file_id: str) -> int | None:
+    """The bucket whose group this is; None for a file id of another form."""
+    match = _NUMBER.match(file_id)
+    return int(match[0]) if match else None
+
+
+def bucket_groups(
+    groups: Iterable[FileGroupId], rule: BucketRule
+) -> dict[tuple[str, int], FileGroupId]:
+    """Groups by partition and bucket.  Raises UserError if they are not those of the rule."""
+    found: dict[tuple[str, int], FileGroupId] = {}
+    for group in groups:
+        number = bucket_of_file(group.file_id)
+        if number is None or number >= rule.count:
+            raise UserError(
+                "a file group of the table is not one of its buckets",
+                partition=group.partition, file_id=group.file_id, buckets=rule.count,
+                hint="set hoodie.bucket.index.num.buckets to the table's own number, or use "
+                "another index",
+            )  # fmt: skip
+        if (group.partition, number) in found:
+            raise UserError(
+                "a bucket of the table has several file groups",
+                partition=group.partition, bucket=number,
+            )  # fmt: skip
+        found[group.partition, number] = group
+    return found
+
+
+def new_bucket(partition: str, number: int) -> FileGroupId:
+    """Stands for the group of a bucket that has none yet: a file id that is only begun."""
+    return FileGroupId(partition, f"{number:0{_PREFIX}d}")
+
+
+def is_new_bucket(group: FileGroupId) -> bool:
+    return len(group.file_id) == _PREFIX and group.file_id.isdigit()
+
+
+def begun(group: FileGroupId, file_id: str) -> FileGroupId:
+    """The group that `new_bucket` stood for; file_id: a fresh one, whose end is used."""
+    return FileGroupId(group.partition, group.file_id + file_id[_PREFIX:])
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFinder:
+    """Computes where rows go.  groups: those there are, by partition and bucket.
+
+    everywhere: the rows name keys without their partitions, and are looked for in all.
+    """
+
+    rule: BucketRule
+    groups: Mapping[tuple[str, int], FileGroupId]
+    everywhere: bool = False
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        """Every row that is no delete has a place, if only `new_bucket`'s."""
+        numbers = buckets_of(one_array(rows.column(RECORD_KEY)), self.rule).astype(np.int64)
+        if self.everywhere:
+            return self._everywhere(numbers)
+        codes, paths = path_codes(rows.column(PARTITION_PATH))
+        pairs = codes.astype(np.int64) * self.rule.count + numbers
+        used, homes = np.unique(pairs, return_inverse=True)
+        places = [
+            (paths[pair // self.rule.count], pair % self.rule.count) for pair in used.tolist()
+        ]
+        there = np.array([place in self.groups for place in places], np.bool_)
+        deleted = np.asarray(rows.column("deleted").to_numpy(), np.bool_)
+        at = np.flatnonzero(there[homes] | ~deleted)
+        groups = tuple(self.groups.get(place) or new_bucket(*place) for place in places)
+        return Located(at, homes[at].astype(np.int32), groups)
+
+    def _everywhere(self, numbers: npt.NDArray[np.int64]) -> Located:
+        groups = sorted(
+            self.groups.values(), key=lambda group: (bucket_of_file(group.file_id), group)
+        )
+        of_groups = np.array([bucket_of_file(group.file_id) for group in groups], np.int64)
+        first = np.searchsorted(of_groups, numbers)
+        counts = np.searchsorted(of_groups, numbers, side="right") - first
+        rows = np.repeat(np.arange(len(numbers)), counts)
+        nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        homes = np.repeat(first, counts) + nth
+        return Located(rows, homes.astype(np.int32), tuple(groups))

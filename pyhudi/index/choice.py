@@ -1,0 +1,144 @@
+"""Which index a write uses, and why.
+
+asked for by `hoodie.index.type`  >  kept in the table's properties  >  the record index, if the
+metadata table has one.  Nothing else is guessed.
+
+Version 6 has no property for the index: it is an option of each writer.  Tables made here with
+another index than the record index keep it in their properties under the option's own name,
+where Apache Hudi's Spark writer finds it too.
+Source: table_format 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.errors import IndexNotReadyError, OptionError
+from pyhudi.index.bucket import BucketRule
+from pyhudi.metadata.records import RECORD_INDEX
+from pyhudi.options import IndexKind, IndexRules, WriteOptions
+from pyhudi.table.config import TableConfig
+
+INDEX_TYPE: Final = "hoodie.index.type"
+BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
+BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
+BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
+_BUCKETS: Final = 256
+"""Of a new table, as Apache Hudi's default."""
+
+_BY_OPTION: Final = {kind.option: kind for kind in IndexKind}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChoice:
+    """kind: the index of a write; why: one clause for its report; bucket: for that kind."""
+
+    kind: IndexKind
+    why: str
+    moves: bool
+    bucket: BucketRule | None = None
+
+    @property
+    def is_global(self) -> bool:
+        return self.kind.is_global
+
+
+def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | None:
+    """The index for a write, None where none is asked for and none known.
+
+    Raises OptionError for an index that does not go with the table's buckets.
+    """
+    kept = kept_index(config)
+    if options.index is not None:
+        kind, why = options.index, f"asked for by {INDEX_TYPE}"
+        if kept is not None and IndexKind.BUCKET in (kept, kind) and kept is not kind:
+            raise OptionError(
+                "the table's file groups are made by another index", option=INDEX_TYPE,
+                value=kind.option, table=kept.option, hint=f"leave {INDEX_TYPE} out",
+            )  # fmt: skip
+    elif kept is not None:
+        kind, why = kept, "kept in the table's properties"
+    elif RECORD_INDEX.path in config.metadata_partitions:
+        kind, why = IndexKind.RECORD, "the table has one"
+    else:
+        return None
+    bucket = bucket_rule(config, options.index_rules) if kind is IndexKind.BUCKET else None
+    return IndexChoice(kind, why, _moves(kind, options), bucket)
+
+
+def no_index(path: str) -> IndexNotReadyError:
+    """The error for a table whose index nobody named."""
+    kinds = ", ".join(kind.option for kind in IndexKind)
+    return IndexNotReadyError(
+        "the table has no record index, and it does not say which index its writers use",
+        path=path,
+        hint=f"open it with options={{'{INDEX_TYPE}': ...}}: one of {kinds}; RECORD_INDEX is built "
+        "by the first write",
+    )
+
+
+def kept_index(config: TableConfig) -> IndexKind | None:
+    """The index that the table's properties name."""
+    text = config.properties.get(INDEX_TYPE, "").strip().upper()
+    return _BY_OPTION.get(text)
+
+
+def _moves(kind: IndexKind, options: WriteOptions) -> bool:
+    match kind:
+        case IndexKind.RECORD:
+            return options.update_partition_path
+        case IndexKind.GLOBAL_BLOOM:
+            return options.index_rules.bloom_moves
+        case IndexKind.GLOBAL_SIMPLE:
+            return options.index_rules.simple_moves
+        case _:
+            return False
+
+
+def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
+    """How the table's keys fall into buckets.
+
+    Raises OptionError where options and properties differ, where the number of buckets of a
+    table written by others is not given, and for fields that are not in the record key.
+    """
+    engine = config.properties.get(BUCKET_ENGINE, "SIMPLE").upper()
+    if engine != "SIMPLE":
+        raise OptionError(
+            "only the simple bucket engine is written", option=BUCKET_ENGINE, value=engine,
+            hint="consistent hashing is left to Apache Hudi",
+        )  # fmt: skip
+    kept = config.properties.get(BUCKET_COUNT)
+    count = rules.bucket_count or (int(kept) if kept else None)
+    if count is None:
+        raise OptionError(
+            "the table does not say how many buckets it has", option=BUCKET_COUNT,
+            hint="give the number its other writers use",
+        )  # fmt: skip
+    stated = tuple(filter(None, config.properties.get(BUCKET_FIELDS, "").split(",")))
+    fields = rules.bucket_fields or stated or config.record_key_fields
+    if kept and (count, fields) != (int(kept), stated or config.record_key_fields):
+        raise OptionError(
+            "the table's buckets cannot be changed", option=BUCKET_COUNT, value=count, table=kept,
+            fields=",".join(fields),
+        )  # fmt: skip
+    strange = [name for name in fields if name not in config.record_key_fields]
+    if strange:
+        raise OptionError(
+            "hash fields must be record key fields", option=BUCKET_FIELDS,
+            value=",".join(strange), record_key=",".join(config.record_key_fields),
+        )  # fmt: skip
+    return BucketRule(count, fields)
+
+
+def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]:
+    """What a new table's properties say of its index; nothing for the record index."""
+    if kind is IndexKind.RECORD:
+        return {}
+    kept: dict[str, str | None] = {INDEX_TYPE: kind.option}
+    if kind is IndexKind.BUCKET:
+        kept[BUCKET_ENGINE] = "SIMPLE"
+        kept[BUCKET_COUNT] = str(rules.bucket_count or _BUCKETS)
+        if rules.bucket_fields:
+            kept[BUCKET_FIELDS] = ",".join(rules.bucket_fields)
+    return kept

@@ -1,0 +1,78 @@
+"""What every index answers: for the rows of one hash part of a batch, where their records are.
+
+```
+record  asks the metadata table by key                       one step, a task a part
+bucket  computes the group from the key                      one step, a task a part
+simple  joins the keys with those of the stored records      two steps: a task for some
+bloom   likewise, in files whose range and filter allow it   slices, then a task a part
+```
+
+A hash part is the rows whose keys have one hash, so all rows of a key are in one part.  In a
+global index a key is one record whatever partition it comes with; in the others the same key in
+two partitions is two records.  A key that is stored several times has several places.
+Source: table_format 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.records import FileGroupId
+from pyhudi.storage.filesystem import FileSystem
+
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Places of rows: rows[i], a row number, has a record in groups[homes[i]].
+
+    rows: int64, ascending; rows that were not found are not in it, those with copies repeat.
+    """
+
+    rows: Longs
+    homes: Ints
+    groups: tuple[FileGroupId, ...]
+
+    @classmethod
+    def nothing(cls) -> Located:
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int32), ())
+
+
+class Finder(Protocol):
+    """Answers for one hash part; picklable, runs on a worker."""
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        """Places of the rows of a gathered part: [_hoodie_record_key: string,
+        _hoodie_partition_path: dictionary, deleted: bool, ...]; fs: rooted at the data table."""
+        ...
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array; concatenated if it is in chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def indices(column: pa.DictionaryArray) -> Ints:
+    """Codes of a dictionary column, 0 for nulls."""
+    return np.asarray(column.indices.cast(pa.int32()).fill_null(0).to_numpy(), np.int32)
+
+
+def path_codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
+    """(position in values of each row, values); values are distinct, as several partition values
+    may have one path."""
+    if column.num_chunks == 0:
+        return np.zeros(0, np.int32), ()
+    array = one_array(column)
+    values = array.dictionary.to_pylist()
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    codes = indices(array)
+    if len(numbers) < len(values):
+        codes = np.array([numbers[value] for value in values], np.int32)[codes]
+    return codes, tuple(numbers)

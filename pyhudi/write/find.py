@@ -1,0 +1,133 @@
+"""Finding: the engine runs that an index needs to tag a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.index.bloom import filter_slices, filter_slices_unpruned
+from pyhudi.index.bucket import BucketFinder, bucket_groups
+from pyhudi.index.choice import IndexChoice
+from pyhudi.index.contract import Finder
+from pyhudi.index.probe import HitsFinder, ProbeWork, dealt
+from pyhudi.index.record import RecordFinder
+from pyhudi.index.simple import join_slices
+from pyhudi.metadata.reader import RecordIndex
+from pyhudi.options import IndexKind, IndexRules
+from pyhudi.read.slices import SliceSpec
+from pyhudi.table.view import FileSlice
+from pyhudi.write.gather import Gathered, GatherTask, TagPlan, gather_shard
+from pyhudi.write.staging import Staged, Staging
+from pyhudi.write.tag import ShardTags, TagTask, tag_shard
+
+
+@dataclass(frozen=True)
+class WriteIndex:
+    """The index of one write.  records: the table's record index, if it has one; asked if it is
+    the choice, else kept in step."""
+
+    choice: IndexChoice
+    rules: IndexRules
+    records: RecordIndex | None
+    part_count: int
+
+    @property
+    def always_asked(self) -> bool:
+        """Whether inserts need it too, because it names the group of a new key."""
+        return self.choice.kind is IndexKind.BUCKET
+
+    @property
+    def described(self) -> str:
+        """For the report: the index, how it is cut, and why it."""
+        name = self.choice.kind.value.replace("_", " ")
+        parts = "shards" if self.choice.kind is IndexKind.RECORD else "parts"
+        return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The table as an index looks through it.  spec: reads record keys."""
+
+    slices: Sequence[FileSlice]
+    spec: SliceSpec
+
+
+def tag_rows(
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
+) -> list[ShardTags]:
+    """Tag every row of a batch.  where: called only by indexes that look at slices."""
+    shards = range(index.part_count)
+    gathered: list[Gathered | None] = [None] * index.part_count
+    finders: list[Finder | None] = [None] * index.part_count
+    if plan.asked:
+        match index.choice.kind:
+            case IndexKind.RECORD:
+                assert index.records is not None
+                finders = [RecordFinder(shard) for shard in index.records.shards]
+            case IndexKind.BUCKET:
+                finders = [_bucket_finder(index.choice, plan, where())] * index.part_count
+            case _:
+                found = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
+                gathered = list(found)
+                finders = list(_probed(index, plan, engine, where(), found))
+    listed: list[Finder | None] = [None] * index.part_count
+    if plan.asked and index.records is not None and index.choice.kind is not IndexKind.RECORD:
+        listed = [RecordFinder(shard) for shard in index.records.shards]
+    tasks = [TagTask(plan, n, finders[n], listed[n], gathered[n]) for n in shards]
+    return engine.run(tag_shard, tasks, label="tag")
+
+
+def _bucket_finder(choice: IndexChoice, plan: TagPlan, where: Where) -> BucketFinder:
+    assert choice.bucket is not None
+    groups = bucket_groups((s.group for s in where.slices), choice.bucket)
+    return BucketFinder(choice.bucket, groups, everywhere=plan.everywhere)
+
+
+def _probed(
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, gathered: Sequence[Gathered]
+) -> list[Finder]:
+    """Look the slices through that the batch's keys may be in."""
+    slices = list(where.slices)
+    if not plan.everywhere:
+        touched = {path for part in plan.parts for path, _ in part.partition_counts}
+        slices = [s for s in slices if s.partition in touched]
+    runs = tuple(part.keys for part in gathered)
+    look = _look(index)
+    tasks = [
+        ProbeTask(ProbeWork(plan.fs, where.spec, some, runs, plan.everywhere), look, plan.staging)
+        for some in dealt(slices, engine.parallelism)
+    ]
+    hits = tuple(engine.run(probe, tasks, label="find"))
+    groups = tuple(s.group for s in slices)
+    return [HitsFinder(number, hits, groups) for number in range(len(runs))]
+
+
+Look = Callable[[ProbeWork], pa.Table]
+
+
+def _look(index: WriteIndex) -> Look:
+    match index.choice.kind:
+        case IndexKind.SIMPLE | IndexKind.GLOBAL_SIMPLE:
+            return join_slices
+        case _:
+            return filter_slices if index.rules.prune_by_ranges else filter_slices_unpruned
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTask:
+    """Some slices for one task."""
+
+    work: ProbeWork
+    look: Look
+    staging: Staging
+
+
+def probe(task: ProbeTask) -> Staged:
+    """Look some slices through, and put aside what was found."""
+    return task.staging.put("hits", task.look(task.work))
+
+
+__all__ = ["Where", "WriteIndex", "tag_rows"]
