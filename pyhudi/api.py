@@ -24,6 +24,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.pipeline import NewTable, WriteRequest, config_of, create, write
+from pyhudi.read.capture import capture_rows
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
 from pyhudi.read.lookup import fetch_rows, lookup_keys
@@ -214,6 +215,16 @@ class Table:
             self._state(), a, b, columns=None if columns is None else tuple(columns),
             where=where, engine=self._engine,
         )  # fmt: skip
+
+    def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
+        """Every change of every commit after `since` up to `until`, with the rows before and
+        after, of a table that logs changes (`hoodie.table.cdc.enabled`).
+
+        Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
+        commit's instant, before and after are structs of the columns.
+        """
+        wanted = ChangeRange(since, until, self._options.read.holes)
+        return capture_rows(self._state(), wanted, engine=self._engine)
 
     def history(self, key: Any) -> pa.Table:
         """Each version of one record, oldest first, as far as its files are there.

@@ -53,9 +53,9 @@ def diff_rows(
     names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
     if any(name in META_COLUMNS for name in names):
         raise UserError("meta columns are not compared", columns=", ".join(names))
-    spec = _spec(state, schema, names, where)
+    spec = diff_spec(state, schema, names, where)
     groups = _groups_between(state, first, second)
-    old, new = _at(state, first, groups, spec), _at(state, second, groups, spec)
+    old, new = tasks_at(state, first, groups, spec), tasks_at(state, second, groups, spec)
     tasks = [
         DiffTask(old.get(group), new.get(group), names) for group in sorted(old.keys() | new.keys())
     ]
@@ -115,7 +115,7 @@ def _rows(found: pa.Table, side: str) -> pa.Table:
     return pa.table({**keys, **columns})
 
 
-def _spec(
+def diff_spec(
     state: TableState, schema: pa.Schema, names: Sequence[str], where: pc.Expression | None
 ) -> SliceSpec:
     rules = state.rules
@@ -148,7 +148,7 @@ def _groups_between(
     )
 
 
-def _at(
+def tasks_at(
     state: TableState,
     time: InstantTime | None,
     groups: frozenset[FileGroupId] | None,
