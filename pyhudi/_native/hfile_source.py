@@ -2,8 +2,9 @@
 
 A source has `size` and `read_at(offset, length)`.  Some attributes are optional:
 `buffer`, a read-only memoryview of the whole file where it is addressable (then nothing is
-copied), `mapped`, true if that memory is a mapped file, and the costs `request_cost_seconds` and `bytes_per_second` of a store where a request
-takes time, by which look-ups coalesce ranges or read the whole file.
+copied), `mapped`, true if that memory is a mapped file, and the costs `request_cost_seconds` and
+`bytes_per_second` of a store where a request takes time, by which look-ups coalesce ranges or read
+the whole file.
 """
 
 from __future__ import annotations

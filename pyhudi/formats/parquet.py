@@ -326,8 +326,9 @@ def _few_valued(file: pq.ParquetFile, names: Collection[str]) -> list[str]:
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     texts = {f.name for f in file.schema_arrow if f.name in names and f.type == pa.string()}
     found = []
-    for index in range(metadata.num_columns if texts else 0):
-        name = metadata.schema.column(index).path
+    for index in range(metadata.num_columns if texts and groups else 0):
+        # The schema of the metadata would be a reference cycle that keeps a bloom filter alive.
+        name = groups[0].column(index).path_in_schema
         if name not in texts:
             continue
         chunks = [group.column(index) for group in groups]

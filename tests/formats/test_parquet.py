@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import gc
 import zipfile
 from collections.abc import Iterator
 from decimal import Decimal
@@ -286,6 +287,18 @@ class TestReading:
         parts = list(base_row_groups(fs, "f.parquet", columns=["n", "s"]))
         assert len(parts) == 10
         assert pa.concat_tables(parts).equals(self.ROWS.select(["n", "s"]))
+
+    def test_reading_leaves_no_reference_cycle_that_keeps_a_footer_alive(self) -> None:
+        fs = written(keyed(2000, n=["a", "b"] * 1000), bloom=BloomFilter(1000, 1e-3))
+        gc.collect()
+        gc.disable()
+        try:
+            read_base(fs, "f.parquet", dictionaries=["n"])
+            footer(fs, "f.parquet")
+            alive = [o for o in gc.get_objects() if isinstance(o, pq.FileMetaData)]
+        finally:
+            gc.enable()
+        assert alive == []
 
     def test_few_valued_strings_can_stay_dictionaries(self) -> None:
         rows = keyed(5000, city=[f"c{i % 3}" for i in range(5000)])
