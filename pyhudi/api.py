@@ -328,6 +328,10 @@ class Table:
         )
         return write(self._fs, request)
 
+    def to_pyarrow_dataset(self) -> Any:
+        """The snapshot of now as a `pyarrow.dataset.Dataset`, without meta columns."""
+        return self.scan(with_meta=False).to_pyarrow_dataset()
+
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()
 

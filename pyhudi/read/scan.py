@@ -6,12 +6,15 @@ import html
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
+from pyhudi.read.dataset import dataset_of
 from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
 from pyhudi.read.state import TableState
 
@@ -62,6 +65,21 @@ class Scan:
     def count(self) -> int:
         """Number of rows; only footers are read where nothing is filtered or merged."""
         return sum(self._engine.run(count_task, self.tasks, label="count"))
+
+    def to_pyarrow_dataset(self) -> Any:
+        """This snapshot as a `pyarrow.dataset.Dataset`: columns and filters that others hand to it
+        become part of the scan."""
+        request, engine = self._request, self._engine
+        state = self._state()
+
+        def narrowed(columns: list[str] | None, where: pc.Expression | None) -> Scan:
+            both = where if request.where is None else request.where
+            if where is not None and request.where is not None:
+                both = request.where & where
+            names = request.columns if columns is None else tuple(columns)
+            return Scan(lambda: state, replace(request, columns=names, where=both), engine=engine)
+
+        return dataset_of(narrowed)
 
     def explain(self) -> ScanPlan:
         """What will be read, and what is skipped; prints as text."""

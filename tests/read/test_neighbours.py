@@ -1,0 +1,113 @@
+"""Other tools reading tables: the recipes of the documents, and what reaches the scan."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.errors import UserError
+from pyhudi.read.scan import Scan
+
+PAGE = Path(__file__).parents[2] / "docs" / "neighbours.md"
+SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "v": pa.int64()})
+NAMES = itertools.count()
+
+
+def recipes() -> list[tuple[str, str]]:
+    """(title, code) of every block, the first one without a title."""
+    found = []
+    for section in PAGE.read_text("utf-8").split("\n## "):
+        title = section.splitlines()[0].strip()
+        found += [(title, code) for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL)]
+    return found
+
+
+def absent(code: str) -> list[str]:
+    names = re.findall(r"^import (\w+)", code, re.MULTILINE)
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+@pytest.mark.parametrize("title", [title for title, _ in recipes()][1:])
+def test_recipes_run(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done: dict[str, Any] = {}
+    (_, start), *others = recipes()
+    for code in (start, *(code for name, code in others if name == title)):
+        missing = absent(code)
+        if missing:
+            pytest.skip(f"{', '.join(missing)} is not installed")
+        exec(compile(code, f"{PAGE.name}: {title}", "exec"), done)
+
+
+@pytest.fixture
+def table() -> pyhudi.Table:
+    made = pyhudi.create_table(
+        f"memory://near{next(NAMES)}", SCHEMA, record_key="id", partition_by="city",
+        table_type="mor",
+    )  # fmt: skip
+    made.upsert(pa.table({"id": ["a", "b", "c"], "city": ["p", "p", "q"], "v": [1, 2, 3]}, SCHEMA))
+    made.upsert(pa.table({"id": ["b"], "city": ["p"], "v": [20]}, SCHEMA))
+    return made
+
+
+def test_a_dataset_is_one_snapshot_narrowed_by_what_is_asked(table: pyhudi.Table) -> None:
+    dataset = table.to_pyarrow_dataset()
+    assert dataset.schema == SCHEMA
+    table.upsert(pa.table({"id": ["z"], "city": ["p"], "v": [26]}, SCHEMA))
+    assert dataset.count_rows() == 3 and dataset.count_rows(pc.field("v") > 2) == 2
+    found = dataset.to_table(["v"], filter=pc.field("city") == "p")
+    assert sorted(found["v"].to_pylist()) == [1, 20]
+    assert dataset.filter(pc.field("v") > 2).to_table(filter=pc.field("v") < 10).num_rows == 1
+    assert dataset.head(2).num_rows == 2
+    named = dataset.to_table({"double": pc.field("v") * 2})
+    assert sorted(named["double"].to_pylist()) == [2, 6, 40]
+    with pytest.raises(UserError):
+        dataset.get_fragments()
+
+
+def test_a_scan_keeps_its_own_filter_as_a_dataset(table: pyhudi.Table) -> None:
+    dataset = table.scan(["id", "v"], pc.field("v") > 1).to_pyarrow_dataset()
+    assert dataset.schema.names == ["id", "v"]
+    assert dataset.to_table(filter=pc.field("id") != "c").to_pylist() == [{"id": "b", "v": 20}]
+
+
+def test_filters_of_polars_and_duckdb_reach_the_scan(
+    table: pyhudi.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    wheres: list[str] = []
+    plain = Scan.to_batches
+
+    def watched(scan: Scan) -> Any:
+        wheres.append(str(scan._request.where))
+        return plain(scan)
+
+    monkeypatch.setattr(Scan, "to_batches", watched)
+    dataset = table.to_pyarrow_dataset()
+    lazy = pl.scan_pyarrow_dataset(dataset).filter(pl.col("city") == "q").select("v")
+    assert lazy.collect().to_series().to_list() == [3]
+    assert '(city == "q")' in wheres[-1]
+    assert duckdb.sql("select v from dataset where city = 'q'").fetchall() == [(3,)]
+    assert "city" in wheres[-1] and "q" in wheres[-1]
+
+
+def test_tables_timelines_scans_and_reports_show_as_small_escaped_html() -> None:
+    name = f"memory://near{next(NAMES)}"
+    table = pyhudi.create_table(name, SCHEMA, record_key="id", name="<script>&")
+    for number in range(60):
+        report = table.upsert(pa.table({"id": ["a"], "city": ["<b>"], "v": [number]}, SCHEMA))
+    shown = [table, table.timeline, table.scan(where=pc.field("city") == "<b>"), report]
+    for one in shown:
+        text = one._repr_html_()
+        assert "<script" not in text and "<b>&" not in text.replace("<b>&lt;", "")
+        assert len(text) < 10_000
+    assert "&lt;script&gt;&amp;" in table._repr_html_()
