@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyhudi.api import open_table as open_table
     from pyhudi.read.scan import Scan as Scan
     from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
+    from pyhudi.write.keys import PythonKeys as PythonKeys
+    from pyhudi.write.newkeys import TimestampPartition as TimestampPartition
     from pyhudi.write.report import WriteReport as WriteReport
 
 _HOMES: Final = {
@@ -39,8 +41,10 @@ _HOMES: Final = {
     "HFileReader": "pyhudi._native",
     "HFileWriter": "pyhudi._native",
     "InlineFileSystem": "pyhudi.storage.inline",
+    "PythonKeys": "pyhudi.write.keys",
     "Scan": "pyhudi.read.scan",
     "Table": "pyhudi.api",
+    "TimestampPartition": "pyhudi.write.newkeys",
     "WriteReport": "pyhudi.write.report",
     "create_table": "pyhudi.api",
     "open_table": "pyhudi.api",

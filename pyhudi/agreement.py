@@ -31,7 +31,8 @@ def agreed(options: Options, config: TableConfig) -> Options:
         _same(_PARTITIONS, names, config.partition_fields)
     _same("hoodie.table.ordering.fields", request.ordering or None, config.ordering_fields)
     kind = request.key_generator
-    _same("hoodie.datasource.write.keygenerator.type", kind, config.key_generator.value)
+    if kind != "GLOBAL_DELETE":  # what it asks of a delete holds anyway
+        _same("hoodie.datasource.write.keygenerator.type", kind, config.key_generator.value)
     if options.query != QueryRequest(query_type=options.query.query_type):
         raise _of_a_read("as.of.instant and the instants of a read")
     if options.query.query_type not in (None, "snapshot"):

@@ -23,7 +23,7 @@ from pyhudi.arguments import (
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import HolesPolicy, Options, parse_options
-from pyhudi.pipeline import NewTable, WriteRequest, config_of, create, write
+from pyhudi.pipeline import WriteRequest, create, write
 from pyhudi.read.capture import capture_rows
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
@@ -38,6 +38,10 @@ from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.batch import NoRows, Rows, TableRows
+from pyhudi.write.keyrule import rule_of
+from pyhudi.write.keys import KeyRule, PythonKeys
+from pyhudi.write.newkeys import PartitionBy, partitioned
+from pyhudi.write.newtable import NewTable, config_of
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -48,14 +52,16 @@ def open_table(
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    key_generator: PythonKeys | None = None,
 ) -> Table:
     """The table at a path or URL.
 
-    options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    options: `hoodie.*` keys.  key_generator: where the table's keys are made by functions of your
+    own.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
     parsed = agreed(parse_options(options), load_config(fs)) if options else Options()
-    return Table(fs, options=parsed, engine=engine or LocalEngine())
+    return Table(fs, options=parsed, engine=engine or LocalEngine(), functions=key_generator)
 
 
 def create_table(
@@ -63,7 +69,7 @@ def create_table(
     schema: Any,
     *,
     record_key: str | Sequence[str],
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
     table_type: str = "cow",
     index: str = "record",
@@ -74,34 +80,46 @@ def create_table(
 ) -> Table:
     """A new, empty table of version 6.
 
-    schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  ordering: columns whose greater
-    value wins (event time); None: the later write wins.  table_type: "cow" or "mor".
+    schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
+    TimestampPartition for levels made of times; PythonKeys for paths of your own.
+    ordering: columns whose greater value wins (event time); None: the later write wins.
+    table_type: "cow" or "mor".
     index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple" or
     "bucket"; the table's properties keep it.  name: the last part of the path where not given.
     Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
-    parsed = parse_options(options)
+    functions = partition_by if isinstance(partition_by, PythonKeys) else None
+    fields, parsed = partitioned(parse_options(options), partition_by)
     table = NewTable(
         arrow_schema(schema),
         name or parsed.request.name or table_name(os.fspath(path)),
         table_type_of(table_type),
         names_of(record_key),
-        names_of(partition_by),
+        fields,
         names_of(ordering),
         parsed,
         index_of(index, parsed),
+        functions,
     )
     kept = agreed(parsed, config_of(table))
     create(fs, table)
-    return Table(fs, options=kept, engine=engine or LocalEngine())
+    return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
 
 
 class Table:
     """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
 
-    def __init__(self, fs: FileSystem, *, options: Options, engine: Engine) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        *,
+        options: Options,
+        engine: Engine,
+        functions: PythonKeys | None = None,
+    ) -> None:
         self._fs = fs
+        self._functions = functions
         self._options = options
         self._engine = engine
         self._last = load_state(fs, options.read)
@@ -109,6 +127,11 @@ class Table:
     def _state(self) -> TableState:
         self._last = load_state(self._fs, self._options.read, previous=self._last)
         return self._last
+
+    def key_rule(self, *, with_paths: bool = True) -> KeyRule:
+        """How keys and paths are made out of rows; for doors that key rows themselves."""
+        state = self._state()
+        return rule_of(state, self._options, functions=self._functions, with_paths=with_paths)
 
     @property
     def config(self) -> TableConfig:
@@ -324,7 +347,13 @@ class Table:
         partitions: tuple[str, ...] = (),
     ) -> WriteReport:
         request = WriteRequest(
-            operation, rows, self._options, self._engine, dry_run, partitions=partitions
+            operation,
+            rows,
+            self._options,
+            self._engine,
+            dry_run,
+            partitions=partitions,
+            functions=self._functions,
         )
         return write(self._fs, request)
 

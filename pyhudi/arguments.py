@@ -13,7 +13,7 @@ from pyhudi.options import IndexKind, Options
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
 from pyhudi.write.batch import KeyRows
-from pyhudi.write.keys import key_rule, partition_paths, record_keys
+from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 
 _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
     kind.value.lower(): kind for kind in TableType
@@ -87,6 +87,8 @@ class _Readable(Protocol):
     @property
     def config(self) -> TableConfig: ...
 
+    def key_rule(self, *, with_paths: bool) -> KeyRule: ...
+
     def scan(self, columns: Sequence[str], where: pc.Expression) -> Any: ...
 
 
@@ -102,8 +104,9 @@ def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression 
         paths = found.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
         return KeyRows(found.column(RECORD_KEY), paths)
     if rows is not None:
-        given, rule = arrow_table(rows), key_rule(table.config)
-        known = set(rule.partition_fields) <= set(given.schema.names)
+        given = arrow_table(rows)
+        known = set(table.config.partition_fields) <= set(given.schema.names)
+        rule = table.key_rule(with_paths=known)
         return KeyRows(
             _text(record_keys(given, rule)), partition_paths(given, rule) if known else None
         )

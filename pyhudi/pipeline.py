@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -19,14 +19,13 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import (
     IndexNotReadyError,
     PyhudiError,
-    SchemaError,
     UnsupportedTableError,
     UserError,
     WriteConflictError,
 )
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
-from pyhudi.index.choice import bucket_rule, choose_index, kept_properties, no_index
+from pyhudi.index.choice import choose_index, no_index
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import open_metadata
@@ -34,7 +33,6 @@ from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_I
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, check_writable
 from pyhudi.options import IndexKind, Options
-from pyhudi.read.payloads import merge_choice
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
@@ -45,9 +43,7 @@ from pyhudi.storage.lock import TableLock
 from pyhudi.table.config import (
     WRITABLE_VERSION,
     TableConfig,
-    TableType,
     load_config,
-    new_table_properties,
     store_config,
 )
 from pyhudi.timeline.clock import zone_of
@@ -59,8 +55,11 @@ from pyhudi.write.batch import Rows
 from pyhudi.write.commit import conflicting_instant
 from pyhudi.write.execution import WrittenFiles, report_of, write_files
 from pyhudi.write.find import WriteIndex
-from pyhudi.write.keys import key_rule
+from pyhudi.write.keyrule import rule_of
+from pyhudi.write.keys import PythonKeys
 from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.write.newtable import NewTable as NewTable
+from pyhudi.write.newtable import config_of
 from pyhudi.write.operations import (
     Operation,
     PlannedWrite,
@@ -70,24 +69,10 @@ from pyhudi.write.operations import (
 )
 from pyhudi.write.profile import profile
 from pyhudi.write.report import WriteReport
-from pyhudi.write.schema import FittedSchema, fit_schema, plain_schema
+from pyhudi.write.schema import FittedSchema, fit_schema
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
 
 _SCRATCH = "pyhudi-"
-
-
-@dataclass(frozen=True)
-class NewTable:
-    """What a new table is to be.  schema: user columns."""
-
-    schema: pa.Schema
-    name: str
-    table_type: TableType
-    record_key: tuple[str, ...]
-    partition_by: tuple[str, ...]
-    ordering: tuple[str, ...]
-    options: Options = field(default_factory=Options)
-    index: IndexKind = IndexKind.RECORD
 
 
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
@@ -122,41 +107,6 @@ def _with_facts(
     return create_facts(fs, config, _log(fs, config), group_counts=wanted, engine=engine)
 
 
-def config_of(table: NewTable) -> TableConfig:
-    """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
-    schema = plain_schema(table.schema)
-    named = (*table.record_key, *table.partition_by, *table.ordering)
-    absent = [name for name in named if name not in schema.names]
-    if absent:
-        raise SchemaError(
-            "columns named are not in the schema", columns=", ".join(absent),
-            schema=", ".join(schema.names),
-        )  # fmt: skip
-    if not table.record_key:
-        raise UserError("a table needs a record key", hint="record_key='id'")
-    options = table.options
-    choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
-    record_name, namespace = table_record_name(table.name)
-    config = new_table_properties(
-        name=table.name,
-        table_type=table.table_type,
-        record_key=table.record_key,
-        partition_by=table.partition_by,
-        ordering=choice.ordering,
-        create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
-        merge_properties=choice.properties,
-        hive_style=table.options.table.hive_style,
-        url_encoded=table.options.table.url_encoded,
-        timezone=table.options.table.timezone,
-    )
-    key_rule(config)
-    rules = table.options.write.index_rules
-    config = config.with_properties(kept_properties(table.index, rules))
-    if table.index is IndexKind.BUCKET:
-        bucket_rule(config, rules)
-    return config
-
-
 def _log(fs: FileSystem, config: TableConfig) -> TimelineLog:
     return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
 
@@ -171,6 +121,7 @@ class WriteRequest:
     engine: Engine
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # to delete, or to overwrite statically
+    functions: PythonKeys | None = None  # keys and paths of the caller's own making
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -295,6 +246,12 @@ def _setting(
             _index(state, request),
             fitted.table,
             _avro_text(state, fitted),
+            rule_of(
+                state,
+                request.options,
+                functions=request.functions,
+                with_paths=request.operation.brings_rows,
+            ),
             watch,
         ),
         fitted,

@@ -140,8 +140,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", NOT_YET,
         harmless=("false",),
     ),
-    refused("hoodie.write.complex.keygen.new.encoding", NOT_YET),
-    refused("hoodie.write.complex.keygen.validation.enable", NOT_YET),
+    honoured(
+        "hoodie.write.complex.keygen.new.encoding", FLAG, "table.bare_complex_keys",
+        "the complex key generator with one key field: bare values; a table with rows tells itself",
+    ),
     refused("hoodie.datasource.write.drop.partition.columns", NOT_YET, harmless=("false",)),
     refused(
         "hoodie.datasource.write.slash.separated.date.partitioning",
@@ -198,6 +200,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "catalog sync is a separate command",
         "hoodie.table.partition_extractor_class",
         "hoodie.datasource.partition_extractor_class",
+    ),
+    *without_effect(
+        "keys are written as the table has them",
+        "hoodie.write.complex.keygen.validation.enable",
     ),
     *without_effect(
         "partitions named `default` are taken as they are",

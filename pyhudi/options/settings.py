@@ -220,6 +220,7 @@ class TableOptions:
     payload_class: str | None = None
     merge_mode: str | None = None
     merge_strategy: str | None = None
+    bare_complex_keys: bool | None = None  # complex, one field: `v`, not `f:v`; None: as 1.2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +261,9 @@ class TimestampSettings:
 
     timestamp_type: str | None = None
     input_formats: str | None = None
-    input_delimiter: str = ","  # between input formats; a regular expression
+    input_delimiter: str | None = None  # a regular expression; None: a comma
     output_format: str | None = None
-    scalar_unit: str = "SECONDS"
+    scalar_unit: str | None = None  # of SCALAR; None: seconds
     timezone: str | None = None  # both zones, where they are not said on their own
     input_timezone: str | None = None
     output_timezone: str | None = None

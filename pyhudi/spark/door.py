@@ -30,7 +30,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import load_config
 from pyhudi.write.batch import Rows
-from pyhudi.write.keys import KeyRule, key_rule
+from pyhudi.write.keys import KeyRule
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -207,7 +207,7 @@ class SparkTable(api.Table):
         if len(given) == 1 and where is not None:
             return SparkKeys(self.scan([RECORD_KEY], where), _text_rule(RECORD_KEY))
         if len(given) == 1 and is_frame(rows):
-            return SparkKeys(rows, key_rule(self.config))
+            return SparkKeys(rows, self.key_rule(with_paths=False))
         if len(given) == 1 and is_frame(keys):
             if len(keys.columns) != 1:
                 raise UserError("keys must be one column", hint="pass rows without keys= instead")

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError, UserError
+from pyhudi.options import Options
 from pyhudi.records import RECORD_KEY
 from pyhudi.table.config import TableConfig
-from pyhudi.write.keys import key_rule, record_keys
+from pyhudi.write.keyrule import is_encoding_open, key_rule
+from pyhudi.write.keys import record_keys
 
 KEYS_MAX: Final = 10_000
 """More keys than these are not worth asking the index for, beside a scan."""
@@ -134,8 +136,10 @@ def keys_left(
 
 def _composed(told: dict[str, pa.Array], config: TableConfig) -> pa.ChunkedArray | None:
     """Keys of every combination of the key columns' values."""
+    if is_encoding_open(config):
+        return None
     try:
-        rule = key_rule(config)
+        rule = key_rule(config, Options(), with_paths=False)
     except UnsupportedTableError:
         return None
     columns = [told[name] for name in rule.key_fields if name in told]

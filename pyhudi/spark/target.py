@@ -31,7 +31,6 @@ from pyhudi.storage.locate import locate
 from pyhudi.storage.lock import LOCK, TableLock
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.write.batch import Rows
-from pyhudi.write.keys import key_rule
 from pyhudi.write.operations import Operation
 from pyhudi.write.parked import (
     Parked,
@@ -137,7 +136,7 @@ def check(asked: SaveAsked, schema: pa.Schema) -> None:
     if asked.operation not in _WITHOUT_ROWS:
         fit_schema(schema, without_meta(table.schema))
         return
-    wanted = key_rule(config).key_fields if asked.operation == "delete" else ()
+    wanted = config.record_key_fields if asked.operation == "delete" else ()
     absent = [name for name in wanted if name not in schema.names]
     if absent:
         raise SchemaError(
@@ -195,7 +194,7 @@ def _written(
         return table.delete_rows(ParkedKeys(files))
     if asked.operation == "delete_partition":
         named = asked.options.request.partitions_to_delete
-        return table.delete_partitions(named or partitions_of(files, key_rule(table.config)))
+        return table.delete_partitions(named or partitions_of(files, table.key_rule()))
     verb = getattr(table, asked.operation)
     report: WriteReport = verb(ParkedRows(schema, files))
     return report

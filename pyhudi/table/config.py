@@ -60,6 +60,7 @@ class KeyGeneratorKind(Enum):
     TIMESTAMP = "TIMESTAMP"
     CUSTOM = "CUSTOM"
     GLOBAL_DELETE = "GLOBAL_DELETE"
+    USER_PROVIDED = "USER_PROVIDED"  # code of somebody's own, ours included
 
 
 _GENERATOR_CLASSES: Final = {
@@ -69,6 +70,7 @@ _GENERATOR_CLASSES: Final = {
     KeyGeneratorKind.TIMESTAMP: "TimestampBasedKeyGenerator",
     KeyGeneratorKind.CUSTOM: "CustomKeyGenerator",
     KeyGeneratorKind.GLOBAL_DELETE: "GlobalDeleteKeyGenerator",
+    KeyGeneratorKind.USER_PROVIDED: "PythonKeys",
 }
 
 
@@ -154,14 +156,21 @@ class TableConfig:
     def key_generator(self) -> KeyGeneratorKind:
         """The key generator: stated by type (1.x), by class (0.x), or implied by the fields."""
         stated = self._text("hoodie.table.keygenerator.type").removesuffix("_AVRO")
-        if stated in KeyGeneratorKind.__members__:
-            return KeyGeneratorKind[stated]
-        name = self._text("hoodie.table.keygenerator.class").rsplit(".", 1)[-1]
+        if stated:
+            known = KeyGeneratorKind.__members__
+            return known.get(stated, KeyGeneratorKind.USER_PROVIDED)
+        name = self.key_generator_name
+        if not name:
+            return implied_key_generator(self.record_key_fields, self.partition_fields)
         name = name.replace("AvroKeyGenerator", "KeyGenerator")
-        for kind, class_name in _GENERATOR_CLASSES.items():
-            if name == class_name:
-                return kind
-        return implied_key_generator(self.record_key_fields, self.partition_fields)
+        kinds = (kind for kind, known in _GENERATOR_CLASSES.items() if name == known)
+        return next(kinds, KeyGeneratorKind.USER_PROVIDED)
+
+    @property
+    def key_generator_name(self) -> str:
+        """The type or the short class name the properties state; empty where they do not."""
+        stated = self._text("hoodie.table.keygenerator.type")
+        return stated or self._text("hoodie.table.keygenerator.class").rsplit(".", 1)[-1]
 
     @property
     def hive_style(self) -> bool:
@@ -266,9 +275,14 @@ def new_table_properties(
     hive_style: bool = False,
     url_encoded: bool = False,
     timezone: str = "UTC",
+    key_generator: KeyGeneratorKind | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> TableConfig:
-    """The properties of a new version-6 table, as table_format 1.6 lists them."""
-    kind = implied_key_generator(record_key, partition_by)
+    """The properties of a new version-6 table, as table_format 1.6 lists them.
+
+    more: further properties, as the key generator needs them.
+    """
+    kind = key_generator or implied_key_generator(record_key, partition_by)
     properties = {
         "hoodie.table.name": name,
         "hoodie.database.name": "",
@@ -290,6 +304,7 @@ def new_table_properties(
         "hoodie.table.create.schema": create_schema,
         **merge_properties,
         "hoodie.table.checksum": str(checksum("", name)),
+        **(more or {}),
     }
     if ordering:
         properties["hoodie.table.precombine.field"] = ",".join(ordering)

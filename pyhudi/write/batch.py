@@ -84,7 +84,7 @@ def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
                     hint="fill it, or order by commit time (ordering=None)",
                 )  # fmt: skip
     keys = record_keys(fitted, plan.rule, first_row=first_row)
-    paths = partition_paths(fitted, plan.rule)
+    paths = partition_paths(fitted, plan.rule, first_row=first_row)
     return fitted.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, paths)
 
 

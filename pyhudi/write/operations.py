@@ -29,7 +29,7 @@ from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
 from pyhudi.write.find import Where, WriteIndex, tag_rows
-from pyhudi.write.keys import key_rule
+from pyhudi.write.keys import KeyRule
 from pyhudi.write.overwrite import (
     NOTHING,
     Replaced,
@@ -112,6 +112,7 @@ class Setting:
     index: WriteIndex
     schema: pa.Schema
     avro_schema: str
+    rule: KeyRule
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 
@@ -162,9 +163,7 @@ def plan_write(
         raise UnsupportedTableError("records of this table are merged by a rule not yet written")
     with setting.watch.phase("key"):
         ordering = rules.ordering if operation.brings_rows else ()
-        plan = KeyPlan(
-            setting.schema, key_rule(setting.state.config), setting.index.part_count, ordering
-        )
+        plan = KeyPlan(setting.schema, setting.rule, setting.index.part_count, ordering)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     view = setting.state.view()
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()

@@ -38,7 +38,7 @@ def test_options_that_repeat_the_table_are_taken(tmp_path) -> None:
         ("hoodie.datasource.write.partitionpath.field", ""),
         ("hoodie.datasource.write.precombine.field", "id"),
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
-        ("hoodie.datasource.write.keygenerator.type", "COMPLEX"),
+        ("hoodie.datasource.write.keygenerator.type", "CUSTOM"),
         ("hoodie.datasource.query.type", "read_optimized"),
         ("as.of.instant", "2026-11-21"),
     ],

@@ -1,0 +1,77 @@
+"""What a new table is to be, and the properties that say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi.errors import SchemaError, UserError
+from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
+from pyhudi.index.choice import bucket_rule, kept_properties
+from pyhudi.options import IndexKind, Options
+from pyhudi.read.payloads import merge_choice
+from pyhudi.table.config import TableConfig, TableType, new_table_properties
+from pyhudi.write.keyrule import key_rule
+from pyhudi.write.keys import PythonKeys
+from pyhudi.write.newkeys import new_keys
+from pyhudi.write.schema import plain_schema
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """What a new table is to be.
+
+    schema: user columns.  partition_by: columns, for the custom key generator with their types
+    (`city:SIMPLE`).  options: also the key generator (`request`) and its times (`keygen`).
+    """
+
+    schema: pa.Schema
+    name: str
+    table_type: TableType
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    options: Options = field(default_factory=Options)
+    index: IndexKind = IndexKind.RECORD
+    functions: PythonKeys | None = None
+
+
+def config_of(table: NewTable) -> TableConfig:
+    """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
+    schema = plain_schema(table.schema)
+    keys = new_keys(
+        table.record_key, table.partition_by, options=table.options, functions=table.functions
+    )
+    named = (*table.record_key, *keys.partition_fields, *table.ordering)
+    absent = [name for name in named if name not in schema.names]
+    if absent:
+        raise SchemaError(
+            "columns named are not in the schema", columns=", ".join(absent),
+            schema=", ".join(schema.names),
+        )  # fmt: skip
+    if not table.record_key:
+        raise UserError("a table needs a record key", hint="record_key='id'")
+    options = table.options
+    choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
+    record_name, namespace = table_record_name(table.name)
+    config = new_table_properties(
+        name=table.name,
+        table_type=table.table_type,
+        record_key=table.record_key,
+        partition_by=keys.partition_fields,
+        ordering=choice.ordering,
+        create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
+        merge_properties=choice.properties,
+        hive_style=table.options.table.hive_style,
+        url_encoded=table.options.table.url_encoded,
+        timezone=table.options.table.timezone,
+        key_generator=keys.kind,
+        more=keys.properties,
+    )
+    key_rule(config, table.options, functions=table.functions)
+    rules = table.options.write.index_rules
+    config = config.with_properties(kept_properties(table.index, rules))
+    if table.index is IndexKind.BUCKET:
+        bucket_rule(config, rules)
+    return config

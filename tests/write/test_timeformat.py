@@ -1,0 +1,114 @@
+"""Joda's patterns: what Apache Hudi prints and reads with them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from pyhudi.errors import OptionError
+from pyhudi.write.timeformat import format_time, parse_time, tokens, zone_of_name
+
+TIME = datetime(2023, 11, 5, 0, 7, 9, 45_600, timezone(timedelta(hours=-3, minutes=-30)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("yyyy/MM/dd", "2023/11/05"),
+        ("yyyyMMddHHmmss", "20231105000709"),
+        ("yy-M-d", "23-11-5"),
+        ("MMM MMMM", "Nov November"),
+        ("E EEEE e", "Sun Sunday 7"),
+        ("xxxx-'W'ww", "2023-W44"),
+        ("D DDD", "309 309"),
+        ("h:mm a K k", "12:07 AM 0 24"),
+        ("ss.SSS S SSSSSSSSSS", "09.045 0 0456000000"),
+        ("HH Z ZZ", "00 -0330 -03:30"),
+        ("'year='yyyy 'o''clock' ''", "year=2023 o'clock '"),
+        ("yyyy年", "2023年"),
+    ],
+)
+def test_times_are_printed_as_joda_prints_them(pattern: str, text: str) -> None:
+    assert format_time(TIME, pattern) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "seconds"),
+    [
+        ("2023-10-10T00:30:00Z", "yyyy-MM-dd'T'HH:mm:ssZ", 1696897800),
+        ("2023-10-10T00:30:00+02:00", "yyyy-MM-dd'T'HH:mm:ssZ", 1696890600),
+        ("2023-10-10T00:30:00.250-0100", "yyyy-MM-dd'T'HH:mm:ss.SSSZ", 1696901400.25),
+        ("20231010", "yyyyMMdd", 1696896000),
+        ("1/2/2023", "M/d/yyyy", 1672617600),
+        ("10 oct 2023 12 AM", "dd MMM yyyy hh a", 1696896000),
+        ("2023 060", "yyyy DDD", 1677628800),
+        ("2023-10-10 03:00 Europe/Berlin", "yyyy-MM-dd HH:mm ZZZ", 1696899600),
+        ("02-29", "MM-dd", 951782400),
+    ],
+)
+def test_texts_are_read_as_joda_reads_them(text: str, pattern: str, seconds: float) -> None:
+    time = parse_time(text, pattern, zone=None)
+    assert time is not None and time.timestamp() == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("2023-13-01", "yyyy-MM-dd"),
+        ("2023-02-30", "yyyy-MM-dd"),
+        ("2023-02-03 ", "yyyy-MM-dd"),
+        ("2023-02", "yyyy-MM-dd"),
+        ("", "yyyy"),
+        ("1 Nowhere/Land", "d ZZZ"),
+        ("٣", "d"),
+    ],
+)
+def test_texts_of_another_form_are_none(text: str, pattern: str) -> None:
+    assert parse_time(text, pattern, zone=None) is None
+
+
+def test_a_zone_is_for_texts_that_name_none() -> None:
+    berlin = zone_of_name("Europe/Berlin")
+    named = parse_time("2023-07-01 10Z", "yyyy-MM-dd HHZ", zone=berlin)
+    unnamed = parse_time("2023-07-01 10", "yyyy-MM-dd HH", zone=berlin)
+    assert named is not None and named.hour == 12
+    assert unnamed is not None and unnamed.astimezone(UTC).hour == 8
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-QQ", "yyyy'x", "G yyyy", "z"])
+def test_patterns_that_are_not_supported_say_so(pattern: str) -> None:
+    with pytest.raises(OptionError, match="not supported"):
+        tokens(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["yy-MM-dd", "EEE d", "xxxx ww"])
+def test_patterns_that_cannot_be_read_say_so(pattern: str) -> None:
+    with pytest.raises(OptionError, match="not supported"):
+        parse_time("x", pattern, zone=None)
+
+
+def test_zones_go_by_the_names_java_knows() -> None:
+    assert zone_of_name("GMT+5:30").utcoffset(None) == timedelta(hours=5, minutes=30)
+    assert zone_of_name("GMT-08").utcoffset(None) == timedelta(hours=-8)
+    with pytest.raises(OptionError, match="Europe/Berlin"):
+        zone_of_name("Mars/Olympus")
+
+
+PATTERNS = [
+    "yyyy-MM-dd'T'HH:mm:ss.SSSSSSZ",
+    "yyyyMMdd HHmmssSSSSSS ZZ",
+    "d MMMM yyyy k:m:s.SSSSSS Z",
+]
+
+
+@given(
+    st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9999, 1, 1)),
+    st.integers(-14 * 60, 14 * 60),
+    st.sampled_from(PATTERNS),
+)
+def test_what_is_printed_is_read_again(wall: datetime, minutes: int, pattern: str) -> None:
+    time = wall.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    assert parse_time(format_time(time, pattern), pattern, zone=None) == time
