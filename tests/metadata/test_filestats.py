@@ -169,7 +169,7 @@ def entries(table: Opened | SmallTable, partition: MetadataPartition) -> Entries
 def with_more_partitions(root: Path) -> SmallTable:
     table = SmallTable(LocalFileSystem(root), real_files=True).create(shard_count=1)
     for partition in (COLUMN_STATS, BLOOM_FILTERS):
-        table.config = bootstrap._create_partition(
+        table.config = bootstrap.create_partition(
             table.fs, table.config, table.log.load(), partition, [None, None]
         )
     return table
