@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from pyhudi.errors import OptionError
 from pyhudi.options import Options, QueryRequest
+from pyhudi.read.payloads import function_name
+from pyhudi.read.rules import MergeFunction, python_function
 from pyhudi.table.config import TableConfig
 
 _KEY_FIELDS = "hoodie.datasource.write.recordkey.field"
@@ -30,6 +32,9 @@ def agreed(options: Options, config: TableConfig) -> Options:
         names = tuple(name.split(":")[0] for name in request.partition_by)
         _same(_PARTITIONS, names, config.partition_fields)
     _same("hoodie.table.ordering.fields", request.ordering or None, config.ordering_fields)
+    payload = (options.table.payload_class or "").rsplit(".", 1)[-1]
+    _same("hoodie.datasource.write.payload.class", payload or None, config.payload_class)
+    _same("hoodie.record.merge.mode", options.table.merge_mode, config.merge_mode.value)
     kind = request.key_generator
     if kind != "GLOBAL_DELETE":  # what it asks of a delete holds anyway
         _same("hoodie.datasource.write.keygenerator.type", kind, config.key_generator.value)
@@ -41,6 +46,26 @@ def agreed(options: Options, config: TableConfig) -> Options:
         ignored = (*options.ignored, "hoodie.datasource.write.operation (the verb says it)")
         return replace(options, ignored=ignored)
     return options
+
+
+def with_merge(options: Options, function: MergeFunction | None) -> Options:
+    """The options, with a function to merge records by."""
+    if function is None:
+        return options
+    merging = replace(options.read.merging, function=function)
+    return replace(options, read=replace(options.read, merging=merging))
+
+
+def check_function(function: MergeFunction | None, config: TableConfig) -> None:
+    """Raise OptionError for a merge function that is not the table's."""
+    if function is None:
+        return
+    held = python_function(config)
+    if held != function_name(function):
+        raise OptionError(
+            "the table's records are not merged by this function", merge=function_name(function),
+            table=held or config.payload_class, hint="leave merge= out" if held is None else None,
+        )  # fmt: skip
 
 
 def _of_a_read(option: str) -> OptionError:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.agreement import agreed
+from pyhudi.agreement import agreed, check_function, with_merge
 from pyhudi.arguments import (
     arrow_schema,
     arrow_table,
@@ -29,6 +29,7 @@ from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
 from pyhudi.read.lookup import fetch_rows, lookup_keys
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
@@ -53,14 +54,20 @@ def open_table(
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     key_generator: PythonKeys | None = None,
+    merge: MergeFunction | None = None,
 ) -> Table:
     """The table at a path or URL.
 
     options: `hoodie.*` keys.  key_generator: where the table's keys are made by functions of your
-    own.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    own.  merge: the function the table was created with, if it was with one.
+    Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
-    parsed = agreed(parse_options(options), load_config(fs)) if options else Options()
+    parsed = Options()
+    if options or merge is not None:
+        config = load_config(fs)
+        parsed = with_merge(agreed(parse_options(options), config), merge)
+        check_function(merge, config)
     return Table(fs, options=parsed, engine=engine or LocalEngine(), functions=key_generator)
 
 
@@ -77,6 +84,7 @@ def create_table(
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    merge: MergeFunction | None = None,
 ) -> Table:
     """A new, empty table of version 6.
 
@@ -86,11 +94,14 @@ def create_table(
     table_type: "cow" or "mor".
     index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple" or
     "bucket"; the table's properties keep it.  name: the last part of the path where not given.
+    merge: `merge(old, new)` of record batches gives what a stored and a newer record of a key
+    come to: row by row the two are of one key, and so is the row it gives, with the same columns.
+    Its name is recorded, and only who gives it again can write the table or merge its logs.
     Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
     functions = partition_by if isinstance(partition_by, PythonKeys) else None
-    fields, parsed = partitioned(parse_options(options), partition_by)
+    fields, parsed = partitioned(with_merge(parse_options(options), merge), partition_by)
     table = NewTable(
         arrow_schema(schema),
         name or parsed.request.name or table_name(os.fspath(path)),
@@ -273,14 +284,20 @@ class Table:
             engine=self._engine,
         )  # fmt: skip
 
-    def upsert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
-        """Insert rows whose key is new, replace those of the others.
+    def upsert(
+        self, rows: Any, *, skip_unchanged: bool = False, dry_run: bool = False
+    ) -> WriteReport:
+        """Insert rows whose key is new, merge the others with what is stored.
 
         rows: anything with `__arrow_c_stream__`.  Rows marked by `_hoodie_is_deleted` delete.
-        dry_run: plan only; nothing changes.  Raises SchemaError, UserError before anything is
-        written; LockError, WriteConflictError with the table as it was.
+        skip_unchanged: rows that would leave their record as it is are not written; costs a read
+        of the file groups they are in.  dry_run: plan only; nothing changes.  Raises SchemaError,
+        UserError before anything is written; LockError, WriteConflictError with the table as it
+        was.
         """
-        return self._write(Operation.UPSERT, self._incoming(rows), dry_run=dry_run)
+        return self._write(
+            Operation.UPSERT, self._incoming(rows), dry_run=dry_run, skip_unchanged=skip_unchanged
+        )
 
     def insert(self, rows: Any, *, dry_run: bool = False) -> WriteReport:
         """Add rows without looking their keys up: a key that is there already is there twice."""
@@ -345,6 +362,7 @@ class Table:
         *,
         dry_run: bool,
         partitions: tuple[str, ...] = (),
+        skip_unchanged: bool = False,
     ) -> WriteReport:
         request = WriteRequest(
             operation,
@@ -354,6 +372,7 @@ class Table:
             dry_run,
             partitions=partitions,
             functions=self._functions,
+            skip_unchanged=skip_unchanged,
         )
         return write(self._fs, request)
 

@@ -122,6 +122,7 @@ class WriteRequest:
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # to delete, or to overwrite statically
     functions: PythonKeys | None = None  # keys and paths of the caller's own making
+    skip_unchanged: bool = False  # rows equal to the stored ones are not written
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -252,6 +253,7 @@ def _setting(
                 functions=request.functions,
                 with_paths=request.operation.brings_rows,
             ),
+            request.skip_unchanged,
             watch,
         ),
         fitted,

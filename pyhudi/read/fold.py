@@ -5,7 +5,8 @@
 
 A round merges each entry with its key's state: a live record, or a delete that may keep its
 ordering value.  So the work is a few columnar steps for each entry a key has, linear in the
-entries.  A last round merges what came out with the base file's rows, as Apache Hudi's readers do.
+entries.  A last round merges what came out with the base file's rows, as Apache Hudi's readers do;
+where a Python function merges, which they cannot call, the base file's row is the first entry.
 """
 
 from __future__ import annotations
@@ -202,6 +203,23 @@ def precedes(mine: Ranked, theirs: Ranked, rules: MergeRules) -> Mask:
         return np.zeros(len(mine.rank), np.bool_)
     before = mine.rank <= theirs.rank if rules.first_of_equals else mine.rank < theirs.rank
     return np.asarray(mine.ok & theirs.ok & before, np.bool_)
+
+
+def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRules) -> pa.Table:
+    """The rows of base and log, each key's stored record merged first, by rules that do not
+    compare: what a rewrite at every commit would have given.  base_key: as in `with_base`."""
+    rows = np.flatnonzero(base_key != NOBODY)
+    count = len(rows)
+    kept = base.filter(pa.array(base_key == NOBODY))
+    whole = Entries(
+        np.concatenate([base_key[rows], entries.key]),
+        entries.key_count,
+        np.concatenate([np.full(count, DATA, np.uint8), entries.kind]),
+        Ranked.none(count + len(entries.key)),
+        np.concatenate([np.arange(count), entries.row + count]),
+        pa.concat_tables([base.take(pa.array(rows)), entries.rows]),
+    )
+    return pa.concat_tables([kept, fold_entries(whole, rules).rows])
 
 
 def with_base(

@@ -28,9 +28,11 @@ from pyhudi.read.fold import (
     Entries,
     Ranked,
     fold_entries,
+    fold_onto,
     numbered,
     with_base,
 )
+from pyhudi.read.overlay import plain
 from pyhudi.read.rules import MergeRules, delete_mask
 from pyhudi.table.ordering import sequence_columns
 
@@ -73,7 +75,7 @@ def merge(
     else:
         base_keys = _text(base.column(rules.key_column))
         keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        base = _decoded(_kept(base.select(columns), keep))
+        base = plain(_kept(base.select(columns), keep))
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
     parts = [] if base is None else [base]
@@ -97,7 +99,7 @@ def _folded(
     rows = [entry.select(columns) for entry in log if isinstance(entry, pa.Table)]
     if not rows:
         assert base is not None
-        rows = [_decoded(base.slice(0, 0).select(columns))]
+        rows = [plain(base.slice(0, 0).select(columns))]
     entries = Entries(
         key,
         int(key.max(initial=-1)) + 1,
@@ -106,13 +108,15 @@ def _folded(
         np.cumsum(is_data) - 1,
         pa.concat_tables(rows),
     )
-    folded = fold_entries(entries, rules)
     if base is None:
-        return folded.rows
+        return fold_entries(entries, rules).rows
     first = np.asarray(table.first(_text(base.column(rules.key_column))))
     base_key = np.where(first >= 0, number[first], NOBODY)
+    stored = plain(base.select(columns))
+    if rules.function is not None:
+        return fold_onto(stored, base_key, entries, rules)
     order = _ranked(ranks.base, ranks.base_valid, base.num_rows)
-    return with_base(folded, _decoded(base.select(columns)), base_key, order, rules)
+    return with_base(fold_entries(entries, rules), stored, base_key, order, rules)
 
 
 def _ranked(values: Any, valid: Any, count: int) -> Ranked:
@@ -121,14 +125,6 @@ def _ranked(values: Any, valid: Any, count: int) -> Ranked:
 
 def _kept(rows: pa.Table, keep: Any) -> pa.Table:
     return rows if keep.all() else rows.filter(pa.array(keep))
-
-
-def _decoded(rows: pa.Table) -> pa.Table:
-    for index, field in enumerate(rows.schema):
-        if pt.is_dictionary(field.type):
-            plain = field.with_type(field.type.value_type)
-            rows = rows.set_column(index, plain, rows.column(index).cast(plain.type))
-    return rows
 
 
 @dataclass(frozen=True, slots=True)

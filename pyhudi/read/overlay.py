@@ -39,6 +39,15 @@ def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRule
     return pa.Table.from_arrays(columns, schema=new.schema)
 
 
+def plain(rows: pa.Table) -> pa.Table:
+    """The rows without dictionary arrays."""
+    for index, field in enumerate(rows.schema):
+        if pt.is_dictionary(field.type):
+            decoded = field.with_type(field.type.value_type)
+            rows = rows.set_column(index, decoded, rows.column(index).cast(decoded.type))
+    return rows
+
+
 def _column(
     old: pa.ChunkedArray, new: pa.ChunkedArray, old_is_greater: Mask, rules: MergeRules
 ) -> pa.ChunkedArray:

@@ -34,6 +34,7 @@ from pyhudi.read.payloads import (
 )
 from pyhudi.records import IS_DELETED, RECORD_KEY
 from pyhudi.table.config import MergeMode, TableConfig
+from pyhudi.table.ordering import sequence_columns
 
 _ORDERING_FIELD: Final = "hoodie.payload.ordering.field"
 _UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
@@ -212,6 +213,12 @@ def python_function(config: TableConfig) -> str | None:
     """The name of the Python function that merges the table's records, if one does."""
     strategy = config.properties.get(STRATEGY) or ""
     return strategy.removeprefix(PYTHON) if strategy.startswith(PYTHON) else None
+
+
+def order_columns(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedArray]:
+    """The columns whose values are compared, first by the first; null: not comparable."""
+    columns = [rows.column(name) for name in rules.ordering or rules.batch_ordering]
+    return sequence_columns(columns[0]) if rules.sequence else columns
 
 
 def delete_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np.bool_] | None:

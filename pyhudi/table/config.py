@@ -145,7 +145,7 @@ class TableConfig:
         match self.payload_class:
             case "OverwriteWithLatestAvroPayload":
                 return MergeMode.COMMIT_TIME
-            case "DefaultHoodieRecordPayload":
+            case "DefaultHoodieRecordPayload" | "EventTimeAvroPayload":
                 return MergeMode.EVENT_TIME
             case "":
                 return MergeMode.EVENT_TIME if self.ordering_fields else MergeMode.COMMIT_TIME

@@ -47,6 +47,8 @@ def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
 
 def sequence_columns(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
     """`file.position` texts as two columns of numbers; null where a text is not of that form."""
+    if not len(column):
+        return [pa.chunked_array([], pa.int64()), pa.chunked_array([], pa.int64())]
     parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<at>\d{1,18})$")
     return [pc.struct_field(parts, name).cast(pa.int64()) for name in ("file", "at")]
 

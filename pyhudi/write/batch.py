@@ -10,7 +10,9 @@ schema's metadata.  So a shard's task touches its own rows only, however large t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -22,6 +24,8 @@ from pyhudi._native import shard_of
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.formats.conform import conform
+from pyhudi.read.payloads import DeleteMark
+from pyhudi.read.rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.staging import Staged, Staging
@@ -37,8 +41,8 @@ class KeyPlan:
     schema: pa.Schema
     rule: KeyRule
     shard_count: int
-    ordering: tuple[str, ...] = ()
-    """Columns that may not hold nulls; empty where order is by commit time."""
+    rules: MergeRules | None = None
+    """How records are merged: its ordering columns may not hold nulls; None for deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +75,53 @@ class Rows(Protocol):
 def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
     """The keyed part of some rows.  Raises UserError for a null key or ordering value."""
     fitted = conform(rows, plan.schema)
-    for name in plan.ordering:
-        column = fitted.column(name)
-        if column.null_count:
-            deleted = _deleted_mask(fitted)
-            bad = pc.is_null(column)
-            bad = bad if deleted is None else pc.and_(bad, pc.invert(deleted))
-            at = pc.index(bad, True).as_py()
-            if at >= 0:
-                raise UserError(
-                    "an ordering value is null", column=name, row=first_row + at,
-                    hint="fill it, or order by commit time (ordering=None)",
-                )  # fmt: skip
+    if plan.rules is not None:
+        _check_ordering(fitted, plan.rules, first_row)
     keys = record_keys(fitted, plan.rule, first_row=first_row)
     paths = partition_paths(fitted, plan.rule, first_row=first_row)
     return fitted.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, paths)
 
 
+def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
+    """Raise UserError for a row, other than a delete, that cannot be compared."""
+    names = rules.ordering or rules.batch_ordering
+    absent = [name for name in names if name not in rows.column_names]
+    if absent:
+        raise SchemaError("an ordering column is not in the schema", columns=", ".join(absent))
+    if not names:
+        return
+    for number, column in enumerate(order_columns(rows, rules)):
+        if not column.null_count:
+            continue
+        bad = np.array(pc.is_null(column).to_numpy(), np.bool_)
+        deleted = _deleted_mask(rows, rules.marks)
+        if deleted is not None:
+            bad &= ~deleted
+        if bad.any():
+            name = names[0] if rules.sequence else names[number]
+            row = int(np.argmax(bad))
+            if rows.column(name)[row].is_valid:
+                raise UserError(
+                    "an ordering value is not of the form file.position", column=name,
+                    row=first_row + row, value=rows.column(name)[row].as_py(),
+                )  # fmt: skip
+            raise UserError(
+                "an ordering value is null", column=name, row=first_row + row,
+                hint="fill it, or order by commit time (ordering=None)",
+            )  # fmt: skip
+
+
 def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0) -> Part:
     """Key some rows and put them aside."""
     keyed = key_rows(rows, plan, first_row=first_row)
-    deleted = _deleted_mask(keyed)
+    deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
     return Part(
         staging.put("rows", keyed),
         staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.shard_count)),
         keyed.num_rows,
         keyed.nbytes,
         _partition_counts(keyed),
-        deleted is not None and bool(pc.any(deleted).as_py()),
+        deleted is not None and bool(deleted.any()),
     )
 
 
@@ -122,6 +145,26 @@ def rows_of_shard(part: Part, shard: int) -> npt.NDArray[np.int32]:
     return np.asarray(rows.to_numpy(), np.int32)
 
 
+def take_rows(
+    parts: Sequence[Part],
+    part: npt.NDArray[np.int32],
+    row: npt.NDArray[np.int32],
+    *,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Rows of the parts, given in order of (part, row), with some columns or all."""
+    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
+    tables: list[pa.Table] = []
+    for number, (low, high) in enumerate(pairwise(cuts.tolist())):
+        if low == high and (tables or number + 1 < len(parts)):
+            continue
+        table = parts[number].staged.load()
+        if columns is not None:
+            table = table.select(columns)
+        tables.append(table.take(pa.array(row[low:high])))
+    return pa.concat_tables(tables)
+
+
 def _partition_counts(keyed: pa.Table) -> tuple[tuple[str, int], ...]:
     counts = pc.value_counts(keyed.column(PARTITION_PATH))
     return tuple(
@@ -129,13 +172,12 @@ def _partition_counts(keyed: pa.Table) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _deleted_mask(rows: pa.Table) -> pa.ChunkedArray | None:
-    if IS_DELETED not in rows.schema.names:
-        return None
-    column = rows.column(IS_DELETED)
-    if not pa.types.is_boolean(column.type):
-        raise SchemaError(f"{IS_DELETED} must be boolean", type=str(column.type))
-    return pc.fill_null(column, False)
+def _deleted_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np.bool_] | None:
+    if IS_DELETED in rows.schema.names:
+        kind = rows.schema.field(IS_DELETED).type
+        if not pa.types.is_boolean(kind):
+            raise SchemaError(f"{IS_DELETED} must be boolean", type=str(kind))
+    return delete_mask(rows, marks)
 
 
 @dataclass(frozen=True, slots=True)

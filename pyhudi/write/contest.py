@@ -1,8 +1,10 @@
-"""Deletes and moves whose effect depends on what is stored.
+"""Rows whose effect depends on what is stored, asked before anything is written.
 
 Under event-time order a delete (or a move to another partition) with an older ordering value than
 the stored record's has no effect.  The index entries of a commit must know that before they are
 written, so the few file groups with such rows are asked first.
+
+A write that leaves unchanged rows out asks every file group it would touch.
 """
 
 from __future__ import annotations
@@ -10,30 +12,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.read.equality import rows_differ
+from pyhudi.read.overlay import plain
 from pyhudi.read.slices import SliceSpec, read_slice
-from pyhudi.records import RECORD_KEY
+from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice
-from pyhudi.write.batch import Part
-from pyhudi.write.handles import settle
-from pyhudi.write.route import Routed, take_rows
+from pyhudi.write.batch import Part, take_rows
+from pyhudi.write.route import Routed
+from pyhudi.write.settle import outcome, settle
 from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Action, ShardTags
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class ContestTask:
-    """One shard's contested rows.  slices: by position in the shard's homes."""
+    """One shard's contested rows.  slices: by position in the shard's homes.
+
+    spec: of the columns to compare.  skips_unchanged: rows equal to the stored ones lose too.
+    """
 
     fs: FileSystem
     spec: SliceSpec
     parts: tuple[Part, ...]
     shard: ShardTags
     slices: tuple[tuple[int, FileSlice], ...]
-    ordering: tuple[str, ...]
     staging: Staging
+    skips_unchanged: bool = False
 
 
 def lost_rows(task: ContestTask) -> Staged | None:
@@ -47,12 +57,12 @@ def lost_rows(task: ContestTask) -> Staged | None:
     )
     gone = np.zeros(len(part), np.bool_)
     for number, slice_ in task.slices:
-        at = np.flatnonzero((home == number) & (action != Action.PUT))
+        mine = home == number
+        at = np.flatnonzero(mine if task.skips_unchanged else mine & (action != Action.PUT))
         stored = read_slice(task.fs, slice_, spec=task.spec)
-        columns = [RECORD_KEY, *task.ordering]
-        incoming = take_rows(task.parts, part[at], row[at], columns=columns)
-        settled = settle(stored, Routed(incoming, action[at]), task.ordering, natural_deletes=False)
-        gone[at[settled.lost]] = True
+        columns = [name for name in task.spec.columns if name in _keyed(task)]
+        incoming = Routed(take_rows(task.parts, part[at], row[at], columns=columns), action[at])
+        gone[at[_losers(stored, incoming, task)]] = True
     leaving = gone & (action == Action.LEAVE)
     if leaving.any():
         key = part.astype(np.int64) << 32 | row
@@ -62,3 +72,25 @@ def lost_rows(task: ContestTask) -> Staged | None:
     return task.staging.put(
         f"lost-{task.shard.shard:05d}", pa.table({"position": np.flatnonzero(gone)})
     )
+
+
+def _keyed(task: ContestTask) -> set[str]:
+    return set(task.parts[0].staged.load().schema.names)
+
+
+def _losers(stored: pa.Table, incoming: Routed, task: ContestTask) -> Mask:
+    rules = task.spec.rules
+    settled = settle(stored, incoming, rules, natural_deletes=False)
+    lost: Mask = settled.lost & (incoming.action != Action.PUT)
+    if not task.skips_unchanged:
+        return lost
+    puts = (incoming.action == Action.PUT) & settled.matched
+    lost |= puts & settled.lost
+    after = outcome(stored, incoming, settled, rules)
+    at = np.flatnonzero((puts & ~settled.lost)[settled.emit])
+    rows = np.flatnonzero(settled.emit)[at]
+    before = plain(stored.take(pa.array(settled.partner[rows])))
+    names = [name for name in before.column_names if name not in META_COLUMNS]
+    differ = rows_differ(before.select(names), after.take(pa.array(at)).select(names))
+    lost[rows[~differ]] = True
+    return lost

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.writer import MetadataCommit
+from pyhudi.read.slices import SliceSpec
+from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
@@ -26,7 +28,7 @@ class WrittenFiles:
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
-        return tuple(w.stat for w in self.data)
+        return tuple(w.stat for w in self.data if w.stat is not None)
 
 
 def write_files(
@@ -88,18 +90,28 @@ def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat 
 
 
 def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
-    rules = setting.state.rules
     return FilePlan(
         setting.state.fs,
         instant.time,
         setting.schema,
         with_meta_fields(setting.avro_schema),
-        rules.ordering,
+        setting.state.rules,
         setting.options.base_file,
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
         order_by=planned.order_by,
+        stored=_stored_spec(setting),
     )
+
+
+def _stored_spec(setting: Setting) -> SliceSpec | None:
+    """How to read the records below new log rows; None where the rules do not need them."""
+    rules = setting.state.rules
+    if rules.picks or not rules.is_event_time:
+        return None
+    schema = with_meta(setting.schema)
+    visibility = setting.state.view(partitions=[]).visibility
+    return SliceSpec(schema, (RECORD_KEY, *setting.schema.names), rules, visibility)
 
 
 def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
@@ -131,18 +143,18 @@ def report_of(
 ) -> WriteReport:
     """The report of a write, or of a dry run (no files)."""
     written = files.data if files else ()
-    lost = sum(len(staged.load()) for staged in planned.lost if staged is not None)
+    stats = files.stats if files else ()
     return WriteReport(
         operation=planned.operation.value.lower(),
         instant=instant.time if instant else None,
         inserted=sum(w.inserted for w in written),
         updated=sum(w.updated for w in written),
         deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
-        unchanged=sum(w.unchanged for w in written) + lost,
+        unchanged=sum(w.unchanged for w in written) + planned.unchanged,
         missing_keys=planned.missing,
         duplicates=planned.duplicates,
-        files=len(written),
-        bytes_written=sum(w.stat.write_bytes for w in written),
+        files=len(stats),
+        bytes_written=sum(stat.write_bytes for stat in stats),
         file_groups=len(planned.assignment.targets),
         replaced_file_groups=len(planned.replaced.slices),
         seconds=dict(setting.watch.seconds),

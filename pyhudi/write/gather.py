@@ -7,6 +7,7 @@ string` where an index is asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -15,16 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import latest
 from pyhudi.index.contract import path_codes
 from pyhudi.index.probe import key_run
+from pyhudi.read.rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.ordering import ordering_ranks
 from pyhudi.write.batch import Part, rows_of_shard
+from pyhudi.write.combine import FoldedRows, folded_rows, greatest_rows, newest_rows
 from pyhudi.write.staging import Staged, Staging
 
 DELETED = "deleted"
+Ints = npt.NDArray[np.int32]
 
 
 class Duplicates(IntEnum):
@@ -33,6 +35,7 @@ class Duplicates(IntEnum):
     NEWEST = 0  # keep the last one
     GREATEST = 1  # keep the one with the greatest ordering value, the last of equals
     KEEP = 2
+    FOLD = 3  # merge them
 
 
 class Known(IntEnum):
@@ -51,12 +54,13 @@ class TagPlan:
     parts: tuple[Part, ...]
     staging: Staging
     duplicates: Duplicates
-    ordering: tuple[str, ...]
+    rules: MergeRules | None  # None: a delete operation
     deletes_all: bool  # a delete operation: every row names a key to delete
     moves: bool  # a key that comes with another partition moves there
     asked: bool = True  # whether an index is asked (inserts: no)
     is_global: bool = True  # whether a key is one record, whatever its partition
     known: Known = Known.UPDATE
+    skips_unchanged: bool = False  # rows equal to the stored ones are not written
 
     @property
     def everywhere(self) -> bool:
@@ -79,30 +83,47 @@ class Gathered:
     rows: Staged
     keys: Staged
     duplicate_count: int
+    folded: Staged | None = None
 
 
 def gather_shard(task: GatherTask) -> Gathered:
     """Gather the rows of one hash part for an index that is asked in two steps."""
-    rows, duplicates = gather(task)
-    run = key_run(rows, everywhere=task.plan.everywhere)
+    found = gather(task)
+    run = key_run(found.rows, everywhere=task.plan.everywhere)
     put = task.plan.staging.put
     return Gathered(
-        put(f"gathered-{task.shard:05d}", rows), put(f"keys-{task.shard:05d}", run), duplicates
+        put(f"gathered-{task.shard:05d}", found.rows),
+        put(f"keys-{task.shard:05d}", run),
+        found.duplicate_count,
+        found.folded,
     )
 
 
-def gather(task: GatherTask) -> tuple[pa.Table, int]:
-    """(gathered rows, how many were dropped for another row of their key)."""
+@dataclass(frozen=True, slots=True)
+class GatheredRows:
+    """Gathered rows; how many were dropped for another row of their key; rows of one key that
+    were merged, put aside: the gathered rows name them by the number of parts plus the shard's.
+    """
+
+    rows: pa.Table
+    duplicate_count: int = 0
+    folded: Staged | None = None
+
+
+def gather(task: GatherTask) -> GatheredRows:
+    """The rows of one hash part, one a key."""
     plan = task.plan
-    rows, part, row = _rows_of_shard(task)
-    kept, duplicates = _one_per_key(plan, rows)
-    if kept is not None:
-        rows, part, row = rows.take(pa.array(kept)), part[kept], row[kept]
-    columns = {"part": part, "row": row, PARTITION_PATH: rows.column(PARTITION_PATH)}
-    columns[DELETED] = pa.array(_deleted(plan, rows))
+    combined = _one_per_key(task, *_rows_of_shard(task))
+    rows = combined.rows
+    columns = {
+        "part": combined.part,
+        "row": combined.row,
+        PARTITION_PATH: rows.column(PARTITION_PATH),
+        DELETED: pa.array(_deleted(plan, rows)),
+    }
     if plan.asked:
         columns[RECORD_KEY] = rows.column(RECORD_KEY)
-    return pa.table(columns), duplicates
+    return GatheredRows(pa.table(columns), combined.dropped, combined.folded)
 
 
 def _rows_of_shard(
@@ -114,10 +135,7 @@ def _rows_of_shard(
     names = [PARTITION_PATH]
     if plan.asked or plan.duplicates is not Duplicates.KEEP:
         names.append(RECORD_KEY)
-    if plan.duplicates is Duplicates.GREATEST:
-        names += plan.ordering
-    if IS_DELETED in first and IS_DELETED not in names:
-        names.append(IS_DELETED)
+    names += (name for name in _looked_at(plan) if name in first and name not in names)
     tables, parts, rows = [], [], []
     for number, part in enumerate(plan.parts):
         at = rows_of_shard(part, task.shard)
@@ -131,17 +149,60 @@ def _rows_of_shard(
     )
 
 
-def _one_per_key(plan: TagPlan, rows: pa.Table) -> tuple[npt.NDArray[np.int64] | None, int]:
-    """Positions to keep in ascending order (None: all), and how many rows that drops."""
+def _looked_at(plan: TagPlan) -> Iterator[str]:
+    """Columns that tell deletes, and which of two rows is the greater."""
+    yield IS_DELETED
+    if plan.rules is not None:
+        yield from (mark.column for mark in plan.rules.marks)
+        if plan.duplicates is Duplicates.GREATEST:
+            yield from plan.rules.ordering or plan.rules.batch_ordering
+
+
+@dataclass(frozen=True, slots=True)
+class _Combined:
+    """Rows, one a key, with their part and row numbers; `folded`: merged ones, put aside."""
+
+    rows: pa.Table
+    part: Ints
+    row: Ints
+    dropped: int = 0
+    folded: Staged | None = None
+
+
+def _one_per_key(task: GatherTask, rows: pa.Table, part: Ints, row: Ints) -> _Combined:
+    plan = task.plan
     if plan.duplicates is Duplicates.KEEP or rows.num_rows == 0:
-        return None, 0
-    ranks = None
-    if plan.duplicates is Duplicates.GREATEST and plan.ordering:
-        ranks, _ = ordering_ranks([rows.column(name) for name in plan.ordering])
-    winners = latest(_identity(plan, rows), ranks)
-    if len(winners) == rows.num_rows:
-        return None, 0
-    return np.sort(winners), rows.num_rows - len(winners)
+        return _Combined(rows, part, row)
+    keys = _identity(plan, rows)
+    if plan.rules is not None and plan.duplicates is Duplicates.FOLD:
+        return _folded(task, rows, part, row, folded_rows(keys, plan.parts, part, row, plan.rules))
+    if plan.rules is not None and plan.duplicates is Duplicates.GREATEST:
+        kept = greatest_rows(keys, rows, plan.rules)
+    else:
+        kept = newest_rows(keys)
+    if len(kept) == rows.num_rows:
+        return _Combined(rows, part, row)
+    dropped = rows.num_rows - len(kept)
+    return _Combined(rows.take(pa.array(kept)), part[kept], row[kept], dropped)
+
+
+def _folded(
+    task: GatherTask, rows: pa.Table, part: Ints, row: Ints, found: FoldedRows | None
+) -> _Combined:
+    """Rows of one key merged; what comes out is a part of its own."""
+    if found is None:
+        return _Combined(rows, part, row)
+    count = found.rows.num_rows
+    kept, merged = rows.take(pa.array(found.kept)), found.rows.select(rows.schema.names)
+    whole = pa.concat_tables([kept, merged], promote_options="default").unify_dictionaries()
+    number = len(task.plan.parts) + task.shard
+    return _Combined(
+        whole,
+        np.r_[part[found.kept], np.full(count, number, np.int32)],
+        np.r_[row[found.kept], np.arange(count, dtype=np.int32)],
+        rows.num_rows - whole.num_rows,
+        task.plan.staging.put(f"folded-{task.shard:05d}", found.rows),
+    )
 
 
 def _identity(plan: TagPlan, rows: pa.Table) -> pa.ChunkedArray:
@@ -159,7 +220,5 @@ def _identity(plan: TagPlan, rows: pa.Table) -> pa.ChunkedArray:
 def _deleted(plan: TagPlan, rows: pa.Table) -> npt.NDArray[np.bool_]:
     if plan.deletes_all:
         return np.ones(rows.num_rows, np.bool_)
-    if IS_DELETED not in rows.schema.names:
-        return np.zeros(rows.num_rows, np.bool_)
-    flags = pc.fill_null(rows.column(IS_DELETED), False)
-    return np.array(flags.to_numpy(), np.bool_)
+    mask = delete_mask(rows, () if plan.rules is None else plan.rules.marks)
+    return np.zeros(rows.num_rows, np.bool_) if mask is None else mask

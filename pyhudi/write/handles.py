@@ -8,7 +8,7 @@ removes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,13 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import BloomFilter, KeyTable
+from pyhudi._native import BloomFilter
 from pyhudi.filenames import BaseFileName, LogFileName, join, new_write_token
 from pyhudi.formats import parquet
 from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_block, delete_block
 from pyhudi.formats.logfile import BlockKind
 from pyhudi.options import BaseFileOptions, LogFormat
+from pyhudi.read.rules import MergeRules
+from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -37,12 +39,12 @@ from pyhudi.records import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import ensure_partition
-from pyhudi.table.ordering import is_direct, ordering_ranks
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
 from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed, Router
+from pyhudi.write.settle import outcome, settle
 from pyhudi.write.tag import Action
 
 
@@ -50,18 +52,19 @@ from pyhudi.write.tag import Action
 class FilePlan:
     """What every file of a write has in common.
 
-    schema: user columns.  ordering: empty where order is by commit time.
+    schema: user columns.
     """
 
     fs: FileSystem
     instant: InstantTime
     schema: pa.Schema
     avro_schema: str  # with the meta fields
-    ordering: tuple[str, ...]
+    rules: MergeRules
     base_file: BaseFileOptions
     log_format: LogFormat
     natural_deletes: bool  # a delete operation: deletes win whatever is stored
     order_by: tuple[str, ...] = ()  # columns that sort the rows of new files
+    stored: SliceSpec | None = None  # how to read what a log goes on top of, where it must be known
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,12 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One file written.  `unchanged`: incoming rows that lost to what is stored."""
+    """One file written; stat is None where there was nothing to write after all.
 
-    stat: WriteStat
+    unchanged: incoming rows that lost to what is stored.
+    """
+
+    stat: WriteStat | None
     inserted: int
     updated: int
     deleted: int
@@ -139,11 +145,11 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     assert target.slice is not None and target.slice.base is not None
     base = target.slice.base
     wanted = pa.schema([f for f in with_meta(plan.schema) if f.name not in _CONSTANT])
-    few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.ordering)]
+    few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.rules.ordering)]
     stored = parquet.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
-    settled = settle(stored, routed, plan.ordering, natural_deletes=plan.natural_deletes)
+    settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
     name = _base_name(plan, number, target.group)
-    incoming = routed.rows.filter(pa.array(settled.emit))
+    incoming = outcome(stored, routed, settled, plan.rules)
     kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
     rows = _constants(kept, target.group, str(name))
     if incoming.num_rows:
@@ -165,88 +171,14 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Stored rows against incoming ones.
-
-    keep: mask over stored rows.  emit, matched, lost: masks over incoming rows (to be written;
-    their key is stored; the stored record is newer).
-    """
-
-    keep: npt.NDArray[np.bool_]
-    emit: npt.NDArray[np.bool_]
-    matched: npt.NDArray[np.bool_]
-    lost: npt.NDArray[np.bool_]
-    inserted: int
-    updated: int
-    deleted: int
-    unchanged: int
-
-
-def settle(
-    stored: pa.Table, routed: Routed, ordering: Sequence[str], *, natural_deletes: bool
-) -> Settled:
-    """Who wins, record by record: the incoming row, unless event time says the stored is newer.
-
-    stored: with the record key and ordering columns; incoming keys are unique unless the batch
-    keeps duplicates, in which case every one of them is emitted.
-    """
-    count = routed.rows.num_rows
-    matched = np.zeros(count, np.bool_)
-    loses = np.zeros(count, np.bool_)
-    table = KeyTable(routed.rows.column(RECORD_KEY))
-    at = np.asarray(table.find(stored.column(RECORD_KEY)))
-    hit = at >= 0
-    matched[at[hit]] = True
-    if ordering and not natural_deletes and hit.any():
-        ahead = _stored_is_newer(stored, routed, ordering, at, hit)
-        loses[at[hit & ahead]] = True
-        hit = hit & ~ahead
-    puts = routed.action == Action.PUT
-    emit = puts & ~loses
-    gone = ~puts & matched & ~loses
-    return Settled(
-        keep=~hit,
-        emit=emit,
-        matched=matched,
-        lost=loses,
-        inserted=int((emit & ~matched).sum()),
-        updated=int((emit & matched).sum()),
-        deleted=int(gone.sum()),
-        unchanged=int(loses.sum()),
-    )
-
-
-def _stored_is_newer(
-    stored: pa.Table,
-    routed: Routed,
-    ordering: Sequence[str],
-    at: npt.NDArray[np.int64],
-    hit: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.bool_]:
-    """Per stored row: its ordering value is greater than that of the incoming row of its key."""
-    mine = [stored.column(name) for name in ordering]
-    theirs = [routed.rows.column(name) for name in ordering]
-    if is_direct([c.type for c in mine]):
-        (old, old_ok), (new, new_ok) = ordering_ranks(mine), ordering_ranks(theirs)
-    else:
-        both = [
-            pa.chunked_array([*a.chunks, *b.chunks], a.type)
-            for a, b in zip(mine, theirs, strict=True)
-        ]
-        ranks, ok = ordering_ranks(both)
-        cut = stored.num_rows
-        old, old_ok, new, new_ok = ranks[:cut], ok[:cut], ranks[cut:], ok[cut:]
-    if not len(new):
-        return np.zeros(len(old), np.bool_)
-    return hit & old_ok & new_ok[at] & (old > new[at])
-
-
 def _append(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
     """A log file on top of the group's newest slice: one data block, then one delete block."""
     began = time.monotonic()
     assert target.slice is not None
     slice_, group = target.slice, target.group
+    routed, unchanged = _in_order(plan, slice_, routed)
+    if not routed.rows.num_rows:
+        return Written(None, 0, 0, 0, unchanged)
     puts = routed.action == Action.PUT
     data = routed.rows.filter(pa.array(puts))
     gone = routed.rows.filter(pa.array(~puts))
@@ -283,7 +215,36 @@ def _append(plan: FilePlan, number: int, target: Target, routed: Routed) -> Writ
         log_files=(*(str(log.name) for log in slice_.logs), str(name)),
         upsert_millis=_millis_since(began),
     )
-    return Written(stat, 0, data.num_rows, gone.num_rows, 0)
+    return Written(stat, 0, data.num_rows, gone.num_rows, unchanged)
+
+
+def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed, int]:
+    """The rows to log, and how many of the batch lost.
+
+    Readers merge log with log and then with the base file.  That is the order of the commits
+    unless a row comes late, whose values would then go before or behind others than a rewrite's:
+    such a row is logged as what it makes of its record.
+    """
+    if plan.stored is None:
+        return routed, 0
+    spec = plan.stored
+    narrow = replace(spec, columns=(RECORD_KEY, *spec.rules.ordering))
+    known = read_slice(plan.fs, slice_, spec=narrow)
+    settled = settle(known, routed, spec.rules, natural_deletes=plan.natural_deletes)
+    late = settled.beneath
+    if late.any():
+        known = read_slice(plan.fs, slice_, spec=spec)
+        settled = settle(known, routed, spec.rules, natural_deletes=plan.natural_deletes)
+        whole = outcome(known, routed, settled, spec.rules)
+        puts = routed.rows.filter(pa.array(settled.emit))
+        chosen = np.arange(len(puts)) + np.where(late[settled.emit], len(puts), 0)
+        puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
+    else:
+        puts = routed.rows.filter(pa.array(settled.emit))
+    gone = (routed.action != Action.PUT) & ~settled.lost
+    rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
+    action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
+    return Routed(rows, action), settled.unchanged
 
 
 def append_position(slice_: FileSlice) -> tuple[InstantTime, int]:
@@ -306,8 +267,9 @@ def _delete_blocks(
     if not gone.num_rows:
         return []
     ordered = np.zeros(gone.num_rows, np.bool_)
-    if len(plan.ordering) == 1 and not plan.natural_deletes:
-        valid = pc.is_valid(gone.column(plan.ordering[0])).to_numpy()
+    ordering = plan.rules.ordering
+    if len(ordering) == 1 and plan.rules.tombstones and not plan.natural_deletes:
+        valid = pc.is_valid(gone.column(ordering[0])).to_numpy()
         ordered = (action == Action.DELETE) & np.asarray(valid, np.bool_)
     blocks = []
     for mask, has_order in ((ordered, True), (~ordered, False)):
@@ -317,7 +279,7 @@ def _delete_blocks(
                 delete_block(
                     rows.column(RECORD_KEY),
                     group.partition,
-                    rows.column(plan.ordering[0]) if has_order else None,
+                    rows.column(ordering[0]) if has_order else None,
                     instant=plan.instant,
                     avro_schema=plan.avro_schema,
                 )
@@ -449,4 +411,4 @@ def _millis_since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-__all__ = ["FilePlan", "WriteTask", "Written", "settle", "write_targets"]
+__all__ = ["FilePlan", "WriteTask", "Written", "write_targets"]

@@ -113,6 +113,7 @@ class Setting:
     schema: pa.Schema
     avro_schema: str
     rule: KeyRule
+    skips_unchanged: bool = False  # rows equal to the stored ones are not written
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 
@@ -127,6 +128,7 @@ class PlannedWrite:
     assignment: Assignment
     replaced: Replaced = NOTHING
     order_by: tuple[str, ...] = ()
+    skips_unchanged: bool = False
 
     @property
     def matched(self) -> int:
@@ -146,7 +148,18 @@ class PlannedWrite:
 
     @property
     def is_empty(self) -> bool:
-        return not self.assignment.targets and not self.replaced.slices
+        if self.replaced.slices:
+            return False
+        return not self.assignment.targets or (self.skips_unchanged and not self._written)
+
+    @property
+    def unchanged(self) -> int:
+        """Rows that lose to what is stored, or equal it."""
+        return sum(len(staged.load()) for staged in self.lost if staged is not None)
+
+    @property
+    def _written(self) -> int:
+        return self.matched + self.new - self.unchanged
 
 
 def plan_write(
@@ -158,19 +171,18 @@ def plan_write(
     SchemaError, WriteConflictError.
     """
     rules = setting.state.rules
-    rules.check()
-    if not rules.is_plain:
-        raise UnsupportedTableError("records of this table are merged by a rule not yet written")
+    _check_rules(rules, setting)
     with setting.watch.phase("key"):
-        ordering = rules.ordering if operation.brings_rows else ()
-        plan = KeyPlan(setting.schema, setting.rule, setting.index.part_count, ordering)
+        mine = rules if operation.brings_rows else None
+        plan = KeyPlan(setting.schema, setting.rule, setting.index.part_count, mine)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     view = setting.state.view()
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
     with setting.watch.phase("tag"):
-        shards = _tag(setting, parts, operation, ordering)
-        lost = _contest(setting, parts, shards, view, rules, ordering)
+        shards = _tag(setting, parts, operation)
+        parts = _with_folded(parts, shards)
+        lost = _contest(setting, parts, shards, view, rules)
     with setting.watch.phase("assign"):
         assigned = assign(
             shards,
@@ -192,7 +204,26 @@ def plan_write(
     if operation.replaces:
         with setting.watch.phase("replace"):
             replaced = _replaced(setting, parts, operation, view, partitions)
-    return PlannedWrite(operation, parts, tuple(shards), tuple(lost), assigned, replaced, order_by)
+    return PlannedWrite(
+        operation,
+        parts,
+        tuple(shards),
+        tuple(lost),
+        assigned,
+        replaced,
+        order_by,
+        setting.skips_unchanged,
+    )
+
+
+def _check_rules(rules: MergeRules, setting: Setting) -> None:
+    """Raise UnsupportedTableError for rules that cannot be followed."""
+    rules.check()
+    if not rules.picks and setting.index.choice.moves:
+        raise UnsupportedTableError(
+            "a record that merges with the stored one cannot move to another partition",
+            hint="set the index's update.partition.path to false",
+        )
 
 
 def _replaced(
@@ -224,24 +255,24 @@ def _replaced(
     return replace(take_out(plan, slices, chosen, setting.engine), unknown=unknown)
 
 
-def _tag(
-    setting: Setting, parts: tuple[Part, ...], operation: Operation, ordering: tuple[str, ...]
-) -> list[ShardTags]:
+def _tag(setting: Setting, parts: tuple[Part, ...], operation: Operation) -> list[ShardTags]:
     if not sum(part.row_count for part in parts):
         return []
+    rules = setting.state.rules if operation.brings_rows else None
     index, is_delete = setting.index, operation is Operation.DELETE
     looked_up = _looks_known_keys_up(setting, operation)
     plan = TagPlan(
         setting.state.fs,
         parts,
         setting.staging,
-        _duplicates(setting.options, operation, ordering),
-        ordering,
+        _duplicates(setting.options, operation, rules),
+        rules,
         deletes_all=is_delete,
         moves=index.choice.moves,
         asked=asks_index(setting, operation),
         is_global=index.choice.is_global,
         known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
+        skips_unchanged=setting.skips_unchanged,
     )
     return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation))
 
@@ -265,8 +296,19 @@ def _where(setting: Setting, operation: Operation) -> Where:
     return Where([] if operation.replaces else view.latest_slices(), spec)
 
 
+def _with_folded(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[Part, ...]:
+    """The parts, and behind them the rows each shard merged."""
+    if all(shard.folded is None for shard in shards):
+        return parts
+    folded = [
+        replace(parts[0], staged=shard.folded or parts[0].staged, row_count=0, partition_counts=())
+        for shard in shards
+    ]
+    return (*parts, *folded)
+
+
 def _duplicates(
-    options: WriteOptions, operation: Operation, ordering: tuple[str, ...]
+    options: WriteOptions, operation: Operation, rules: MergeRules | None
 ) -> Duplicates:
     match operation:
         case Operation.DELETE:
@@ -282,7 +324,12 @@ def _duplicates(
                 hint="leave hoodie.combine.before.upsert at true",
             )
         return Duplicates.KEEP
-    return Duplicates.GREATEST if ordering else Duplicates.NEWEST
+    if rules is None:
+        return Duplicates.NEWEST
+    if rules.folds_batches:
+        return Duplicates.FOLD
+    by_value = rules.ordering or rules.batch_ordering
+    return Duplicates.GREATEST if by_value else Duplicates.NEWEST
 
 
 def _contest(
@@ -291,14 +338,15 @@ def _contest(
     shards: Sequence[ShardTags],
     view: TableView,
     rules: MergeRules,
-    ordering: tuple[str, ...],
 ) -> list[Staged | None]:
     lost: list[Staged | None] = [None] * len(shards)
     contested = [i for i, shard in enumerate(shards) if shard.contested]
     if not contested:
         return lost
     slices = {s.group: s for s in view.latest_slices()}
-    spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY, *ordering), rules, view.visibility)
+    compared = setting.schema.names if setting.skips_unchanged else rules.ordering
+    columns = tuple(dict.fromkeys((RECORD_KEY, *compared)))
+    spec = SliceSpec(with_meta(setting.schema), columns, rules, view.visibility)
     tasks = [
         ContestTask(
             setting.state.fs,
@@ -306,8 +354,8 @@ def _contest(
             parts,
             shards[i],
             tuple((home, slices[shards[i].homes[home]]) for home in shards[i].contested),
-            ordering,
             setting.staging,
+            setting.skips_unchanged,
         )
         for i in contested
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.write.assign import Route
-from pyhudi.write.batch import Part
+from pyhudi.write.batch import Part, take_rows
 from pyhudi.write.staging import Staged
 from pyhudi.write.tag import Action, ShardTags
 
@@ -144,22 +143,6 @@ def _pieces(
 def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
     """Positions of rows in order of (part, row)."""
     return np.argsort(part.astype(np.int64) << 32 | row, kind="stable")
-
-
-def take_rows(
-    parts: Sequence[Part], part: Ints, row: Ints, *, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Rows of the parts, given in order of (part, row), with some columns or all."""
-    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
-    tables: list[pa.Table] = []
-    for number, (low, high) in enumerate(pairwise(cuts.tolist())):
-        if low == high and (tables or number + 1 < len(parts)):
-            continue
-        table = parts[number].staged.load()
-        if columns is not None:
-            table = table.select(columns)
-        tables.append(table.take(pa.array(row[low:high])))
-    return pa.concat_tables(tables)
 
 
 __all__ = [

@@ -15,7 +15,7 @@ a column `entry: bool` then, whether the row's entry is written or ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -26,7 +26,16 @@ import pyarrow as pa
 from pyhudi.errors import UserError
 from pyhudi.index.contract import Finder, Located, path_codes
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
-from pyhudi.write.gather import DELETED, Duplicates, Gathered, GatherTask, Known, TagPlan, gather
+from pyhudi.write.gather import (
+    DELETED,
+    Duplicates,
+    Gathered,
+    GatheredRows,
+    GatherTask,
+    Known,
+    TagPlan,
+    gather,
+)
 from pyhudi.write.staging import Staged
 
 Ints = npt.NDArray[np.int32]
@@ -61,7 +70,8 @@ class TagTask:
 class ShardTags:
     """Where the rows of one part go, and the counts a plan needs.
 
-    update_counts, insert_counts are indexed as `homes`, `paths`.
+    update_counts, insert_counts are indexed as `homes`, `paths`.  folded: rows that came of
+    several of the batch; tags name them by the number of parts plus the shard's.
     """
 
     shard: int
@@ -75,6 +85,7 @@ class ShardTags:
     missing_count: int = 0
     delete_count: int = 0
     entry_count: int = 0  # rows of an index kept in step whose entry changes
+    folded: Staged | None = None
 
 
 @dataclass(slots=True)
@@ -96,9 +107,11 @@ def tag_shard(task: TagTask) -> ShardTags:
     if it is to be kept in step with an index that is not global."""
     plan = task.plan
     if task.gathered is None:
-        rows, duplicates = gather(GatherTask(plan, task.shard))
+        found_rows = gather(GatherTask(plan, task.shard))
     else:
-        rows, duplicates = task.gathered.rows.load(), task.gathered.duplicate_count
+        done = task.gathered
+        found_rows = GatheredRows(done.rows.load(), done.duplicate_count, done.folded)
+    rows, duplicates = found_rows.rows, found_rows.duplicate_count
     path, paths = path_codes(rows.column(PARTITION_PATH))
     deleted = np.asarray(rows.column(DELETED).to_numpy(), np.bool_)
     located = Located.nothing() if task.finder is None else task.finder.locate(plan.fs, rows)
@@ -118,7 +131,8 @@ def tag_shard(task: TagTask) -> ShardTags:
     if task.listed is not None:
         tags.entry = _entries(task, rows, tags, located.groups)
     missing = int((deleted & ~found).sum())
-    return _summary(task, rows, tags, (located.groups, path, paths), (duplicates, missing))
+    places, counts = (located.groups, path, paths), (duplicates, missing)
+    return replace(_summary(task, rows, tags, places, counts), folded=found_rows.folded)
 
 
 def _new_only(found: Mask, deleted: Mask) -> _Tags:
@@ -210,9 +224,7 @@ def _summary(
     if tags.entry is not None:
         columns["entry"] = tags.entry
     known = tags.home >= 0
-    contested = known & (tags.action != Action.PUT)
-    if task.plan.deletes_all:  # a delete by key is not compared with what is stored
-        contested[:] = False
+    contested = known & _contested(task.plan, tags.action)
     return ShardTags(
         task.shard,
         task.plan.staging.put(f"tags-{task.shard:05d}", pa.table(columns)),
@@ -220,11 +232,24 @@ def _summary(
         paths,
         tuple(np.bincount(tags.home[known], minlength=len(homes)).tolist()),
         tuple(np.bincount(columns["path"][~known], minlength=len(paths)).tolist()),
-        tuple(np.unique(tags.home[contested]).tolist()) if task.plan.ordering else (),
+        tuple(np.unique(tags.home[contested]).tolist()),
         *counts,
         int((tags.action == Action.DELETE).sum()),
         0 if tags.entry is None else int(tags.entry.sum()),
     )
+
+
+def _contested(plan: TagPlan, action: npt.NDArray[np.uint8]) -> Mask:
+    """Rows whose effect on the index depends on what is stored.
+
+    A delete by key is not compared with it, nor is one under rules by which deletes always win.
+    """
+    if plan.skips_unchanged:
+        return np.ones(len(action), np.bool_)
+    rules = plan.rules
+    if plan.deletes_all or rules is None or not rules.is_event_time or rules.beneath:
+        return np.zeros(len(action), np.bool_)
+    return np.asarray(action != Action.PUT, np.bool_)
 
 
 __all__ = ["NEW", "Action", "Duplicates", "Known", "ShardTags", "TagPlan", "TagTask", "tag_shard"]

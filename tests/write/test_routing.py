@@ -86,7 +86,7 @@ def tagged(
         parts,
         MemoryStaging(),
         Duplicates.NEWEST,
-        (),
+        None,
         deletes_all=False,
         moves=moves,
     )
