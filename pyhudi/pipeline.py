@@ -46,6 +46,7 @@ from pyhudi.table.config import (
     load_config,
     store_config,
 )
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
@@ -60,6 +61,7 @@ from pyhudi.write.keys import PythonKeys
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.newtable import NewTable as NewTable
 from pyhudi.write.newtable import config_of
+from pyhudi.write.once import StreamBatch, written_before
 from pyhudi.write.operations import (
     Operation,
     PlannedWrite,
@@ -147,6 +149,9 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
             fs, config, _log(fs, config), metadata_rollback=rollback_metadata
         )
         _sweep(fs)
+        replayed = _replayed(fs, config, request)
+        if replayed is not None:
+            return replayed
         config = ensure_index(fs, config, request)
         config = _with_facts(fs, config, request.options, request.engine)
         with _scratch(fs, request.engine) as staging:
@@ -169,6 +174,19 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
                 added_columns=fitted.added,
                 notes=notes,
             )
+
+
+def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
+    """The report of a stream's batch that is in the table already; None for any other write."""
+    batch = StreamBatch.of(request.options.write.commit_metadata)
+    if batch is None:
+        return None
+    archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
+    done = written_before(batch, _log(fs, config), archive)
+    if done is None:
+        return None
+    note = f"batch {batch.number} of stream {batch.identifier} is in the table, by {done[0]}"
+    return WriteReport(request.operation.value.lower(), notes=(note,))
 
 
 def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
+
+from pyhudi.errors import UserError
 
 
 class DefaultSource(DataSource):
@@ -33,6 +36,17 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         return _room("saving").writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise UserError(
+                'writeStream.format("pyhudi") needs PySpark 4.1 or newer',
+                hint="writeStream.foreachBatch(pyhudi.spark.foreach_batch(path, ...))",
+            )
+        return _room("sink").sink(self.options, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> Any:
+        return _room("stream").stream(self.options, schema)
 
 
 def _room(name: str) -> Any:

@@ -14,6 +14,7 @@ from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest
 from pyhudi.options.settings import ReadOptions as ReadOptions
 from pyhudi.options.settings import SortMode as SortMode
+from pyhudi.options.settings import StreamOptions as StreamOptions
 from pyhudi.options.settings import TableOptions as TableOptions
 from pyhudi.options.settings import TableRequest as TableRequest
 from pyhudi.options.settings import TimestampSettings as TimestampSettings

@@ -31,7 +31,10 @@ ROWS: Final[tuple[Row, ...]] = (
     refused(
         "hoodie.datasource.read.schema.use.end.instanttime", NOT_YET, harmless=("false",)
     ),
-    refused("hoodie.datasource.streaming.startOffset", NOT_YET),
+    honoured(
+        "hoodie.datasource.streaming.startOffset", TEXT, "query.start",
+        "earliest, latest, or a point in time (exclusive)",
+    ),
     refused(
         "hoodie.datasource.read.extract.partition.values.from.path", NOT_YET,
         "simple and complex key generators: from the path; others: the stored value",

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, refused, refused_all, without_effect
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.values import TEXT, count, duration
 
 _STREAM: Final = "hoodie.datasource.write.streaming."
 _CLASS: Final = "a Java class cannot be called from Python"
 
 ROWS: Final[tuple[Row, ...]] = (
-    refused(_STREAM + "checkpoint.identifier", NOT_YET),
+    honoured(
+        _STREAM + "checkpoint.identifier", TEXT, "stream.identifier",
+        "the id of the streaming query where it is not given",
+    ),
     refused(_STREAM + "disable.compaction", NOT_YET),
-    refused(_STREAM + "ignore.failed.batch", NOT_YET, harmless=("false",)),
-    refused(_STREAM + "retry.count", NOT_YET),
-    refused(_STREAM + "retry.interval.ms", NOT_YET),
+    refused(
+        _STREAM + "ignore.failed.batch", "a batch that is passed over is lost",
+        "mend the rows and start the stream again", harmless=("false",),
+    ),
+    honoured(_STREAM + "retry.count", count(), "stream.retry_count"),
+    honoured(_STREAM + "retry.interval.ms", duration("ms"), "stream.retry_seconds"),
     refused(
         "hoodie.streamer.source.kafka.value.deserializer.class", "of Hudi Streamer",
         "spark.readStream", aliases=(

@@ -250,6 +250,16 @@ class QueryRequest:
     as_of: str | None = None
     since: str | None = None  # exclusive
     until: str | None = None  # inclusive
+    start: str | None = None  # of a stream: "earliest", "latest" or a point in time, exclusive
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How the batches of a stream are written."""
+
+    identifier: str | None = None  # whose batches they are; None: the streaming query's own id
+    retry_count: int = 3  # of what another attempt may mend; then the stream fails
+    retry_seconds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +292,7 @@ class Options:
     table: TableOptions = field(default_factory=TableOptions)
     request: TableRequest = field(default_factory=TableRequest)
     query: QueryRequest = field(default_factory=QueryRequest)
+    stream: StreamOptions = field(default_factory=StreamOptions)
     keygen: TimestampSettings = field(default_factory=TimestampSettings)
     ignored: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """Tables on Spark: the only package that imports PySpark."""
 
+from pyhudi.spark.batches import foreach_batch as foreach_batch
 from pyhudi.spark.door import SparkTable as SparkTable
 from pyhudi.spark.door import create_table as create_table
 from pyhudi.spark.door import open_table as open_table

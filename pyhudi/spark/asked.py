@@ -23,6 +23,10 @@ OWN: Final[Mapping[str, str]] = {
     "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
     "maxBatchBytes": "the largest batch one commit of this source takes, as Arrow data (1g)",
     "maxBatchRows": "the largest batch one commit of this source takes, in rows (10000000)",
+    "maxCommitsPerTrigger": "commits that one batch of a stream takes at most (all)",
+    "maxRowsPerTrigger": "rows that they wrote, at most; one commit is always taken (all)",
+    "maxBytesPerTrigger": "bytes that they wrote, at most; one commit is always taken (all)",
+    "failOnDataLoss": "whether a stream fails where files it needs have been cleaned (true)",
     "saveMode": "append, overwrite, ignore or errorifexists, where Spark takes only two of them",
 }
 """Options of this source itself, with what each is for and its default."""

@@ -150,7 +150,7 @@ def planned(
     where = as_expression(filters, stored)
     mine = replace(request, columns=tuple(schema.names), where=_both(request.where, where))
     plan = plan_scan(state, mine)
-    _check_types(plan.schema, schema)
+    check_types(plan.schema, schema)
     if request.as_of is not None or request.changes is not None:
         return plan  # the index knows where records are now
     groups = _groups_left(state, filters, stored)
@@ -183,7 +183,7 @@ def _groups_left(
     return frozenset(FileGroupId(*row.values()) for row in found.to_pylist())
 
 
-def _check_types(stored: pa.Schema, schema: StructType) -> None:
+def check_types(stored: pa.Schema, schema: StructType) -> None:
     pairs = [
         (theirs.name, theirs.dataType, ours.dataType)
         for theirs, ours in zip(schema.fields, to_spark(stored).fields, strict=True)

@@ -1,7 +1,7 @@
 """Rows parked below the table before its write begins, by tasks that know nothing of the table.
 
 ```
-.hoodie/.temp/parked-<begun, ms since 1970>-<token>/rows-<write token>.arrow
+.hoodie/.temp/parked-<begun, ms since 1970>-<owner, 16 hex digits>/rows-<write token>.arrow
 ```
 
 Every task writes names of its own and hands them on; only files handed on are read.  The folder
@@ -29,7 +29,7 @@ from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.staging import FileStaged, FileStaging, Staging
 
 AGE_DAYS_MAX: Final = 3
-_FOLDER: Final = re.compile(r"parked-(\d{13})-[0-9a-f]{16}")
+_FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,18 @@ class Parked:
     byte_count: int
 
 
-def parking_folder() -> str:
-    """A folder that no other write uses."""
-    return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{secrets.token_hex(8)}"
+def parking_folder(owner: str | None = None) -> str:
+    """A folder for rows; one that no other write uses where there is no owner.
+
+    owner: 16 hex digits, under which `parked_of` finds the folder again.
+    """
+    return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{owner or secrets.token_hex(8)}"
+
+
+def parked_of(fs: FileSystem, owner: str) -> list[str]:
+    """The folders of an owner."""
+    found = ((entry.path, _FOLDER.fullmatch(entry.name)) for entry in fs.children(TEMP))
+    return [path for path, match in found if match and match[2] == owner]
 
 
 def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Parked]:

@@ -1,0 +1,273 @@
+"""Streams out of tables: `readStream.format("pyhudi")` gives what each commit changed.
+
+An offset is {"instant": T}: everything up to and including T was read.  A batch is the changes of
+the commits between two offsets: of each key the state at the later one, deleted keys not at all.
+It ends before the first write that is still pending, so that nothing slips in behind.
+
+```
+startOffset   earliest (all rows there are), latest, or a point in time
+limits        maxCommitsPerTrigger, maxRowsPerTrigger, maxBytesPerTrigger: a batch takes at least
+              one commit, and of more as many as fit all three
+```
+
+Where a snapshot's files have been cleaned the stream fails; with failOnDataLoss=false it reads of
+the newest snapshot what the batch's commits left there: what later commits overwrote comes with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyhudi.errors import OptionError, SnapshotExpiredError
+from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.read.plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
+from pyhudi.read.state import TableState, load_state
+from pyhudi.read.times import as_bound
+from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
+from pyhudi.spark.asked import Given, given
+from pyhudi.spark.reading import check_types, partitions, read_slices
+from pyhudi.storage.locate import locate
+from pyhudi.timeline.stats import CommitMetadata
+
+_START: Final = "hoodie.datasource.streaming.startOffset"
+_NO_LIMIT: Final = (1 << 63) - 1
+_MOVES_ROWS: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+"""Operations of commits that change no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a batch takes at most."""
+
+    commits: int
+    rows: int
+    bytes: int
+
+    @property
+    def are_set(self) -> bool:
+        return (self.commits, self.rows, self.bytes) != (_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)
+
+    def allow(self, commits: int, rows: int, bytes: int) -> bool:
+        return commits <= self.commits and rows <= self.rows and bytes <= self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAsked:
+    """A stream as its options ask for it."""
+
+    path: str
+    start: str
+    options: Options
+    limits: Limits
+    fails_on_loss: bool
+    partition_bytes: int
+
+
+def stream_asked(options: Mapping[str, str]) -> StreamAsked:
+    """Raises OptionError."""
+    found = given(options)
+    parsed = parse_options(found.hoodie)
+    query = parsed.query
+    if query.as_of or query.since or query.until or query.query_type == "read_optimized":
+        raise OptionError(
+            "a stream has no bounds but its start", option=_START,
+            hint="leave as.of.instant, the query type and the instants of a read out",
+        )  # fmt: skip
+    names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
+    limits = Limits(*(found.size(name, _NO_LIMIT) for name in names))
+    return StreamAsked(
+        found.path,
+        (query.start or "earliest").strip(),
+        parsed,
+        limits,
+        _flag(found, "failOnDataLoss"),
+        found.size("maxPartitionBytes", 128 << 20),
+    )
+
+
+def _flag(found: Given, name: str) -> bool:
+    text = found.own.get(name.lower(), "true").strip().lower()
+    if text not in ("true", "false"):
+        raise OptionError("impossible value", option=name, value=text, hint="true or false")
+    return text == "true"
+
+
+def stream(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """The reader of a stream, with the face that the installed PySpark knows."""
+    asked = stream_asked(options)
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        return PlainStream(asked, schema)
+    reader: DataSourceStreamReader = import_module("pyhudi.spark.admission").AdmittingStream(
+        asked, schema
+    )
+    return reader
+
+
+class TableStream(DataSourceStreamReader):
+    """Reads the columns of `schema` from one offset to another."""
+
+    def __init__(self, asked: StreamAsked, schema: StructType) -> None:
+        self.asked = asked
+        self.schema = schema
+        self.target: InstantTime | None = None
+
+    def initialOffset(self) -> dict[str, str]:
+        state = self._state()
+        match self.asked.start.lower():
+            case "earliest":
+                return {"instant": BEFORE_ALL_INSTANTS}
+            case "latest":
+                return {"instant": newest(state, BEFORE_ALL_INSTANTS)}
+        return {"instant": as_bound(self.asked.start, state.zone)}
+
+    def after(self, start: InstantTime, limits: Limits | None) -> dict[str, str]:
+        """The offset a batch from `start` ends at; `start` where there is nothing to read."""
+        state = self._state()
+        self._check_not_ahead(state, start)
+        return {"instant": batch_end(state, start, limits, until=self.target)}
+
+    def _check_not_ahead(self, state: TableState, start: InstantTime) -> None:
+        last = newest(state, BEFORE_ALL_INSTANTS)
+        if self.asked.fails_on_loss and start > last and not _is_future(self.asked, state, start):
+            raise SnapshotExpiredError(
+                "the stream is ahead of the table, which was restored or made anew",
+                path=self.asked.path, offset=start, newest=last,
+                hint="start it from a new checkpoint, or set failOnDataLoss=false",
+            )  # fmt: skip
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        since, until = InstantTime(start["instant"]), InstantTime(end["instant"])
+        if since >= until:
+            return []
+        state = self._state()
+        plan = planned(state, self.asked, self.schema, since, until)
+        return list(partitions(plan.tasks, self.asked.partition_bytes))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs on workers."""
+        return read_slices(partition)
+
+    def _state(self) -> TableState:
+        return load_state(locate(self.asked.path), self.asked.options.read)
+
+
+def _is_future(asked: StreamAsked, state: TableState, start: InstantTime) -> bool:
+    """Whether the offset is where the user said the stream starts, which may be yet to come."""
+    if asked.start.lower() in ("earliest", "latest"):
+        return False
+    return start == as_bound(asked.start, state.zone)
+
+
+def commits_after(
+    state: TableState, since: InstantTime
+) -> Iterator[tuple[InstantTime, CommitMetadata]]:
+    """Commits that ended after `since` and before any that is pending, in the order they count."""
+    pending = None
+    if state.log.layout == 1:
+        pending = next((i.time for i in state.timeline.pending if _writes(i.action.value)), None)
+    found = [
+        (instant.completed_at or instant.time, instant)
+        for instant in state.timeline.commits
+        if (instant.completed_at or instant.time) > since
+    ]
+    for end, instant in sorted(found):
+        if pending is not None and end > pending:
+            return
+        yield end, state.log.commit(instant)
+
+
+def _writes(action: str) -> bool:
+    return action in ("commit", "deltacommit", "replacecommit")
+
+
+def newest(state: TableState, since: InstantTime) -> InstantTime:
+    """The end of the last commit that can be read; `since` if none is later."""
+    last = since
+    for end, _ in commits_after(state, since):
+        last = end
+    return last
+
+
+def batch_end(
+    state: TableState, since: InstantTime, limits: Limits | None, *, until: InstantTime | None
+) -> InstantTime:
+    """Where a batch ends; see the top of the file.  Reads the metadata of commits after `since`."""
+    last = since
+    commits = rows = size = 0
+    for end, commit in commits_after(state, since):
+        if until is not None and end > until:
+            break
+        if commit.operation not in _MOVES_ROWS:
+            commits += 1
+            rows += sum(stat.insert_count + stat.update_count for stat in commit.stats)
+            size += sum(stat.write_bytes or stat.size_bytes for stat in commit.stats)
+            if limits is not None and commits > 1 and not limits.allow(commits, rows, size):
+                break
+        last = end
+    return last
+
+
+def planned(
+    state: TableState,
+    asked: StreamAsked,
+    schema: StructType,
+    since: InstantTime,
+    until: InstantTime,
+) -> ScanPlan:
+    """The changes between two offsets.  Raises SnapshotExpiredError."""
+    changes = ChangeRange(since, until, HolesPolicy.BLOCK, asked.options.read.partition_glob)
+    request = ScanRequest(columns=tuple(schema.names), changes=changes)
+    plan = plan_scan(state, request) if asked.fails_on_loss else _whole(state, request)
+    if plan is None:
+        plan = plan_scan(
+            state,
+            replace(
+                request,
+                where=pc.field(COMMIT_TIME) <= until,
+                changes=replace(changes, until=None),
+            ),
+        )
+    check_types(plan.schema, schema)
+    return plan
+
+
+def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
+    """The plan, if every file it names is there still.  Asks for each."""
+    try:
+        plan = plan_scan(state, request)
+    except SnapshotExpiredError:
+        if state.log.layout != 1:  # instants do not bound the rows of a range there
+            raise
+        return None
+    paths = (file.path for task in plan.tasks for file in task.slice.files)
+    return plan if all(map(state.fs.exists, paths)) else None
+
+
+class PlainStream(TableStream):
+    """For PySpark 4.0 and 4.1, which tell neither start nor limit: both are remembered."""
+
+    last: InstantTime | None = None
+
+    def initialOffset(self) -> dict[str, str]:
+        found = super().initialOffset()
+        self.last = InstantTime(found["instant"])
+        return found
+
+    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]
+        start = self.last or BEFORE_ALL_INSTANTS
+        limits = self.asked.limits if self.last is not None else None
+        return self.after(start, limits)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        self.last = InstantTime(end["instant"])
+        return super().partitions(start, end)
