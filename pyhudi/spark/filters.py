@@ -1,4 +1,4 @@
-"""Filters that Spark hands down, as Arrow's, and the record keys they leave.
+"""Filters that Spark hands down, as Arrow's, and the record keys they tell.
 
 Every filter is also left to Spark, so what is made here may let more rows pass, never fewer: a
 filter without an exact likeness is none.  Where the two differ, Spark counts: NaN equals itself
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,9 +36,7 @@ def as_expression(filters: Iterable[Any], schema: pa.Schema) -> pc.Expression | 
     """
     found: pc.Expression | None = None
     for one in filters:
-        made = _made(one, schema)
-        if made is not None:
-            found = made if found is None else found & made
+        found = both(found, _made(one, schema))
     return found
 
 
@@ -111,44 +110,43 @@ def _values(values: Iterable[Any], data_type: pa.DataType) -> pa.Array | None:
     return made if made.to_pylist() == given else None  # a narrower type may have cut them short
 
 
-def keys_left(
-    filters: Iterable[Any], config: TableConfig, schema: pa.Schema
-) -> pa.ChunkedArray | None:
-    """The record keys that rows passing the filters can have; None where those do not tell.
+def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
+    """The conjunction of two filters, of which either may be none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
-    Told by equality and IN, on the key itself or on every key column.
-    """
+
+def keys_told(
+    filters: Iterable[Any], config: TableConfig, schema: pa.Schema
+) -> pc.Expression | None:
+    """What equality and IN on every column of a key of several say of the record key, so that the
+    index can be asked; None where they do not tell, and for keys of one column."""
+    fields = config.record_key_fields
+    if len(fields) < 2 or RECORD_KEY not in schema.names or is_encoding_open(config):
+        return None
     told: dict[str, pa.Array] = {}
     for one in filters:
-        kind = type(one).__name__
-        if kind not in ("EqualTo", "EqualNullSafe", "In") or len(one.attribute) != 1:
-            continue
-        name = one.attribute[0]
-        if name in schema.names and name not in told:
-            values = one.value if kind == "In" else [one.value]
+        name = one.attribute[0] if type(one).__name__ in ("EqualTo", "In") else None
+        if name in fields and name in schema.names and name not in told:
+            values = one.value if type(one).__name__ == "In" else [one.value]
             made = _values(values, schema.field(name).type)
-            if made is not None:
+            if made is not None and _one_text(made):
                 told[name] = made
-    if RECORD_KEY in told:
-        return pa.chunked_array([told[RECORD_KEY]])
-    return _composed(told, config)
+    keys = _composed(told, config)
+    return None if keys is None else pc.field(RECORD_KEY).isin(pc.unique(keys))
 
 
 def _composed(told: dict[str, pa.Array], config: TableConfig) -> pa.ChunkedArray | None:
     """Keys of every combination of the key columns' values."""
-    if is_encoding_open(config):
-        return None
     try:
         rule = key_rule(config, Options(), with_paths=False)
     except UnsupportedTableError:
         return None
-    columns = [told[name] for name in rule.key_fields if name in told]
-    if len(columns) != len(rule.key_fields) or not all(map(_one_text, columns)):
+    if not set(rule.key_fields) <= told.keys():
         return None
-    count = 1
-    for column in columns:
-        count *= len(column)
-    if not 0 < count <= KEYS_MAX:
+    columns = [told[name] for name in rule.key_fields]
+    if not 0 < prod(map(len, columns)) <= KEYS_MAX:
         return None
     rows: Sequence[tuple[Any, ...]] = list(product(*(column.to_pylist() for column in columns)))
     arrays = [pa.array([row[i] for row in rows], c.type) for i, c in enumerate(columns)]

@@ -15,17 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.engine import LocalEngine
-from pyhudi.errors import IndexNotReadyError, SchemaError
+from pyhudi.errors import SchemaError
 from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.state import TableState, load_state
-from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.asked import ReadAsked, read_asked
-from pyhudi.spark.filters import as_expression, keys_left
+from pyhudi.spark.filters import as_expression, both, keys_told
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 from pyhudi.storage.locate import locate
 
@@ -147,40 +145,11 @@ def planned(
     Raises SchemaError where the schema is not that of the table.
     """
     stored = state.schema()
-    where = as_expression(filters, stored)
-    mine = replace(request, columns=tuple(schema.names), where=_both(request.where, where))
+    where = both(as_expression(filters, stored), keys_told(filters, state.config, stored))
+    mine = replace(request, columns=tuple(schema.names), where=both(request.where, where))
     plan = plan_scan(state, mine)
     check_types(plan.schema, schema)
-    if request.as_of is not None or request.changes is not None:
-        return plan  # the index knows where records are now
-    groups = _groups_left(state, filters, stored)
-    if groups is None:
-        return plan
-    kept = tuple(task for task in plan.tasks if task.slice.group in groups)
-    skipped = plan.groups_skipped + len(plan.tasks) - len(kept)
-    return replace(plan, tasks=kept, groups_skipped=skipped)
-
-
-def _both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
-
-
-def _groups_left(
-    state: TableState, filters: Sequence[Any], schema: pa.Schema
-) -> frozenset[FileGroupId] | None:
-    """The file groups that hold the keys that filters leave; None where keys are not told, or
-    the table has no record index to ask."""
-    keys = keys_left(filters, state.config, schema)
-    if keys is None:
-        return None
-    try:
-        places = state.record_index.lookup(keys, engine=LocalEngine())
-    except IndexNotReadyError:
-        return None
-    found = places.filter(pc.field("found")).select(["partition_path", "file_id"])
-    return frozenset(FileGroupId(*row.values()) for row in found.to_pylist())
+    return plan
 
 
 def check_types(stored: pa.Schema, schema: StructType) -> None:

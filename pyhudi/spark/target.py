@@ -191,7 +191,8 @@ def _written(
     table: Receiver, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
     if asked.operation == "delete":
-        return table.delete_rows(ParkedKeys(files))
+        told = set(table.config.partition_fields) <= set(schema.names)
+        return table.delete_rows(ParkedKeys(files, told))
     if asked.operation == "delete_partition":
         named = asked.options.request.partitions_to_delete
         return table.delete_partitions(named or partitions_of(files, table.key_rule()))

@@ -91,9 +91,13 @@ class ParkedRows:
 
 @dataclass(frozen=True, slots=True)
 class ParkedKeys:
-    """Records to delete: parked rows with the table's key columns, and any others."""
+    """Records to delete: parked rows with the table's key columns, and any others.
+
+    tells_partition: whether they have its partition columns too.
+    """
 
     files: tuple[Parked, ...]
+    tells_partition: bool
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,8 +106,12 @@ class ParkedKeys:
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
         found: list[Part] = []
         for cut in _cuts(self.files, plan, staging):
-            keys = record_keys(cut.parked.file.load(), plan.rule, first_row=cut.first_row)
-            found += KeyRows(keys).stage(plan, staging, engine)
+            rows = cut.parked.file.load()
+            keys = record_keys(rows, plan.rule, first_row=cut.first_row)
+            paths = None
+            if self.tells_partition:
+                paths = partition_paths(rows, plan.rule, first_row=cut.first_row)
+            found += KeyRows(keys, paths).stage(plan, staging, engine)
         return found
 
 

@@ -143,6 +143,17 @@ def test_keys_are_asked_of_the_record_index(table: Path) -> None:
     assert none == []
 
 
+def test_keys_of_several_columns_are_asked_too(tmp_path: Path) -> None:
+    rows = some_rows("k1", "k2", "k3", "k4")
+    by = {"hoodie__datasource__write__recordkey__field": "id,ts"}
+    source.save(tmp_path / "t", rows, **by)
+    both = [sql.EqualTo(("ts",), 1), sql.In(("id",), ("k1", "k3", "k9"))]
+    assert keys(source.load(tmp_path / "t", both)) == "k1 k3"
+    left = source.reader(tmp_path / "t", both).partitions()
+    assert sum(len(partition.tasks) for partition in left) == 1
+    assert keys(source.load(tmp_path / "t", both[:1])) == "k1 k2 k3 k4"
+
+
 def test_snapshots_of_the_past_are_not_asked_of_the_index(table: Path) -> None:
     first = pyhudi.open_table(table).timeline.commits.first
     assert first is not None
