@@ -30,8 +30,6 @@ QUIRKS = ("mor_event_time", "kg_simple_urlencode")
 REVIVED = ("mor_event_time", "snapshot_20261121070615004.parquet")
 """Read by 0.15.0, which lets an older row revive a later delete; 1.2.0 reads two rows less."""
 
-WAITING = ("mor_partial_update",)
-
 
 def golden_copies() -> list[str]:
     return sorted(
@@ -123,8 +121,6 @@ def test_copies_read_as_apache_hudi_reads_them(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", golden_names() or ["none"])
 def test_golden_tables_read_as_apache_hudi_reads_them(name: str, tmp_path: Path) -> None:
     folder = fixtures() / "golden"
-    if name in WAITING:
-        pytest.skip("partial updates are refused for now")
     assert check(folder / f"{name}.zip", tmp_path) >= 3
 
 

@@ -1,0 +1,93 @@
+"""Apache Hudi reads what pyhudi wrote by each merge rule; its snapshot of a merge-on-read table
+is merged by itself."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi
+from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
+
+pytestmark = pytest.mark.interop
+
+NOT_ITS_OWN = {"first value", "python function"}
+"""Rules that neither release has."""
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
+    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
+        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    hudi = ApacheHudi(request.param)
+    yield hudi
+    assert hudi.process.stdin
+    hudi.process.stdin.close()
+    hudi.process.wait(60)
+
+
+def batches(rule: Rule) -> list[list[Row]]:
+    """Rows with duplicates and deletes; late ones too, where the rule compares."""
+    r = random.Random(7)
+    found = []
+    for number in range(6):
+        begin = 0 if rule.order else number * 10
+        found.append([_row(r, begin) for _ in range(14)])
+    return found
+
+
+def _row(r: random.Random, begin: int) -> Row:
+    time = begin + r.randrange(9)
+    return {
+        "id": f"k{r.randrange(10)}",
+        "ts": time,
+        "lsn": r.randrange(3),
+        "_event_lsn": time,
+        "_event_seq": f"{r.randrange(8, 12)}.{r.randrange(8, 12)}",
+        "_change_operation_type": r.choice(["c", "u", "u", "u", "d"]),
+        "Op": r.choice([None, "I", "U", "U", "D"]),
+        "name": r.choice([None, "x", "y", "gone", TOAST]),
+        "price": r.choice([None, 1.0, 2.5]),
+        "tags": r.choice([None, [], ["p"], ["p", None]]),
+        "addr": r.choice([None, {"city": "k", "zip": None}, {"city": None, "zip": 7}]),
+        "_hoodie_is_deleted": r.choice([None, False, False, False, True]),
+    }
+
+
+def texts(rows: list[Row]) -> list[str]:
+    return sorted(json.dumps({name: row[name] for name in SCHEMA.names}) for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("name", sorted(RULES.keys() - NOT_ITS_OWN))
+def test_apache_hudi_reads_what_each_rule_wrote(
+    name: str, kind: str, tmp_path: Path, apache: ApacheHudi
+) -> None:
+    if "several" in name and apache.version == "0.15.0":
+        pytest.skip("0.15.0 knows one ordering column")
+    rule = RULES[name]
+    path = tmp_path / "t"
+    options: dict[str, Any] = {**rule.table_options, "hoodie.logfile.data.block.format": "avro"}
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", ordering=rule.ordering, table_type=kind, options=options
+    )
+    model = Model(rule)
+    for number, batch in enumerate(batches(rule)):
+        model.upsert(batch)
+        table.upsert(pa.Table.from_pylist(batch, SCHEMA))
+        if number == 3:
+            model.rows.pop("k1", None)
+            table.delete(keys=["k1"])
+    assert texts(table.scan().to_arrow().to_pylist()) == texts(list(model.rows.values()))
+    out = tmp_path / "read.parquet"
+    apache.ask("read", path=str(path), mdt="on", out=str(out))
+    assert texts(pq.read_table(out).to_pylist()) == texts(list(model.rows.values()))

@@ -1,0 +1,210 @@
+"""Merge rules from the door: what a table records, what is refused, functions, unchanged rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi import OptionError, SchemaError, UnsupportedTableError, UserError
+from pyhudi.read.payloads import PAYLOADS
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts", pa.int64()),
+        ("part", pa.string()),
+        ("price", pa.float64()),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+KINDS = pytest.mark.parametrize("kind", ["cow", "mor"])
+PAYLOAD = "hoodie.datasource.write.payload.class"
+
+
+def rows(*given: tuple[str, int, str, float | None]) -> pa.Table:
+    made = [
+        {"id": i, "ts": ts, "part": part, "price": price, "tags": [i, None]}
+        for i, ts, part, price in given
+    ]
+    return pa.Table.from_pylist(made, SCHEMA)
+
+
+def create(path: Path, kind: str = "cow", **more: Any) -> pyhudi.Table:
+    arguments: dict[str, Any] = {"record_key": "id", "partition_by": "part", **more}
+    return pyhudi.create_table(path / "t", SCHEMA, table_type=kind, **arguments)
+
+
+def prices(table: pyhudi.Table) -> dict[str, float | None]:
+    found = table.scan(["id", "price"]).to_arrow().to_pylist()
+    return {row["id"]: row["price"] for row in found}
+
+
+def added(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+    at = new.schema.get_field_index("price")
+    return new.set_column(at, new.schema.field(at), pc.add(old["price"], new["price"]))
+
+
+def shorter(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+    return new.slice(1)
+
+
+def narrower(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+    return new.select(["id"])
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOADS))
+def test_a_table_records_the_payload_class_as_apache_hudi_does(name: str, tmp_path: Path) -> None:
+    schema = SCHEMA
+    for column in PAYLOADS[name].ordering:
+        kind = pa.string() if column == "_event_seq" else pa.int64()
+        schema = schema.append(pa.field(column, kind))
+    table = pyhudi.create_table(
+        tmp_path / "t", schema, record_key="id",
+        ordering=None if PAYLOADS[name].ordering else "ts", options={PAYLOAD: name},
+    )  # fmt: skip
+    properties = table.config.properties
+    package = "org.apache.hudi.common.model."
+    package += "debezium." if "Debezium" in name else ""
+    assert properties["hoodie.compaction.payload.class"] == package + name
+    ordered = PAYLOADS[name].ordering or ("ts",)
+    assert table.config.ordering_fields == ordered
+
+
+def test_what_cannot_be_followed_is_refused_by_name_and_nothing_is_made(tmp_path: Path) -> None:
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (OptionError, "SumPayload", {"options": {PAYLOAD: "com.example.SumPayload"}}),
+        (OptionError, "event time needs", {"options": {MODE: "EVENT_TIME_ORDERING"}}),
+        (OptionError, "needs something that merges", {"options": {MODE: "CUSTOM"}}),
+        (OptionError, "1234", {"options": {"hoodie.record.merge.strategy.id": "1234"}}),
+        (OptionError, "contradict", {"options": {MODE: "COMMIT_TIME_ORDERING", PAYLOAD: DEFAULT}}),
+        (OptionError, "together", {"options": {"hoodie.payload.delete.field": "price"}}),
+        (OptionError, "compares the rows itself", {"merge": added, "ordering": "ts"}),
+        (OptionError, "contradict", {"merge": added, "options": {PAYLOAD: DEFAULT}}),
+        (SchemaError, "_event_lsn", {"options": {PAYLOAD: "PostgresDebeziumAvroPayload"}}),
+    ]
+    for error, text, more in cases:
+        with pytest.raises(error, match=text):
+            create(tmp_path, **more)
+        assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
+
+
+MODE = "hoodie.record.merge.mode"
+DEFAULT = "DefaultHoodieRecordPayload"
+
+
+def test_merge_modes_choose_the_payload_class(tmp_path: Path) -> None:
+    table = create(tmp_path, ordering="ts", options={MODE: "COMMIT_TIME_ORDERING"})
+    table.upsert(rows(("a", 5, "x", 1.0)))
+    table.upsert(rows(("a", 1, "x", 2.0)))
+    assert prices(table) == {"a": 2.0}
+    with pytest.raises(OptionError, match="something else than the table"):
+        pyhudi.open_table(tmp_path / "t", options={MODE: "EVENT_TIME_ORDERING"})
+
+
+@KINDS
+def test_null_ordering_values_are_refused_with_column_and_row(kind: str, tmp_path: Path) -> None:
+    table = create(tmp_path, kind, ordering=["part", "ts"], partition_by=())
+    with pytest.raises(UserError, match=r"null.*column=ts, row=1"):
+        table.upsert(rows(("a", 1, "x", 1.0), ("b", None, "x", 1.0)))  # type: ignore[arg-type]
+    assert not table.timeline.commits
+
+
+def test_an_event_sequence_of_another_form_is_refused_with_its_value(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("_event_seq", pa.string()))
+    table = pyhudi.create_table(
+        tmp_path / "t", schema, record_key="id",
+        options={PAYLOAD: "MySqlDebeziumAvroPayload"},
+    )  # fmt: skip
+    batch = rows(("a", 1, "x", 1.0), ("b", 1, "x", 1.0))
+    with pytest.raises(UserError, match=r"column=_event_seq, row=1, value=mysql-bin\.7"):
+        table.upsert(batch.append_column("_event_seq", pa.array(["3.1", "mysql-bin.7"])))
+
+
+@KINDS
+def test_a_function_merges_and_has_to_be_given_again(kind: str, tmp_path: Path) -> None:
+    table = create(tmp_path, kind, merge=added)
+    table.upsert(rows(("a", 1, "x", 1.0), ("a", 2, "x", 10.0), ("b", 1, "x", 5.0)))
+    table.upsert(rows(("a", 3, "x", 100.0)))
+    table.upsert(rows(("a", 4, "x", 1000.0), ("c", 1, "y", 7.0)))
+    assert prices(table) == {"a": 1111.0, "b": 5.0, "c": 7.0}
+    assert prices(pyhudi.open_table(tmp_path / "t", merge=added)) == prices(table)
+    without = pyhudi.open_table(tmp_path / "t")
+    with pytest.raises(UnsupportedTableError, match="function added"):
+        without.upsert(rows(("a", 5, "x", 1.0)))
+    if kind == "mor":
+        with pytest.raises(UnsupportedTableError, match="function added"):
+            without.scan().to_arrow()
+    with pytest.raises(OptionError, match="merge=shorter, table=added"):
+        pyhudi.open_table(tmp_path / "t", merge=shorter)
+
+
+def test_a_function_is_refused_by_a_table_without_one(tmp_path: Path) -> None:
+    create(tmp_path)
+    with pytest.raises(OptionError, match="leave merge= out"):
+        pyhudi.open_table(tmp_path / "t", merge=added)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"), [(shorter, "one row for each"), (narrower, "the columns it gets")]
+)
+def test_a_function_that_gives_other_rows_fails_and_leaves_the_table(
+    function: Any, text: str, tmp_path: Path
+) -> None:
+    table = create(tmp_path, merge=function)
+    table.upsert(rows(("a", 1, "x", 1.0)))
+    with pytest.raises(UserError, match=text):
+        table.upsert(rows(("a", 2, "x", 2.0)))
+    assert prices(table) == {"a": 1.0}
+    assert len(table.timeline.commits) == 1
+
+
+@KINDS
+def test_unchanged_rows_are_left_out_and_their_files_stay(kind: str, tmp_path: Path) -> None:
+    table = create(tmp_path, kind)
+    table.upsert(rows(("a", 1, "x", 1.0), ("b", 1, "x", None), ("c", 1, "y", 3.0)))
+    before = {s.partition: [f.path for f in s.files] for s in table.file_slices()}
+    report = table.upsert(
+        rows(("a", 1, "x", 1.0), ("b", 1, "x", None), ("c", 2, "y", 3.0), ("d", 1, "y", 4.0)),
+        skip_unchanged=True,
+    )
+    assert (report.unchanged, report.updated, report.inserted) == (2, 1, 1)
+    after = {s.partition: [f.path for f in s.files] for s in table.file_slices()}
+    assert after["x"] == before["x"]
+    assert prices(table) == {"a": 1.0, "b": None, "c": 3.0, "d": 4.0}
+    table.delete(keys=["d"])
+    report = table.upsert(rows(("a", 1, "x", 1.0)), skip_unchanged=True)
+    assert (report.unchanged, report.instant, report.files) == (1, None, 0)
+
+
+@KINDS
+def test_rows_that_change_nothing_of_a_partial_update_are_left_out(
+    kind: str, tmp_path: Path
+) -> None:
+    options = {PAYLOAD: "PartialUpdateAvroPayload"}
+    table = create(tmp_path, kind, ordering="ts", options=options)
+    table.upsert(rows(("a", 1, "x", 1.0), ("b", 1, "x", 2.0)))
+    report = table.upsert(rows(("a", 1, "x", None), ("b", 2, "x", None)), skip_unchanged=True)
+    assert (report.unchanged, report.updated) == (1, 1)
+    assert prices(table) == {"a": 1.0, "b": 2.0}
+
+
+def test_a_dry_run_tells_what_would_stay(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.upsert(rows(("a", 1, "x", 1.0)))
+    report = table.upsert(rows(("a", 1, "x", 1.0)), skip_unchanged=True, dry_run=True)
+    assert (report.unchanged, report.dry_run) == (1, True)
+
+
+def test_records_that_merge_do_not_move(tmp_path: Path) -> None:
+    options = {
+        PAYLOAD: "PartialUpdateAvroPayload",
+        "hoodie.record.index.update.partition.path": "true",
+    }
+    table = create(tmp_path, ordering="ts", options=options)
+    with pytest.raises(UnsupportedTableError, match="another partition"):
+        table.upsert(rows(("a", 1, "x", 1.0)))
