@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -211,16 +213,19 @@ def encode_deletes(keys: Any, partition_path: Any, ordering: pa.Array | None) ->
 
 
 def decode_deletes(
-    content: bytes, *, path: str, ordering_type: pa.DataType | None = None
+    content: bytes,
+    *,
+    path: str,
+    ordering_type: pa.DataType | Sequence[pa.DataType] | None = None,
 ) -> pa.RecordBatch:
     """The deletes of a block, in block order.
 
     Returns [record_key: string, partition_path: string, ordering_kind: int8], and with
     `ordering_type` also [ordering: that type].  ordering_kind is the branch on disk: 0 null,
     1 boolean, 2 int, 3 long, ... as `_WRAPPERS`.  ordering is null where the delete has no
-    ordering value (null, or IntWrapper 0) and so wins by commit time alone.
-    Raises CorruptFileError; UnsupportedTableError for blocks of Hudi before 0.14 (Kryo) and for
-    deletes ordered by several fields.
+    ordering value (null, or IntWrapper 0) and so wins by commit time alone.  Of several ordering
+    types it is a struct with a field for each.
+    Raises CorruptFileError; UnsupportedTableError for blocks of Hudi before 0.14 (Kryo).
     """
     records = _delete_records(content, path)
     union = records.field("orderingVal")
@@ -230,8 +235,10 @@ def decode_deletes(
         "partition_path": records.field("partitionPath"),
         "ordering_kind": kinds,
     }
-    if ordering_type is not None:
-        columns["ordering"] = _ordering_values(union, kinds, ordering_type, path)
+    if isinstance(ordering_type, pa.DataType):
+        columns["ordering"] = _ordering_values(union, ordering_type, path)
+    elif ordering_type is not None:
+        columns["ordering"] = _several_values(union.field(_ARRAY - 1), ordering_type, path)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -388,18 +395,38 @@ def _ordering_kinds(union: pa.StructArray) -> pa.Array:
     return kinds
 
 
+def _several_values(
+    arrays: pa.StructArray, wanted: Sequence[pa.DataType], path: str
+) -> pa.StructArray:
+    """Values of ArrayWrapper, null where a delete has none or not as many as there are types."""
+    lists = arrays.flatten()[0]
+    whole = pc.fill_null(pc.equal(pc.list_value_length(lists), len(wanted)), False)
+    elements = lists.filter(whole).flatten()
+    count = pc.cumulative_sum(whole.cast(pa.int64()))
+    back = pc.if_else(whole, pc.subtract(count, 1), pa.scalar(None, pa.int64()))
+    columns = []
+    for number, kind in enumerate(wanted):
+        mine = elements.take(pa.array(np.arange(number, len(elements), len(wanted))))
+        columns.append(_ordering_values(mine, kind, path, in_array=True).take(back))
+    names = [str(number) for number in range(len(wanted))]
+    return pa.StructArray.from_arrays(columns, names, mask=pc.invert(whole))
+
+
 def _ordering_values(
-    union: pa.StructArray, kinds: pa.Array, wanted: pa.DataType, path: str
+    union: pa.StructArray, wanted: pa.DataType, path: str, *, in_array: bool = False
 ) -> pa.Array:
+    """in_array: values of ArrayWrapper, whose branch 12 is a date, and where 0 is a number."""
     result = pa.nulls(len(union), wanted)
     for kind in range(1, _ARRAY + 1):
         child = union.field(kind - 1)
         if child.null_count == len(child):
             continue
-        if kind == _ARRAY:
+        if kind == _ARRAY and not in_array:
             raise UnsupportedTableError("deletes ordered by several fields", path=path)
         values = child.flatten()[0]
-        if kind == _INT:
+        if kind == _ARRAY:
+            values = pc.cast(values, pa.date32())
+        if kind == _INT and not in_array:
             values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
             if pt.is_temporal(wanted) and wanted.bit_width == 64:
                 values = pc.cast(values, pa.int64())

@@ -41,8 +41,8 @@ from pyhudi.table.ordering import sequence_columns
 class Deletes:
     """Deletes of one block, in block order.
 
-    ordering: the deletes' ordering values, null for one that wins by commit time alone; None
-    under commit-time order.
+    ordering: the deletes' ordering values (of several columns: structs of them), null for one
+    that wins by commit time alone; None under commit-time order.
     """
 
     keys: pa.Array
@@ -202,7 +202,8 @@ def _rank_columns(
 ) -> tuple[Any, Any]:
     """Ranks of the base rows and then of the log entries, and which of them can be compared."""
     columns = [
-        _ordering(name, base, log, single=len(rules.ordering) == 1) for name in rules.ordering
+        _ordering(name, base, log, field=None if len(rules.ordering) == 1 else number)
+        for number, name in enumerate(rules.ordering)
     ]
     if rules.sequence:
         columns = sequence_columns(columns[0])
@@ -220,21 +221,21 @@ def _rank_columns(
 
 
 def _ordering(
-    name: str, base: pa.Table | None, log: Sequence[LogEntries], *, single: bool
+    name: str, base: pa.Table | None, log: Sequence[LogEntries], *, field: int | None
 ) -> pa.ChunkedArray:
     """Values of one ordering column: of the base rows, then of every log entry in order.
 
-    Deletes carry one value, so under several columns theirs count as null.
+    field: which of a delete's values are meant, if it has several.
     """
     chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
     kind = next(t for t in (base, *log) if isinstance(t, pa.Table)).schema.field(name).type
     for entry in log:
         if isinstance(entry, pa.Table):
             chunks += entry.column(name).chunks
-        elif entry.ordering is None or not single:
+        elif entry.ordering is None:
             chunks.append(pa.nulls(len(entry.keys), kind))
         else:
-            chunks.append(entry.ordering)
+            chunks.append(entry.ordering if field is None else entry.ordering.flatten()[field])
     return pa.chunked_array(chunks, type=kind)
 
 

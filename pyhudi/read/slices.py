@@ -259,7 +259,7 @@ def _entries(
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
     if not rules.is_event_time:
         return Deletes(decode_deletes(content, path=path).column("record_key"))
-    several = len(rules.ordering) > 1
-    kind = pa.int64() if several else needed.field(rules.ordering[0]).type
-    batch = decode_deletes(content, path=path, ordering_type=kind)
+    kinds = [needed.field(name).type for name in rules.ordering]
+    wanted = kinds[0] if len(kinds) == 1 else kinds
+    batch = decode_deletes(content, path=path, ordering_type=wanted)
     return Deletes(batch.column("record_key"), batch.column("ordering"))

@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi import api
-from pyhudi.agreement import agreed
+from pyhudi.agreement import agreed, check_function, with_merge
 from pyhudi.arguments import keys_to_delete
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.options import Options, parse_options
 from pyhudi.read.lookup import fetch_rows, lookup_keys
 from pyhudi.read.plan import ScanRequest, plan_scan
+from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.times import PointInTime
 from pyhudi.records import RECORD_KEY
@@ -41,13 +42,19 @@ def open_table(
     *,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    merge: MergeFunction | None = None,
 ) -> SparkTable:
     """The table at a path that every worker reaches under the same name.
 
-    options: `hoodie.*` keys.  Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    options: `hoodie.*` keys.  merge: the function the table was created with, if it was with one.
+    Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = _shared(locate(path, storage_options=storage_options))
-    parsed = agreed(parse_options(options), load_config(fs)) if options else Options()
+    parsed = Options()
+    if options or merge is not None:
+        config = load_config(fs)
+        parsed = with_merge(agreed(parse_options(options), config), merge)
+        check_function(merge, config)
     return SparkTable(spark, fs, options=parsed)
 
 
@@ -64,6 +71,7 @@ def create_table(
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    merge: MergeFunction | None = None,
 ) -> SparkTable:
     """A new, empty table, as `pyhudi.create_table` makes it.
 
@@ -81,8 +89,9 @@ def create_table(
         name=name,
         options=options,
         storage_options=storage_options,
+        merge=merge,
     )
-    return open_table(spark, path, options=options, storage_options=storage_options)
+    return open_table(spark, path, options=options, storage_options=storage_options, merge=merge)
 
 
 def upsert(

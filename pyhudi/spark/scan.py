@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.read.plan import ReadTask, ScanPlan, read_task
@@ -46,7 +47,8 @@ def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFr
 
 def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
     """Rows of tasks that workers read with pyhudi."""
-    work = ReadWork(tuple(pickle.dumps(task) for task in tasks), as_spark(plan.schema))
+    packed = tuple(cloudpickle.dumps(task) for task in tasks)  # type: ignore[no-untyped-call]
+    work = ReadWork(packed, as_spark(plan.schema))
     slices = max(1, min(len(tasks), _WAVES * default_parallelism(spark)))
     frame = numbers(spark, len(tasks), slices=slices)
     return map_arrow(frame, remote(Order(read_batches, work), "rows"), to_spark(plan.schema))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import io
+import json
 import struct
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError, UserError
+from pyhudi.formats import logblock
 from pyhudi.formats.logblock import (
     data_batches,
     data_block,
@@ -294,3 +299,37 @@ def test_every_flipped_byte_of_a_log_is_blocks_or_an_error(path: Path) -> None:
                         decode_deletes(read_content(block, file), path="x")
                     elif block.kind not in (BlockKind.COMMAND, BlockKind.CORRUPT):
                         data_batches(block, file, path="x")
+
+
+def test_deletes_ordered_by_several_fields_give_each_value() -> None:
+    def wrapped(kind: str, value: Any, field: str = "value") -> tuple[str, dict[str, Any]]:
+        return f"org.apache.hudi.avro.model.{kind}Wrapper", {field: value}
+
+    def delete(key: str, *values: Any) -> dict[str, Any]:
+        several = wrapped("Array", list(values), "wrappedValues")
+        ordering = several if values else wrapped("Int", 0)
+        return {"recordKey": key, "partitionPath": "p", "orderingVal": ordering}
+
+    date = wrapped("LocalDate", 19_000)
+    records = [
+        delete("a", wrapped("Long", 0), wrapped("String", "x"), date),
+        delete("b"),
+        delete("c", wrapped("Long", 7), None, date),
+        delete("d", wrapped("Long", 0)),
+    ]
+    sink = io.BytesIO()
+    schema = fastavro.parse_schema(json.loads(logblock._delete_schema()))
+    fastavro.schemaless_writer(sink, schema, {"deleteRecordList": records})
+    body = sink.getvalue()
+    batch = decode_deletes(
+        struct.pack(">ii", 3, len(body)) + body,
+        path="x",
+        ordering_type=[pa.int64(), pa.string(), pa.date32()],
+    )
+    day = dt.date(1970, 1, 1) + dt.timedelta(days=19_000)
+    assert batch.column("ordering").to_pylist() == [
+        {"0": 0, "1": "x", "2": day},
+        None,
+        {"0": 7, "1": None, "2": day},
+        None,
+    ]
