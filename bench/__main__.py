@@ -17,6 +17,7 @@ SMALL: dict[str, list[str]] = {
     "snapshot_read": ["--rows", "20000", "--repeat", "1"],
     "local_upsert": ["--smoke"],
     "upsert_memory": ["--smoke"],
+    "stream_load": ["--smoke"],
 }
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyhudi.agreement import agreed, check_function, with_merge
 from pyhudi.arguments import (
     arrow_schema,
-    arrow_table,
+    incoming_rows,
     index_of,
     keys_to_delete,
     names_of,
@@ -38,7 +38,7 @@ from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.batch import NoRows, Rows, TableRows
+from pyhudi.write.batch import NoRows, Rows
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import KeyRule, PythonKeys
 from pyhudi.write.newkeys import PartitionBy, partitioned
@@ -353,7 +353,7 @@ class Table:
         return self._write(Operation.DELETE, found, dry_run=dry_run)
 
     def _incoming(self, rows: Any) -> Rows:
-        return TableRows(arrow_table(rows))
+        return incoming_rows(rows)
 
     def _write(
         self,

@@ -12,7 +12,7 @@ from pyhudi.errors import OptionError, UserError
 from pyhudi.options import IndexKind, Options
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
-from pyhudi.write.batch import KeyRows
+from pyhudi.write.batch import KeyRows, Rows, StreamRows, TableRows
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 
 _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
@@ -44,6 +44,20 @@ def arrow_table(rows: Any) -> pa.Table:
         type=type(rows).__name__,
         hint="pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)",
     )
+
+
+def incoming_rows(rows: Any) -> Rows:
+    """Rows of a batch: in memory, or a stream of them that is read batch by batch.
+
+    A pyarrow.RecordBatchReader is a stream, and whatever else has `__arrow_c_stream__` and is no
+    data frame (`__dataframe__`): a frame has its rows in memory already.
+    """
+    if isinstance(rows, pa.RecordBatchReader):
+        return StreamRows(rows)
+    is_table = isinstance(rows, pa.Table) or hasattr(rows, "__dataframe__")
+    if hasattr(rows, "__arrow_c_stream__") and not is_table:
+        return StreamRows(pa.RecordBatchReader.from_stream(rows))
+    return TableRows(arrow_table(rows))
 
 
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:

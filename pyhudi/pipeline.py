@@ -39,6 +39,7 @@ from pyhudi.read.state import TableState, load_state
 from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
 from pyhudi.table.config import (
     WRITABLE_VERSION,
@@ -52,7 +53,7 @@ from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata
-from pyhudi.write.batch import Rows
+from pyhudi.write.batch import Rows, StreamRows
 from pyhudi.write.commit import conflicting_instant
 from pyhudi.write.execution import WrittenFiles, report_of, write_files
 from pyhudi.write.find import WriteIndex
@@ -135,7 +136,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
     """
     options = request.options.write
     if request.dry_run:
-        with _scratch(fs, request.engine) as staging:
+        with _scratch(fs, request) as staging:
             setting, _ = _setting(fs, load_config(fs), request, staging, Stopwatch())
             planned = _plan(setting, request)
             return report_of(
@@ -154,7 +155,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
             return replayed
         config = ensure_index(fs, config, request)
         config = _with_facts(fs, config, request.options, request.engine)
-        with _scratch(fs, request.engine) as staging:
+        with _scratch(fs, request) as staging:
             watch = Stopwatch()
             setting, fitted = _setting(fs, config, request, staging, watch)
             planned = _plan(setting, request)
@@ -391,10 +392,15 @@ def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
 
 
 @contextmanager
-def _scratch(fs: FileSystem, engine: Engine) -> Iterator[Staging]:
-    """Where the write stages its rows: memory if tasks share it, else a temporary folder."""
-    if engine.shares_memory:
+def _scratch(fs: FileSystem, request: WriteRequest) -> Iterator[Staging]:
+    """Where the write stages its rows: memory if tasks share it and the rows are in it anyway;
+    else a temporary folder, of this machine where only its tasks read it and the table is far."""
+    if request.engine.shares_memory and not isinstance(request.rows, StreamRows):
         yield MemoryStaging()
+        return
+    if request.engine.shares_memory and not isinstance(fs, LocalFileSystem):
+        with scratch_disk() as disk:
+            yield FileStaging(disk, "staged")
         return
     folder = f"{TEMP}/{_SCRATCH}{secrets.token_hex(8)}"
     try:

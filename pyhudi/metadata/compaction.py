@@ -188,8 +188,9 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     )
     rewrites = list(_rewrites(table, before, operations, pending.time))
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
+    written = tuple(stat for stat in stats if stat is not None)
     done = CommitMetadata(
-        tuple(stats), operation="COMPACT", compacted=True, extra={"schema": COMMIT_SCHEMA}
+        written, operation="COMPACT", compacted=True, extra={"schema": COMMIT_SCHEMA}
     )
     log.complete(pending, done.to_json())
 
@@ -225,12 +226,18 @@ def _rewrites(
         yield Rewrite(table.log.fs, mapped, group.file_id, piece.instant, at)
 
 
-def rewrite(task: Rewrite) -> WriteStat:
-    """Write one group's entries as a new base file."""
+def rewrite(task: Rewrite) -> WriteStat | None:
+    """Write one group's entries as a new base file.
+
+    A group all of whose entries have ended gets none if it has none: Apache Hudi 0.15 cannot
+    scan an HFile without cells, and logs that only end what they began may grow old unread.
+    """
     began = time.monotonic()
     piece = task.piece
     merged = merged_files if piece.partition == FILES.path else merged_newest
     keys, values = merged(task.fs, piece)
+    if not len(keys) and piece.base is None:
+        return None
     name = BaseFileName(task.file_id, new_write_token(piece.number), task.at, HFILE)
     size = write_base(task.fs, piece.partition, name, keys, values)
     return WriteStat(

@@ -79,6 +79,7 @@ class BaseFileOptions:
     codec: str = "zstd"  # smaller and faster to write than gzip; read by every Hudi reader
     codec_level: int | None = None  # None: 1 for zstd, else the codec's own default
     row_group_rows: int = 256 * 1024  # readers skip by row group; larger ones compress no better
+    row_group_bytes: int = 64 << 20  # in memory: what a task holds of wide rows at a time
     page_bytes: int = 1 << 20
     bloom_kind: str = "DYNAMIC_V0"
     bloom_entries: int = 60_000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -19,12 +18,9 @@ from pyhudi.spark.files import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.shipping import ship
 from pyhudi.spark.types import to_arrow
 from pyhudi.spark.worker import Batches, Order
-from pyhudi.write.batch import PART_ROWS, KeyPlan, KeyRows, Part, stage_rows
+from pyhudi.write.batch import PART_ROWS, KeyPlan, KeyRows, Part, gathered, stage_rows
 from pyhudi.write.keys import KeyRule, record_keys
 from pyhudi.write.staging import Staging
-
-_PART_BYTES: Final = 128 << 20
-"""What a task holds of its rows before it writes them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +122,3 @@ def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:
         keys = record_keys(rows, work.plan.rule, first_row=first)
         yield from KeyRows(keys).stage(work.plan, work.staging, LocalEngine(1))
         first += rows.num_rows
-
-
-def gathered(
-    batches: Batches, *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
-) -> Iterator[pa.Table]:
-    """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
-    which costs a copy of the whole where they are in many.  None is empty."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= rows_max or size >= bytes_max:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()

@@ -14,7 +14,9 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +30,13 @@ STAGED: Final = ".pyhudi-"
 """Prefix of files not yet published; listings skip them."""
 
 _RETRYABLE: Final = {errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT}
+
+
+@contextmanager
+def scratch_disk() -> Iterator[LocalFileSystem]:
+    """A folder on this machine's disk, gone at the end."""
+    with TemporaryDirectory(prefix="pyhudi-") as folder:
+        yield LocalFileSystem(folder)
 
 
 class LocalFileSystem:

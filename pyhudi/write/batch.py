@@ -10,9 +10,9 @@ schema's metadata.  So a shard's task touches its own rows only, however large t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -32,6 +32,10 @@ from pyhudi.write.staging import Staged, Staging
 
 _STARTS: Final = b"starts"
 PART_ROWS: Final = 256 * 1024
+_PART_BYTES: Final = 128 << 20
+"""What a task holds of its rows before it puts them aside."""
+_STREAM_BYTES: Final = 32 << 20
+"""The same where the rows come as a stream, which is read because memory is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,52 @@ class TableRows:
         starts = range(0, max(1, self.table.num_rows), PART_ROWS)
         cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
         return engine.run(_stage_cut, cuts, label="key")
+
+
+def gathered(
+    batches: Iterable[pa.RecordBatch], *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
+) -> Iterator[pa.Table]:
+    """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
+    which costs a copy of the whole where they are in many.  None is empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= rows_max or size >= bytes_max:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """Rows that come batch by batch and may be more than memory holds; read once.
+
+    Memory: a few pieces of some tens of megabytes, if the staging keeps them in files.
+    """
+
+    reader: pa.RecordBatchReader
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        pieces = gathered(self.reader, bytes_max=_STREAM_BYTES)
+        parts: list[Part] = []
+        first = 0
+        while window := list(islice(pieces, max(1, min(engine.parallelism, 8)))):
+            cuts = []
+            for rows in window:
+                cuts.append(_Cut(rows, plan, staging, first))
+                first += rows.num_rows
+            parts += engine.run(_stage_cut, cuts, label="key")
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.writer import MetadataCommit
+from pyhudi.options import BaseFileOptions
 from pyhudi.read.slices import SliceSpec
 from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
+from pyhudi.write.batch import Part
 from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.operations import Operation, PlannedWrite, Setting, asks_index
@@ -96,7 +98,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         setting.schema,
         with_meta_fields(setting.avro_schema),
         setting.state.rules,
-        setting.options.base_file,
+        _grouped(setting.options.base_file, planned.parts),
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
         order_by=planned.order_by,
@@ -112,6 +114,13 @@ def _stored_spec(setting: Setting) -> SliceSpec | None:
     schema = with_meta(setting.schema)
     visibility = setting.state.view(partitions=[]).visibility
     return SliceSpec(schema, (RECORD_KEY, *setting.schema.names), rules, visibility)
+
+
+def _grouped(options: BaseFileOptions, parts: Sequence[Part]) -> BaseFileOptions:
+    """Row groups of fewer rows where the rows of the batch are wide."""
+    row_bytes = sum(p.byte_count for p in parts) // max(1, sum(p.row_count for p in parts))
+    rows = max(1024, options.row_group_bytes // max(1, row_bytes))
+    return replace(options, row_group_rows=min(rows, options.row_group_rows))
 
 
 def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:

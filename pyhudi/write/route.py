@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.records import PARTITION_PATH
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part, take_rows
 from pyhudi.write.staging import Staged
@@ -90,10 +91,16 @@ class Router:
     def pieces_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of a target that only has rows to put, some at a time, sorted by some columns.
 
-        Holds the sort columns of all rows, and `rows` whole rows at a time.
+        Columns: all of the parts but the partition path.  Holds the sort columns of all rows, and
+        `rows` whole rows at a time.
         """
         part, row, _ = self._places(target)
-        if order_by and len(part):
+        if not len(part):
+            return
+        names = self.parts[0].staged.load().schema.names
+        # of a dictionary a copy keeps the whole file mapped, and one target has one path
+        wanted = [name for name in names if name != PARTITION_PATH]
+        if order_by:
             held = take_rows(self.parts, part, row, columns=order_by)
             keys = [(name, "ascending") for name in order_by]
             order = pc.sort_indices(held, sort_keys=keys).to_numpy()
@@ -101,7 +108,7 @@ class Router:
         for start in range(0, len(part), rows):
             some, which = part[start : start + rows], row[start : start + rows]
             order = row_order(some, which)
-            taken = take_rows(self.parts, some[order], which[order])
+            taken = take_rows(self.parts, some[order], which[order], columns=wanted)
             if order_by:
                 back = np.empty_like(order)
                 back[order] = np.arange(len(order))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from pyhudi import HFileReader
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
@@ -262,3 +263,19 @@ def test_replace_commits_are_written_as_apache_hudi_writes_them(fs: MemoryFileSy
         "a": ours.commit(done.instants[2]).replaced["a"],  # type: ignore[index]
         "b": (),  # deleted, and listed until it is cleaned
     }
+
+
+def test_an_index_shard_all_of_whose_keys_ended_gets_no_file_without_cells() -> None:
+    """Apache Hudi 0.15 cannot scan such a file."""
+    fs = MemoryFileSystem()
+    many = options(**{"hoodie.metadata.record.index.min.filegroup.count": "8"})
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ("ts",), many))
+    table(fs).insert(rows([f"a{i}" for i in range(40)], "a"))
+    table(fs).delete_partitions("a")
+    for ts in range(12):
+        table(fs).upsert(rows(["b0"], "b", ts))
+    bases = [i for i in fs.children(".hoodie/metadata/record_index") if i.name.endswith(".hfile")]
+    assert bases and all(HFileReader(fs.read(i.path)).entry_count for i in bases)
+    check_index(fs)
+    table(fs).insert(rows([f"a{i}" for i in range(40)], "c"))
+    check_index(fs)
