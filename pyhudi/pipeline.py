@@ -18,10 +18,8 @@ import pyarrow as pa
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import (
     IndexNotReadyError,
-    PyhudiError,
     UnsupportedTableError,
     UserError,
-    WriteConflictError,
 )
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
@@ -31,12 +29,14 @@ from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.metadata.writer import begin_metadata, check_writable
+from pyhudi.metadata.writer import check_writable
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
-from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId
+from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.services.commit import Done, commit, prepare
+from pyhudi.services.kept import discard, publish
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
@@ -49,17 +49,13 @@ from pyhudi.table.config import (
 )
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
-from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.write.batch import Rows, StreamRows
-from pyhudi.write.commit import conflicting_instant
-from pyhudi.write.execution import WrittenFiles, report_of, write_files
+from pyhudi.write.execution import report_of
 from pyhudi.write.find import WriteIndex
+from pyhudi.write.kept import Kept, check_none_kept, store_kept
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import PythonKeys
-from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.newtable import NewTable as NewTable
 from pyhudi.write.newtable import config_of
 from pyhudi.write.once import StreamBatch, written_before
@@ -70,7 +66,6 @@ from pyhudi.write.operations import (
     Stopwatch,
     plan_write,
 )
-from pyhudi.write.profile import profile
 from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import FittedSchema, fit_schema
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
@@ -126,6 +121,7 @@ class WriteRequest:
     partitions: tuple[str, ...] = ()  # to delete, or to overwrite statically
     functions: PythonKeys | None = None  # keys and paths of the caller's own making
     skip_unchanged: bool = False  # rows equal to the stored ones are not written
+    publish: bool = True
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -146,9 +142,9 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
     with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds):
         config = load_config(fs)
         check_table(config)
-        rolled_back = roll_back_failed(
-            fs, config, _log(fs, config), metadata_rollback=rollback_metadata
-        )
+        log = _log(fs, config)
+        check_none_kept(fs, log.load())
+        rolled_back = roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
         _sweep(fs)
         replayed = _replayed(fs, config, request)
         if replayed is not None:
@@ -165,16 +161,48 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
                     setting, planned, instant=None, files=None,
                     notes=("nothing to write", *_replace_notes(planned)),
                 )  # fmt: skip
-            instant, files = _execute(setting, planned)
-            return report_of(
+            carry_out = commit if request.publish else prepare
+            done = carry_out(setting, planned)
+            report = report_of(
                 setting,
                 planned,
-                instant=instant,
-                files=files,
+                instant=done.instant,
+                files=done.files,
                 rolled_back=tuple(str(done.failed.time) for done in rolled_back),
                 added_columns=fitted.added,
                 notes=notes,
+                published=request.publish,
             )
+            if not request.publish:
+                _keep(setting, done, report)
+            return report
+
+
+def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
+    newest = setting.state.timeline.commits.last
+    after = newest.time if newest else None
+    store_kept(setting.state.fs, done.instant, Kept(after, done.content, report.to_dict()))
+
+
+def publish_kept(fs: FileSystem, time: str, *, lock_seconds: float) -> WriteReport:
+    """Complete a write that was kept back; its report.
+
+    Raises UserError if there is none, WriteConflictError if the table has changed under it.
+    """
+    with TableLock(fs, purpose="publish", wait_seconds=lock_seconds):
+        config = load_config(fs)
+        check_table(config)
+        kept = publish(fs, _log(fs, config), InstantTime(time))
+    return WriteReport.from_dict({**kept.report, "published": True})
+
+
+def discard_kept(fs: FileSystem, time: str, *, lock_seconds: float) -> WriteReport:
+    """Roll back a write that was kept back.  Raises UserError if there is none."""
+    with TableLock(fs, purpose="discard", wait_seconds=lock_seconds):
+        config = load_config(fs)
+        check_table(config)
+        done = discard(fs, config, _log(fs, config), InstantTime(time))
+    return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
 def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
@@ -301,83 +329,6 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
         return text
     name, namespace = table_record_name(state.config.name)
     return arrow_to_avro(fitted.table, name=name, namespace=namespace)
-
-
-def _execute(setting: Setting, planned: PlannedWrite) -> tuple[Instant, WrittenFiles]:
-    """Draw the instant, write, publish.  A failure that can be caught is rolled back at once."""
-    state = setting.state
-    fs, config = state.fs, state.config
-    requested = _request(state, planned.operation)
-    try:
-        completed, files = _publish(setting, planned, requested)
-    except (PyhudiError, OSError, pa.ArrowException):
-        roll_back_failed(fs, config, state.log, metadata_rollback=rollback_metadata)
-        raise
-    remove_markers(fs, completed.time)  # the commit stands, whatever becomes of its markers
-    return completed, files
-
-
-def _request(state: TableState, operation: Operation) -> Instant:
-    if not operation.replaces:
-        merges = state.config.is_merge_on_read
-        return state.log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
-    record: dict[str, object] = {"version": None}
-    if operation is Operation.DELETE_PARTITION:
-        record = {"operationType": operation.value, "version": 1}
-    return state.log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record))
-
-
-def _publish(
-    setting: Setting, planned: PlannedWrite, requested: Instant
-) -> tuple[Instant, WrittenFiles]:
-    state = setting.state
-    fs, config, log = state.fs, state.config, state.log
-    with setting.watch.phase("index"):
-        metadata = begin_metadata(fs, config, log, log.load(), requested)
-    content = profile(planned.assignment.targets, planned.operation.value)
-    inflight = log.start(requested, content)
-    with setting.watch.phase("write"):
-        files = write_files(setting, planned, inflight, metadata)
-    with setting.watch.phase("commit"):
-        remove_leftovers(fs, inflight.time, stats=files.stats)
-        _check_unchanged(setting, planned, inflight)
-        content = CommitMetadata(
-            files.stats,
-            operation=planned.operation.value,
-            extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
-            replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
-        ).to_json()
-        metadata.finish(files.stats, files.index)
-        completed = log.complete(inflight, content)
-    return completed, files
-
-
-def _check_unchanged(setting: Setting, planned: PlannedWrite, instant: Instant) -> None:
-    """Raise WriteConflictError if somebody who does not know our lock came between."""
-    state = setting.state
-    config = load_config(state.fs)
-    if (config.version, config.metadata_partitions) != (
-        state.config.version,
-        state.config.metadata_partitions,
-    ):
-        raise WriteConflictError(
-            "the table's properties changed during the write", path=state.fs.url
-        )
-    written = frozenset(target.group for target in planned.assignment.targets)
-    other = conflicting_instant(
-        state.log,
-        before=state.timeline,
-        now=state.log.load(),
-        mine=instant,
-        groups=written | planned.replaced.groups,
-    )
-    if other is not None:
-        raise WriteConflictError(
-            "another writer changed the same file groups",
-            instant=other.instant.time,
-            action=other.instant.action.value,
-            file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in other.groups),
-        )
 
 
 def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:

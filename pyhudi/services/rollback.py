@@ -56,6 +56,7 @@ from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.heartbeat import remove_heartbeat
+from pyhudi.write.kept import is_kept
 from pyhudi.write.markers import remove_markers
 
 _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
@@ -146,9 +147,14 @@ def roll_back_compaction(
 
 
 def failed_writes(log: TimelineLog, timeline: Timeline) -> list[Instant]:
-    """Pending commits, delta commits and replace commits that are no planned service's."""
+    """Pending commits, delta commits and replace commits that are no planned service's and not
+    kept to be published."""
     pending = timeline.where(WRITES - _SERVICES, State.REQUESTED, State.INFLIGHT)
-    return [instant for instant in pending if not _is_clustering(log, instant)]
+    return [
+        instant
+        for instant in pending
+        if not _is_clustering(log, instant) and not is_kept(log.fs, instant)
+    ]
 
 
 def _is_clustering(log: TimelineLog, instant: Instant) -> bool:

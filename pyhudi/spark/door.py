@@ -206,10 +206,12 @@ class SparkTable(api.Table):
         keys: Any = None,
         where: pc.Expression | None = None,
         dry_run: bool = False,
+        publish: bool = True,
     ) -> WriteReport:
         """Delete records: by `keys` (a list, a column, or a DataFrame of one column), by rows (a
         DataFrame with the key columns), or by a predicate."""
-        return self._write(Operation.DELETE, self._doomed(rows, keys, where), dry_run=dry_run)
+        doomed = self._doomed(rows, keys, where)
+        return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish)
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]

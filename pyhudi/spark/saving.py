@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import UserError
-from pyhudi.spark.rows import gathered
 from pyhudi.spark.target import SaveAsked, check, save, save_asked
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.locate import locate
+from pyhudi.write.batch import gathered
 from pyhudi.write.parked import Parked, park, parking_folder
 from pyhudi.write.report import WriteReport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -41,6 +41,19 @@ class WriteReport:
     rolled_back: tuple[str, ...] = ()
     added_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    published: bool = True
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:
+        """The inverse of `to_dict`; values of other releases are left out."""
+        names = {f.name for f in fields(cls)}
+        return cls(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in values.items()
+                if name in names
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON takes them."""

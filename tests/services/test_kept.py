@@ -1,0 +1,215 @@
+"""Write, audit, publish: a kept write is whole, seen by nobody, lost by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.services.rollback import failed_writes, rollback
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType, load_config
+from pyhudi.timeline.instant import Action
+from pyhudi.timeline.log import TimelineLog
+from tests.support.filesystems import clone, every_stop, tree
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+OPTIONS = {
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.index.bloom.num_entries": "50",
+}
+
+
+def rows(ids: range, ts: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": f"k{i}", "ts": ts, "part": f"p{i % 2}"} for i in ids], SCHEMA
+    )
+
+
+def options() -> Options:
+    return parse_options(OPTIONS)
+
+
+def open_(fs: FileSystem) -> Table:
+    return Table(fs, options=options(), engine=LocalEngine(1))
+
+
+@pytest.fixture(params=TableType, ids=["cow", "mor"])
+def fs(request: pytest.FixtureRequest) -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    create(fs, NewTable(SCHEMA, "t", request.param, ("id",), ("part",), ("ts",), options()))
+    open_(fs).bulk_insert(rows(range(8), 1))
+    return fs
+
+
+def stored(fs: FileSystem) -> dict[str, int]:
+    found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
+    assert len({row["id"] for row in found}) == len(found)
+    return {row["id"]: row["ts"] for row in found}
+
+
+def check_index(fs: FileSystem, want: dict[str, int]) -> None:
+    keys = [f"k{i}" for i in range(40)]
+    assert open_(fs).lookup(keys)["found"].to_pylist() == [key in want for key in keys]
+
+
+WRITES: dict[str, Callable[[Table], object]] = {
+    "upsert": lambda table: table.upsert(rows(range(4, 12), 2), publish=False),
+    "insert": lambda table: table.insert(rows(range(20, 24), 2), publish=False),
+    "bulk_insert": lambda table: table.bulk_insert(rows(range(20, 24), 2), publish=False),
+    "delete": lambda table: table.delete(keys=["k1", "k2"], publish=False),
+    "insert_overwrite": lambda t: t.insert_overwrite(rows(range(0, 4, 2), 2), publish=False),
+    "insert_overwrite_table": lambda t: t.insert_overwrite_table(rows(range(2), 2), publish=False),
+    "delete_partitions": lambda table: table.delete_partitions("p0", publish=False),
+}
+
+
+def kept_at(fs: FileSystem) -> str:
+    (instant,) = open_(fs).unpublished()
+    return instant
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_kept_write_is_seen_when_it_is_published(fs: MemoryFileSystem, write: str) -> None:
+    before, known = stored(fs), clone(fs)
+    report = WRITES[write](open_(fs))
+    assert isinstance(report, type(open_(known).upsert(rows(range(1), 9), dry_run=True)))
+    assert not report.published and report.instant == kept_at(fs)
+    assert stored(fs) == before
+    check_index(fs, before)
+    preview = open_(fs).preview(report.instant, ["id", "ts"]).to_arrow().to_pylist()
+    done = open_(fs).publish(report.instant)
+    assert done.published
+    assert {**done.to_dict(), "published": False} == report.to_dict()
+    after = stored(fs)
+    assert after != before
+    assert after == {row["id"]: row["ts"] for row in preview}
+    check_index(fs, after)
+    assert not open_(fs).unpublished() and not open_(fs).timeline.pending
+    assert not [i for i in fs.children(".hoodie/.temp") if i.name == report.instant]
+    open_(fs).upsert(rows(range(30, 32), 3))
+    assert stored(fs) == after | {"k30": 3, "k31": 3}
+    check_index(fs, stored(fs))
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_discarded_write_leaves_the_table_as_it_was(fs: MemoryFileSystem, write: str) -> None:
+    before = stored(fs)
+    WRITES[write](open_(fs))
+    at = kept_at(fs)
+    assert open_(fs).discard(at).rolled_back == (at,)
+    assert stored(fs) == before
+    check_index(fs, before)
+    assert not open_(fs).timeline.pending and not open_(fs).unpublished()
+    open_(fs).upsert(rows(range(30, 32), 3))
+    assert stored(fs) == before | {"k30": 3, "k31": 3}
+
+
+@pytest.mark.parametrize("other", WRITES)
+def test_no_other_write_begins_and_the_error_names_the_kept_one(
+    fs: MemoryFileSystem, other: str
+) -> None:
+    WRITES["upsert"](open_(fs))
+    at, files = kept_at(fs), tree(fs)
+    with pytest.raises(WriteConflictError, match=f"waits to be published; instant={at}") as told:
+        WRITES[other](open_(fs))
+    assert f"table.publish('{at}')" in str(told.value)
+    assert tree(fs) == files
+    open_(fs).publish(at)
+    assert stored(fs)["k11"] == 2
+
+
+def test_a_plan_only_write_may_look_past_a_kept_one(fs: MemoryFileSystem) -> None:
+    WRITES["upsert"](open_(fs))
+    assert open_(fs).upsert(rows(range(3), 5), dry_run=True).matched == 3
+
+
+def test_a_rollback_of_the_newest_commit_waits_for_the_kept_write(fs: MemoryFileSystem) -> None:
+    newest = open_(fs).timeline.commits.last
+    assert newest is not None
+    WRITES["upsert"](open_(fs))
+    with pytest.raises(UserError, match="builds on this commit"):
+        rollback(
+            fs, load_config(fs), TimelineLog(fs), newest.time, metadata_rollback=rollback_metadata
+        )
+    open_(fs).publish(kept_at(fs))
+
+
+def test_only_a_kept_write_is_published_or_discarded(fs: MemoryFileSystem) -> None:
+    newest = open_(fs).timeline.commits.last
+    assert newest is not None
+    for verb in ("publish", "discard", "preview"):
+        with pytest.raises(UserError, match="published already"):
+            getattr(open_(fs), verb)(newest.time)
+        with pytest.raises(UserError, match="no kept write at this instant"):
+            getattr(open_(fs), verb)("20010101000000000")
+
+
+def test_a_kept_write_is_not_published_over_a_foreign_commit(fs: MemoryFileSystem) -> None:
+    """A writer that does not know of kept writes may commit; what was planned is then stale."""
+    WRITES["upsert"](open_(fs))
+    at = kept_at(fs)
+    log = TimelineLog(fs)
+    foreign = log.complete(log.start(log.request(Action.REPLACE_COMMIT)), b"{}")
+    with pytest.raises(WriteConflictError, match=f"instant={foreign.time}, kept={at}"):
+        open_(fs).publish(at)
+    assert open_(fs).unpublished() == [at]
+
+
+def test_a_kept_write_that_somebody_rolled_back_is_missed_by_name(fs: MemoryFileSystem) -> None:
+    """As Apache Hudi does with pending writes: markers, kept file and instant are gone."""
+    WRITES["upsert"](open_(fs))
+    at = kept_at(fs)
+    open_(fs).discard(at)
+    with pytest.raises(UserError, match="another writer may have rolled it back"):
+        open_(fs).publish(at)
+
+
+def test_a_torn_kept_file_is_reported_and_can_be_discarded(fs: MemoryFileSystem) -> None:
+    before = stored(fs)
+    WRITES["upsert"](open_(fs))
+    at = kept_at(fs)
+    fs.replace(f".hoodie/.temp/{at}/kept.json", b"{")
+    with pytest.raises(CorruptFileError, match="not the file of a kept write"):
+        open_(fs).publish(at)
+    open_(fs).discard(at)
+    assert stored(fs) == before
+
+
+@pytest.mark.parametrize("verb", ["upsert", "publish", "discard"])
+def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
+    fs: MemoryFileSystem, verb: str
+) -> None:
+    old = stored(fs)
+    done = clone(fs)
+    WRITES["upsert"](open_(done))
+    new = {**old, **{f"k{i}": 2 for i in range(4, 12)}}
+    start = fs if verb == "upsert" else done
+
+    def act(disk: FileSystem) -> object:
+        return WRITES["upsert"](open_(disk)) if verb == "upsert" else (
+            getattr(open_(disk), verb)(kept_at(done))
+        )  # fmt: skip
+
+    for stop in every_stop(start, act):
+        found = stored(stop.fs)
+        assert found in ((old, new) if verb == "publish" else (old,)), str(stop)
+        check_index(stop.fs, found)
+        want = found
+        if waiting := open_(stop.fs).unpublished():
+            assert not failed_writes(TimelineLog(stop.fs), open_(stop.fs).timeline)
+            open_(stop.fs).publish(waiting[0])
+            want = new
+        open_(stop.fs).upsert(rows(range(30, 32), 9))
+        want = want | {"k30": 9, "k31": 9}
+        assert stored(stop.fs) == want, str(stop)
+        check_index(stop.fs, want)
+        assert not open_(stop.fs).timeline.pending, str(stop)
