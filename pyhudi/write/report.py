@@ -47,13 +47,12 @@ class WriteReport:
     def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:
         """The inverse of `to_dict`; values of other releases are left out."""
         names = {f.name for f in fields(cls)}
-        return cls(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in values.items()
-                if name in names
-            }
-        )
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if name in names
+        }
+        return cls(**known)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON takes them."""
