@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from pyhudi.agreement import agreed, check_function, with_merge
 from pyhudi.arguments import (
     arrow_schema,
-    incoming_rows,
     index_of,
     keys_to_delete,
     names_of,
@@ -23,7 +22,7 @@ from pyhudi.arguments import (
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import HolesPolicy, Options, parse_options
-from pyhudi.pipeline import WriteRequest, create, discard_kept, publish_kept, write
+from pyhudi.pipeline import create
 from pyhudi.read.capture import capture_rows
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
@@ -33,21 +32,17 @@ from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
-from pyhudi.records import InstantTime
-from pyhudi.services.kept import as_if_published
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.batch import NoRows, Rows
-from pyhudi.write.kept import kept_writes
+from pyhudi.verbs import WritingVerbs
+from pyhudi.write.batch import Rows
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import KeyRule, PythonKeys
 from pyhudi.write.newkeys import PartitionBy, partitioned
 from pyhudi.write.newtable import NewTable, config_of
-from pyhudi.write.operations import Operation
-from pyhudi.write.report import WriteReport
 
 
 def open_table(
@@ -121,7 +116,7 @@ def create_table(
     return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
 
 
-class Table:
+class Table(WritingVerbs):
     """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
 
     def __init__(
@@ -287,153 +282,8 @@ class Table:
             engine=self._engine,
         )  # fmt: skip
 
-    def upsert(
-        self,
-        rows: Any,
-        *,
-        skip_unchanged: bool = False,
-        dry_run: bool = False,
-        publish: bool = True,
-    ) -> WriteReport:
-        """Insert rows whose key is new, merge the others with what is stored.
-
-        rows: anything with `__arrow_c_stream__`.  Rows marked by `_hoodie_is_deleted` delete.
-        skip_unchanged: rows that would leave their record as it is are not written; costs a read
-        of the file groups they are in.  dry_run: plan only; nothing changes.
-        publish: False writes everything and shows nobody, until `publish(report.instant)` or
-        `discard(report.instant)`.  Raises SchemaError, UserError before anything is written;
-        LockError, WriteConflictError with the table as it was.
-        """
-        return self._write(
-            Operation.UPSERT,
-            self._incoming(rows),
-            dry_run=dry_run,
-            publish=publish,
-            skip_unchanged=skip_unchanged,
-        )
-
-    def insert(self, rows: Any, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
-        """Add rows without looking their keys up: a key that is there already is there twice."""
-        return self._write(Operation.INSERT, self._incoming(rows), dry_run=dry_run, publish=publish)
-
-    def bulk_insert(self, rows: Any, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
-        """`insert` into new file groups only: the fast way to load much."""
-        return self._write(
-            Operation.BULK_INSERT, self._incoming(rows), dry_run=dry_run, publish=publish
-        )
-
-    def insert_overwrite(
-        self, rows: Any, *, dry_run: bool = False, publish: bool = True
-    ) -> WriteReport:
-        """Replace whole partitions by the rows: those the rows lie in.
-
-        With `hoodie.datasource.overwrite.mode=static` every partition is replaced, as by
-        `insert_overwrite_table`; with `hoodie.static.overwrite.partition.paths` those named.
-        The report counts the rows that leave as `deleted`.
-        """
-        operation, incoming = Operation.INSERT_OVERWRITE, self._incoming(rows)
-        asked = self._options.request
-        partitions = asked.partitions_to_overwrite
-        if asked.is_overwrite_static and not partitions:
-            operation = Operation.INSERT_OVERWRITE_TABLE
-        return self._write(
-            operation, incoming, dry_run=dry_run, publish=publish, partitions=partitions
-        )
-
-    def insert_overwrite_table(
-        self, rows: Any, *, dry_run: bool = False, publish: bool = True
-    ) -> WriteReport:
-        """Replace all rows of the table; without any row, empty it."""
-        return self._write(
-            Operation.INSERT_OVERWRITE_TABLE, self._incoming(rows), dry_run=dry_run, publish=publish
-        )
-
-    def delete_partitions(
-        self, paths: str | Sequence[str], *, dry_run: bool = False, publish: bool = True
-    ) -> WriteReport:
-        """Take whole partitions out of the table, by their paths; `*` stands for any characters.
-
-        A path that no partition has is named in the report's notes.
-        """
-        named = names_of(paths)
-        if not named:
-            raise UserError("no partition is named", hint="delete_partitions(['city=sf'])")
-        return self._write(
-            Operation.DELETE_PARTITION, NoRows(), dry_run=dry_run, publish=publish, partitions=named
-        )
-
-    def delete(
-        self,
-        rows: Any = None,
-        *,
-        keys: Any = None,
-        where: pc.Expression | None = None,
-        dry_run: bool = False,
-        publish: bool = True,
-    ) -> WriteReport:
-        """Delete records: by `keys`, by rows that hold the key columns, or by a predicate.
-
-        Keys that are not there are counted as `missing_keys`.
-        """
-        found = keys_to_delete(self, rows, keys, where)
-        return self._write(Operation.DELETE, found, dry_run=dry_run, publish=publish)
-
-    def publish(self, instant: str) -> WriteReport:
-        """Show everybody what a write with `publish=False` wrote; its report.
-
-        Raises UserError if no write is kept at this instant, WriteConflictError if a writer that
-        does not know of kept writes has committed since.
-        """
-        return publish_kept(self._fs, instant, lock_seconds=self._options.write.lock_seconds)
-
-    def preview(
-        self,
-        instant: str,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
-        *,
-        with_meta: bool = True,
-    ) -> Scan:
-        """Rows of the snapshot as it will be once a kept write is published: what to audit."""
-        state = as_if_published(self._state(), InstantTime(instant))
-        request = ScanRequest(
-            columns=None if columns is None else tuple(columns), where=where, with_meta=with_meta
-        )
-        return Scan(lambda: state, request, engine=LocalEngine())
-
-    def discard(self, instant: str) -> WriteReport:
-        """Roll back what a write with `publish=False` wrote.  Raises UserError if there is none."""
-        return discard_kept(self._fs, instant, lock_seconds=self._options.write.lock_seconds)
-
-    def unpublished(self) -> list[str]:
-        """Instants of writes that wait to be published: no other begins while there is one."""
-        return [i.time for i in kept_writes(self._fs, self._state().timeline)]
-
-    def _incoming(self, rows: Any) -> Rows:
-        return incoming_rows(rows)
-
-    def _write(
-        self,
-        operation: Operation,
-        rows: Rows,
-        *,
-        dry_run: bool,
-        partitions: tuple[str, ...] = (),
-        skip_unchanged: bool = False,
-        publish: bool = True,
-    ) -> WriteReport:
-        request = WriteRequest(
-            operation,
-            rows,
-            self._options,
-            self._engine,
-            dry_run,
-            partitions=partitions,
-            functions=self._functions,
-            skip_unchanged=skip_unchanged,
-            publish=publish,
-        )
-        return write(self._fs, request)
+    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+        return keys_to_delete(self, rows, keys, where)
 
     def to_pyarrow_dataset(self) -> Any:
         """The snapshot of now as a `pyarrow.dataset.Dataset`, without meta columns."""

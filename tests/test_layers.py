@@ -24,6 +24,7 @@ FLOORS = (
     "write",
     "services",
     "pipeline arguments agreement",
+    "verbs",
     "api",
     "__init__",
     "spark",
