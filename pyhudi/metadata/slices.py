@@ -23,7 +23,7 @@ from pyhudi._native.block_cache import BlockCache
 from pyhudi._native.hfile import HFileReader
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
-from pyhudi.formats.logblock import decode_deletes
+from pyhudi.formats.logblock import decode_deletes, empty_delete_block
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.storage.inline import Window
@@ -34,6 +34,9 @@ OPEN_BYTES_MAX: Final = 64 << 20
 
 _HELD_WHOLE: Final = 1 << 20  # a smaller file is read in one request and kept
 _MAPPED_COST: Final = 256 << 10  # charged for a mapped file, so that few stay open at a time
+
+_EMPTY_LOG: Final = len(empty_delete_block("0" * 20))
+"""Size of a log that only makes its file group exist; nothing that counts fits into less."""
 
 _OPENED = BlockCache(OPEN_BYTES_MAX)
 
@@ -151,7 +154,7 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
 def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
     """The layers that count, oldest first.  Logs are framed once in the life of the process."""
     found: list[Layer] = [] if piece.base is None else [_open_base(fs, piece.base)]
-    opened = [open_log(fs, log) for log in piece.logs]
+    opened = [open_log(fs, log) for log in piece.logs if log.size_bytes > _EMPTY_LOG]
     for log, number in _believed(opened, piece.valid):
         layer = log.layer(number)
         if layer is not None:

@@ -10,6 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.metadata.reader import MetadataTable, RecordIndex
 from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.rules import MergeRules, merge_rules
@@ -17,6 +18,8 @@ from pyhudi.read.schema import footer_schema, full_schema, stated_schema
 from pyhudi.read.trust import TrustedListing, trusted_metadata
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.object_store import ObjectStoreFileSystem
+from pyhudi.storage.walked import WalkedObjectStore
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
 from pyhudi.table.plans import check_readable, load_view, replaced_groups
@@ -39,6 +42,7 @@ class TableState:
     metadata: MetadataTable | None
     archive: Archive
     merging: Merging = field(default_factory=Merging)
+    config_tag: str | None = None
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -116,15 +120,22 @@ def load_state(
 
     Raises TableNotFoundError, UnsupportedTableError, CorruptFileError.
     """
-    config = load_config(fs)
-    check_readable(config)
+    walked = _walked(fs)
+    tag = walked.tag(PROPERTIES) if isinstance(walked, WalkedObjectStore) else None
+    if previous is not None and tag is not None and previous.config_tag == tag:
+        config = previous.config
+    else:
+        config = load_config(fs)
+        check_readable(config)
+        if not _has_metadata(walked, config):
+            walked = _walked(fs)  # the properties have changed since
     log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
     if previous is not None and previous.config == config:
         log = previous.log
-    timeline = log.load()
+    timeline = log.load(walked)
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
-    metadata = trusted_metadata(fs, config, log, timeline) if options.metadata_enabled else None
+    metadata = trusted_metadata(walked, config, log, timeline) if options.metadata_enabled else None
     return TableState(
         fs=fs,
         config=config,
@@ -134,4 +145,17 @@ def load_state(
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
         merging=options.merging,
+        config_tag=tag,
+    )
+
+
+def _walked(fs: FileSystem) -> FileSystem:
+    """The store, with what stands below `.hoodie` listed at one time where that is cheaper."""
+    return WalkedObjectStore(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
+
+
+def _has_metadata(walked: FileSystem, config: TableConfig) -> bool:
+    """Whether a walk has seen every metadata partition that the properties list."""
+    return not isinstance(walked, WalkedObjectStore) or all(
+        walked.exists(f"{METADATA_TABLE}/{path}") for path in config.metadata_partitions
     )

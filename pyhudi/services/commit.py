@@ -17,6 +17,7 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.read.state import TableState
 from pyhudi.services.rollback import roll_back_failed
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.config import load_config
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
@@ -42,6 +43,7 @@ def commit(setting: Setting, planned: PlannedWrite) -> Done:
     done = prepare(setting, planned)
     state = setting.state
     try:
+        check_lock(state.fs)
         completed = state.log.complete(done.instant, done.content)
     except (PyhudiError, OSError):
         roll_back_failed(state.fs, state.config, state.log, metadata_rollback=rollback_metadata)

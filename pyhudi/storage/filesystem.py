@@ -11,7 +11,7 @@ power loss.  Visibility: a file of these three appears whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -22,11 +22,15 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One entry of a listing: its path relative to the file system's root."""
+    """One entry of a listing: its path relative to the file system's root.
+
+    tag: other for other content, where the store tells one.
+    """
 
     path: str
     size_bytes: int
     is_folder: bool = False
+    tag: str | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -75,6 +79,11 @@ class Mutex(Protocol):
     @property
     def key(self) -> str:
         """Equal for two mutexes of this process that exclude each other."""
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was got, and may be another's by now: a lease that could not be renewed."""
         ...
 
     def acquire(self, wait_seconds: float) -> bool:

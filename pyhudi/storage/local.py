@@ -186,6 +186,10 @@ class LocalMutex:
         self.key = "local:" + os.path.realpath(place)
         self._lock = FileLock(place, thread_local=False)
 
+    @property
+    def is_lost(self) -> bool:
+        return False
+
     def acquire(self, wait_seconds: float) -> bool:
         with _typed(self._place):
             _make_folders(os.path.dirname(self._place))

@@ -67,6 +67,19 @@ class TableLock:
         self._gate.leave()
 
 
+def check_lock(fs: FileSystem) -> None:
+    """Raise LockError if this process held the lock of the table at `fs` and has lost it.
+
+    Asked right before a commit is published: only leases can be lost, see `lease.py`.
+    """
+    if _gate_of(fs.mutex(LOCK)).is_lost:
+        raise LockError(
+            "the table's lock was lost while the write went on",
+            path=f"{fs.url}/{LOCK}",
+            hint="the process stood still or was cut off for longer than a lease; write again",
+        )
+
+
 class _Gate:
     """One mutex of this process: threads queue at an RLock, the process at the store's mutex."""
 
@@ -75,6 +88,10 @@ class _Gate:
         self._threads = threading.RLock()
         self.depth = 0
         self.owner: int | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        return self._mutex.is_lost
 
     def enter(self, wait_seconds: float) -> bool:
         """Whether it was entered within the wait."""

@@ -141,6 +141,10 @@ class MemoryMutex:
         self._store, self._name = store, name
         self.key = f"memory:{id(store)}:{name}"
 
+    @property
+    def is_lost(self) -> bool:
+        return False
+
     def acquire(self, wait_seconds: float) -> bool:
         return self._lock.acquire(timeout=wait_seconds)
 

@@ -67,14 +67,14 @@ class ObjectStoreFileSystem:
         self, url: str, options: Mapping[str, Any] | None = None, *, bucket: Any = None
     ) -> None:
         self._url = url.rstrip("/")
-        self._options = dict(options or {})
+        self.options = dict(options or {})
         scheme, _, rest = self._url.partition("://")
         name, _, folder = rest.partition("/")
         self._root = folder
-        self._bucket = bucket if bucket is not None else _bucket(scheme, name, self._options)
+        self.bucket = bucket if bucket is not None else _bucket(scheme, name, self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectStoreFileSystem, (self._url, self._options)
+        return ObjectStoreFileSystem, (self._url, self.options)
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileSystem({self._url!r})"
@@ -85,7 +85,7 @@ class ObjectStoreFileSystem:
 
     def sub(self, folder: str) -> ObjectStoreFileSystem:
         url = f"{self._url}/{checked(folder)}" if folder else self._url
-        return ObjectStoreFileSystem(url, self._options, bucket=self._bucket)
+        return ObjectStoreFileSystem(url, self.options, bucket=self.bucket)
 
     def _name(self, path: str) -> str:
         checked(path)
@@ -96,7 +96,7 @@ class ObjectStoreFileSystem:
 
     def read(self, path: str) -> bytes:
         with self._typed(path):
-            return bytes(_library().get(self._bucket, self._file(path)).bytes())
+            return bytes(_library().get(self.bucket, self._file(path)).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self._opened(path, {"range": (offset, offset + max(length, 1))}).read_at(
@@ -110,9 +110,9 @@ class ObjectStoreFileSystem:
         name = self._file(path)
         with self._typed(path):
             try:
-                answer = _library().get(self._bucket, name, options=dict(ask))
+                answer = _library().get(self.bucket, name, options=dict(ask))
             except _library().exceptions.BaseError:  # an empty object has no range at all
-                size = int(_library().head(self._bucket, name)["size"])
+                size = int(_library().head(self.bucket, name)["size"])
                 return ObjectFile(self, path, size, 0, b"")
             first, last = answer.range
             size = int(answer.meta["size"])
@@ -128,17 +128,17 @@ class ObjectStoreFileSystem:
         """Bytes of an object that is known to be long enough: one request."""
         with self._typed(path):
             name = self._file(path)
-            return bytes(_library().get_range(self._bucket, name, start=offset, length=length))
+            return bytes(_library().get_range(self.bucket, name, start=offset, length=length))
 
     def size(self, path: str) -> int:
         with self._typed(path):
-            return int(_library().head(self._bucket, self._file(path))["size"])
+            return int(_library().head(self.bucket, self._file(path))["size"])
 
     def exists(self, path: str) -> bool:
         name = self._name(path)
         try:
             with self._typed(path):
-                _library().head(self._bucket, name)
+                _library().head(self.bucket, name)
         except FileMissingError:
             return bool(self.children(path))
         return True
@@ -148,7 +148,7 @@ class ObjectStoreFileSystem:
         skip = len(name) + 1 if name else 0
         prefix = f"{folder}/" if folder else ""
         with self._typed(folder):
-            found = _library().list_with_delimiter(self._bucket, name or None)
+            found = _library().list_with_delimiter(self.bucket, name or None)
         folders = {path.rstrip("/")[skip:] for path in found["common_prefixes"]}
         entries = [FileInfo(prefix + n, 0, True) for n in folders if n]
         for one in found["objects"]:
@@ -162,8 +162,12 @@ class ObjectStoreFileSystem:
         name = self._name(folder)
         skip = len(self._root) + 1 if self._root else 0
         with self._typed(folder):
-            chunks = [list(chunk) for chunk in _library().list(self._bucket, name or None)]
-        found = [FileInfo(o["path"][skip:], int(o["size"])) for chunk in chunks for o in chunk]
+            chunks = [list(chunk) for chunk in _library().list(self.bucket, name or None)]
+        found = [
+            FileInfo(o["path"][skip:], int(o["size"]), tag=o.get("e_tag"))
+            for chunk in chunks
+            for o in chunk
+        ]
         return sorted(found, key=lambda info: info.path)
 
     def create(self, path: str, data: Bytes) -> bool:
@@ -171,7 +175,7 @@ class ObjectStoreFileSystem:
         with self._typed(path):
             try:
                 _library().put(
-                    self._bucket, name, bytes(data), mode="create", attributes={_ATTEMPT: token},
+                    self.bucket, name, bytes(data), mode="create", attributes={_ATTEMPT: token},
                     use_multipart=False,
                 )  # fmt: skip
             except _library().exceptions.AlreadyExistsError:
@@ -181,7 +185,7 @@ class ObjectStoreFileSystem:
     def _is_ours(self, name: str, token: str) -> bool:
         """Whether the object there is the one of this put, sent twice and answered once."""
         with suppress(FileNotFoundError):
-            found = _library().get(self._bucket, name)
+            found = _library().get(self.bucket, name)
             return bool(found.attributes.get(_ATTEMPT) == token)
         raise StorageError(
             "two writers created one object at a time", path=f"{self._url}/{name}", retryable=True
@@ -189,12 +193,12 @@ class ObjectStoreFileSystem:
 
     def replace(self, path: str, data: Bytes) -> None:
         with self._typed(path):
-            _library().put(self._bucket, self._file(path), bytes(data))
+            _library().put(self.bucket, self._file(path), bytes(data))
 
     def open_sink(self, path: str) -> ObjectSink:
         name = self._file(path)
         with suppress(FileMissingError), self._typed(path):
-            _library().head(self._bucket, name)
+            _library().head(self.bucket, name)
             raise _name_taken(f"{self._url}/{path}")
         return ObjectSink(self, path)
 
@@ -205,7 +209,7 @@ class ObjectStoreFileSystem:
     def put_parts(self, path: str, content: Any) -> None:
         """A large file in parts; it takes its name when the last part is there."""
         with self._typed(path):
-            _library().put(self._bucket, self._file(path), content, use_multipart=True)
+            _library().put(self.bucket, self._file(path), content, use_multipart=True)
 
     def delete(self, paths: Iterable[str]) -> None:
         names = [self._file(path) for path in paths]
@@ -215,11 +219,11 @@ class ObjectStoreFileSystem:
     def _delete(self, names: list[str]) -> None:
         with self._typed(names[0] if names else ""):
             try:
-                _library().delete(self._bucket, names)
+                _library().delete(self.bucket, names)
             except FileNotFoundError:
                 for name in names:
                     with suppress(FileNotFoundError):
-                        _library().delete(self._bucket, name)
+                        _library().delete(self.bucket, name)
 
     def delete_folder(self, folder: str) -> None:
         checked_file(folder)
@@ -299,7 +303,7 @@ class _Lease:
         """Content and version; None if there is none."""
         try:
             with self._fs._typed(self._name):
-                found = _library().get(self._fs._bucket, self._name)
+                found = _library().get(self._fs.bucket, self._name)
                 return bytes(found.bytes()), _version(found.meta)
         except FileMissingError:
             return None
@@ -310,7 +314,7 @@ class _Lease:
         mode = "create" if version is None else version
         with self._fs._typed(self._name):
             try:
-                return _version(_library().put(self._fs._bucket, self._name, content, mode=mode))
+                return _version(_library().put(self._fs.bucket, self._name, content, mode=mode))
             except (
                 _library().exceptions.AlreadyExistsError,
                 _library().exceptions.PreconditionError,
@@ -320,7 +324,7 @@ class _Lease:
 
     def remove(self) -> None:
         with suppress(FileMissingError), self._fs._typed(self._name):
-            _library().delete(self._fs._bucket, self._name)
+            _library().delete(self._fs.bucket, self._name)
 
 
 def _version(meta: Mapping[str, Any]) -> dict[str, str]:

@@ -49,9 +49,11 @@ class TimelineLog:
         """Path of the instant's file, from the table's root."""
         return f"{self.folder}/{file_name(instant)}"
 
-    def load(self) -> Timeline:
-        """The timeline as it is on the store now.  One listing."""
-        found = (parse(info.name) for info in self.fs.children(self.folder) if not info.is_folder)
+    def load(self, walked: FileSystem | None = None) -> Timeline:
+        """The timeline as it is on the store now.  One listing; walked: the table's store with
+        its listings as they were at one moment."""
+        entries = (walked or self.fs).children(self.folder)
+        found = (parse(info.name) for info in entries if not info.is_folder)
         return Timeline.of(instant for instant in found if instant is not None)
 
     def read(self, instant: Instant) -> bytes:

@@ -14,11 +14,14 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.errors import StorageError, UserError
+from pyhudi._native.block_cache import BlockCache
+from pyhudi.errors import LockError, StorageError, UserError
+from pyhudi.metadata import slices
 from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.locate import locate
 from pyhudi.storage.lock import LOCK, TableLock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
+from pyhudi.storage.walked import WalkedObjectStore
 from tests.support.object_stores import S3Server, fresh_s3, object_store_in_memory, shared_s3
 
 pytest.importorskip("obstore", reason="obstore is not installed")
@@ -196,6 +199,55 @@ def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
     assert again.lookup(["a", "b"]).column("found").to_pylist() == [False, True]
     assert again.scan(where=pc.field("id") == "c").to_arrow()["v"].to_pylist() == [3]
     assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
+
+
+def test_open_and_plan_take_six_requests(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "s3://bucket/tables/counted"
+    table = pyhudi.create_table(
+        url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
+    )
+    table.upsert(rows(*((f"k{n}", f"c{n % 3}", 1) for n in range(20))))
+    monkeypatch.setattr(slices, "_OPENED", BlockCache(1 << 20))  # as a new process finds it
+    before = len(s3.requests)
+    opened = pyhudi.open_table(url, storage_options=s3.options)
+    plan = opened.scan().explain()
+    assert len(plan.tasks) == 3 and plan.listed_by == "the metadata table"
+    asked = s3.requests[before:]
+    assert len(asked) <= 6, "\n".join(asked)
+
+
+def test_a_walk_answers_as_the_store_does() -> None:
+    fs = object_store_in_memory()
+    for path in ("h/a", "h/b/c", "h/b/d/e", "ha/x", "z"):
+        fs.create(path, path.encode())
+    walked = WalkedObjectStore(fs, "h")
+    for folder in ("", "h", "h/b", "h/b/d", "h/none", "ha"):
+        assert walked.children(folder) == fs.children(folder)
+    assert walked.sub("h").children("b") == fs.sub("h").children("b")
+    assert walked.sub("h/b").children() == fs.sub("h/b").children()
+    assert walked.read("h/b/c") == walked.sub("h").read("b/c") == b"h/b/c"
+    for path in ("h", "h/a", "h/b", "h/b/d/e", "h/n", "z"):
+        assert walked.exists(path) == fs.exists(path)
+    assert walked.tag("h/a") is not None and walked.tag("h/n") is None
+    fs.create("h/late", b"")
+    assert "h/late" not in [info.path for info in walked.children("h")]
+
+
+def test_a_writer_that_lost_the_lock_does_not_publish(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "s3://bucket/tables/lost"
+    table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=s3.options)
+    table.upsert(rows(("a", "p", 1)))
+    monkeypatch.setattr(LeaseMutex, "is_lost", True)
+    with pytest.raises(LockError, match="lost"):
+        table.upsert(rows(("b", "p", 2)))
+    monkeypatch.undo()
+    fs = locate(url, storage_options=s3.options)
+    fs.delete([LOCK])
+    assert table.scan().count() == 1
+    table.upsert(rows(("c", "p", 3)))
+    assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == ["a", "c"]
 
 
 def test_urls_of_object_stores_are_located(s3: S3Server) -> None:
