@@ -51,10 +51,6 @@ _UUID_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f
 _TWO_64: Final = 1 << 64
 
 
-_ZERO: Final = pa.scalar(0, pa.int32())
-_NO_VALUE: Final = pa.scalar(None, pa.binary())
-
-
 def _signed(bits: int) -> int:
     return bits - _TWO_64 if bits >> 63 else bits
 
@@ -136,8 +132,8 @@ def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path
     A value of length 0 counts as absent.  Cost: as `encode_locations`.
     """
     coded = values.dictionary_encode()
-    empty = pc.equal(pc.binary_length(coded.dictionary), _ZERO)
-    distinct = pc.if_else(empty, _NO_VALUE, coded.dictionary)
+    empty = pc.equal(pc.binary_length(coded.dictionary), pa.scalar(0, pa.int32()))
+    distinct = pc.if_else(empty, pa.scalar(None, pa.binary()), coded.dictionary)
     rows = codec(schema).decode_column(distinct, fields=["recordIndexMetadata"], path=path)
     info = rows.field("recordIndexMetadata")
     if info.null_count != distinct.null_count:

@@ -35,9 +35,6 @@ OPEN_BYTES_MAX: Final = 64 << 20
 _HELD_WHOLE: Final = 1 << 20  # a smaller file is read in one request and kept
 _MAPPED_COST: Final = 256 << 10  # charged for a mapped file, so that few stay open at a time
 
-_EMPTY_LOG: Final = len(empty_delete_block("0" * 20))
-"""Size of a log that only makes its file group exist; nothing that counts fits into less."""
-
 _OPENED = BlockCache(OPEN_BYTES_MAX)
 
 
@@ -68,7 +65,14 @@ class MapSlice:
             return StoredFile(file.path, file.size_bytes)
 
         base = stored(piece.base) if piece.base else None
-        return cls(piece.partition, number, base, tuple(map(stored, piece.logs)), valid)
+        logs = tuple(stored(file) for file in piece.logs if not _only_marks(file))
+        return cls(piece.partition, number, base, logs, valid)
+
+
+def _only_marks(file: DataFile) -> bool:
+    """Whether a log holds the one empty block that makes its file group exist: told by its size,
+    so that it need not be read."""
+    return file.size_bytes == len(empty_delete_block(file.name.instant))
 
 
 class ValueLayer:
@@ -154,7 +158,7 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
 def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
     """The layers that count, oldest first.  Logs are framed once in the life of the process."""
     found: list[Layer] = [] if piece.base is None else [_open_base(fs, piece.base)]
-    opened = [open_log(fs, log) for log in piece.logs if log.size_bytes > _EMPTY_LOG]
+    opened = [open_log(fs, log) for log in piece.logs]
     for log, number in _believed(opened, piece.valid):
         layer = log.layer(number)
         if layer is not None:
