@@ -1,4 +1,7 @@
-"""The bucket index: the key's hash names the file group, nothing is looked up.
+"""The bucket index: the key's hash names the file group; an upsert looks nothing up.
+
+Deletes by key, and inserts that leave known keys out, are joined with the stored keys as in the
+simple index, which tells what there is to delete or to leave out.
 
 A partition has at most one group a bucket; the first eight characters of its file id are the
 bucket's number.  The hash is that of Apache Hudi's BucketIdentifier, a list's hash of the values
@@ -126,20 +129,14 @@ def begun(group: FileGroupId, file_id: str) -> FileGroupId:
 
 @dataclass(frozen=True, slots=True)
 class BucketFinder:
-    """Computes where rows go.  groups: those there are, by partition and bucket.
-
-    everywhere: the rows name keys without their partitions, and are looked for in all.
-    """
+    """Computes where rows go.  groups: those there are, by partition and bucket."""
 
     rule: BucketRule
     groups: Mapping[tuple[str, int], FileGroupId]
-    everywhere: bool = False
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         """Every row that is no delete has a place, if only `new_bucket`'s."""
         numbers = buckets_of(one_array(rows.column(RECORD_KEY)), self.rule).astype(np.int64)
-        if self.everywhere:
-            return self._everywhere(numbers)
         codes, paths = path_codes(rows.column(PARTITION_PATH))
         pairs = codes.astype(np.int64) * self.rule.count + numbers
         used, homes = np.unique(pairs, return_inverse=True)
@@ -151,15 +148,3 @@ class BucketFinder:
         at = np.flatnonzero(there[homes] | ~deleted)
         groups = tuple(self.groups.get(place) or new_bucket(*place) for place in places)
         return Located(at, homes[at].astype(np.int32), groups)
-
-    def _everywhere(self, numbers: npt.NDArray[np.int64]) -> Located:
-        groups = sorted(
-            self.groups.values(), key=lambda group: (bucket_of_file(group.file_id), group)
-        )
-        of_groups = np.array([bucket_of_file(group.file_id) for group in groups], np.int64)
-        first = np.searchsorted(of_groups, numbers)
-        counts = np.searchsorted(of_groups, numbers, side="right") - first
-        rows = np.repeat(np.arange(len(numbers)), counts)
-        nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        homes = np.repeat(first, counts) + nth
-        return Located(rows, homes.astype(np.int32), tuple(groups))

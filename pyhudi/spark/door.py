@@ -21,7 +21,7 @@ from pyhudi.read.plan import ScanRequest, plan_scan
 from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.times import PointInTime
-from pyhudi.records import RECORD_KEY
+from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import is_frame
 from pyhudi.spark.rows import SparkKeys, SparkRows
@@ -216,9 +216,10 @@ class SparkTable(api.Table):
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]
         if len(given) == 1 and where is not None:
-            return SparkKeys(self.scan([RECORD_KEY], where), _text_rule(RECORD_KEY))
+            return SparkKeys(self.scan([RECORD_KEY, PARTITION_PATH], where), _text_rule(RECORD_KEY))
         if len(given) == 1 and is_frame(rows):
-            return SparkKeys(rows, self.key_rule(with_paths=False))
+            known = set(self.config.partition_fields) <= set(rows.columns)
+            return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)
         if len(given) == 1 and is_frame(keys):
             if len(keys.columns) != 1:
                 raise UserError("keys must be one column", hint="pass rows without keys= instead")

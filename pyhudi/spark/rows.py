@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
+from pyhudi.records import PARTITION_PATH
 from pyhudi.spark.files import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.shipping import ship
 from pyhudi.spark.types import to_arrow
 from pyhudi.spark.worker import Batches, Order
 from pyhudi.write.batch import PART_ROWS, KeyPlan, KeyRows, Part, gathered, stage_rows
-from pyhudi.write.keys import KeyRule, record_keys
+from pyhudi.write.keys import KeyRule, paths_if_told, record_keys
 from pyhudi.write.staging import Staging
 
 
@@ -46,10 +47,15 @@ class SparkRows:
 
 @dataclass(frozen=True, slots=True)
 class SparkKeys:
-    """Records to delete: rows with the key columns of `rule`, or with one column of keys."""
+    """Records to delete: rows with the key columns of `rule`, or with one column of keys.
+
+    They tell their partitions by `_hoodie_partition_path`, or, tells_partitions, by the columns of
+    the rule if they have them.
+    """
 
     frame: DataFrame
     rule: KeyRule
+    tells_partitions: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,8 +69,9 @@ class SparkKeys:
                 "the rows to delete lack key columns", columns=", ".join(absent),
                 schema=", ".join(self.frame.columns),
             )  # fmt: skip
-        work = StageWork(replace(plan, rule=self.rule), staging)
-        return _staged(_selected(self.frame, names), Order(stage_keys, work))
+        work = StageWork(replace(plan, rule=self.rule), staging, self.tells_partitions)
+        wanted = (*names, *self.rule.partition_fields, PARTITION_PATH)
+        return _staged(_selected(self.frame, wanted), Order(stage_keys, work))
 
 
 def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -82,10 +89,11 @@ def _staged(frame: DataFrame, order: Order) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a task needs to key rows and put them aside."""
+    """What a task needs to key rows and put them aside.  tells_partitions: see `SparkKeys`."""
 
     plan: KeyPlan
     staging: Staging
+    tells_partitions: bool = True
 
 
 def stage_batches(work: StageWork, batches: Batches) -> Iterator[Part]:
@@ -120,5 +128,13 @@ def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:
     first = 0
     for rows in gathered(batches):
         keys = record_keys(rows, work.plan.rule, first_row=first)
-        yield from KeyRows(keys).stage(work.plan, work.staging, LocalEngine(1))
+        found = KeyRows(keys, _paths(work, rows))
+        yield from found.stage(work.plan, work.staging, LocalEngine(1))
         first += rows.num_rows
+
+
+def _paths(work: StageWork, rows: pa.Table) -> pa.ChunkedArray | None:
+    """Partition paths of rows to delete; None where they do not tell."""
+    if PARTITION_PATH in rows.schema.names:
+        return rows.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
+    return paths_if_told(rows, work.plan.rule) if work.tells_partitions else None

@@ -19,7 +19,7 @@ from pyhudi.metadata.reader import RecordIndex
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.table.view import FileSlice
-from pyhudi.write.gather import Gathered, GatherTask, TagPlan, gather_shard
+from pyhudi.write.gather import Gathered, GatherTask, Known, TagPlan, gather_shard
 from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import ShardTags, TagTask, tag_shard
 
@@ -60,30 +60,54 @@ def tag_rows(
 ) -> list[ShardTags]:
     """Tag every row of a batch.  where: called only by indexes that look at slices."""
     shards = range(index.part_count)
-    gathered: list[Gathered | None] = [None] * index.part_count
-    finders: list[Finder | None] = [None] * index.part_count
-    if plan.asked:
-        match index.choice.kind:
-            case IndexKind.RECORD:
-                assert index.records is not None
-                finders = [RecordFinder(shard) for shard in index.records.shards]
-            case IndexKind.BUCKET:
-                finders = [_bucket_finder(index.choice, plan, where())] * index.part_count
-            case _:
-                found = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
-                gathered = list(found)
-                finders = list(_probed(index, plan, engine, where(), found))
-    listed: list[Finder | None] = [None] * index.part_count
+    asked = _finders(index, plan, engine, where) if plan.asked else _Finders()
+    listed: Sequence[Finder] = ()
     if plan.asked and index.records is not None and index.choice.kind is not IndexKind.RECORD:
         listed = [RecordFinder(shard) for shard in index.records.shards]
-    tasks = [TagTask(plan, n, finders[n], listed[n], gathered[n]) for n in shards]
+    tasks = [
+        TagTask(
+            plan,
+            number,
+            asked.finders[number] if asked.finders else None,
+            listed[number] if listed else None,
+            asked.gathered[number] if asked.gathered else None,
+            asked.places,
+        )
+        for number in shards
+    ]
     return engine.run(tag_shard, tasks, label="tag")
 
 
-def _bucket_finder(choice: IndexChoice, plan: TagPlan, where: Where) -> BucketFinder:
+@dataclass(frozen=True)
+class _Finders:
+    """An index as tag tasks ask it, by part; gathered: their rows, where that step was done."""
+
+    finders: Sequence[Finder] = ()
+    gathered: Sequence[Gathered] = ()
+    places: Finder | None = None
+
+
+def _finders(
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
+) -> _Finders:
+    shards = range(index.part_count)
+    if index.choice.kind is IndexKind.RECORD:
+        assert index.records is not None
+        return _Finders([RecordFinder(shard) for shard in index.records.shards])
+    seen = where()
+    places = None
+    if index.choice.kind is IndexKind.BUCKET:
+        places = _bucket_finder(index.choice, seen)
+        if plan.known is Known.UPDATE and not plan.deletes_all:
+            return _Finders([places] * index.part_count)
+    gathered = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
+    return _Finders(_probed(index, plan, engine, seen, gathered), gathered, places)
+
+
+def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder:
     assert choice.bucket is not None
     groups = bucket_groups((s.group for s in where.slices), choice.bucket)
-    return BucketFinder(choice.bucket, groups, everywhere=plan.everywhere)
+    return BucketFinder(choice.bucket, groups)
 
 
 def _probed(
@@ -110,7 +134,7 @@ Look = Callable[[ProbeWork], pa.Table]
 
 def _look(index: WriteIndex) -> Look:
     match index.choice.kind:
-        case IndexKind.SIMPLE | IndexKind.GLOBAL_SIMPLE:
+        case IndexKind.SIMPLE | IndexKind.GLOBAL_SIMPLE | IndexKind.BUCKET:
             return join_slices
         case _:
             return filter_slices if index.rules.prune_by_ranges else filter_slices_unpruned

@@ -161,6 +161,14 @@ def _time_segments(texts: pa.DictionaryArray, name: str, rule: KeyRule) -> pa.Di
     return pa.DictionaryArray.from_arrays(texts.indices, pa.array(segments, pa.string()))
 
 
+def paths_if_told(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
+    """Partition paths of rows that may lack partition columns: None if they do."""
+    own = rule.functions.paths is not None
+    needed = rule.functions.columns if own else rule.partition_fields
+    told = set(needed) <= set(rows.schema.names)
+    return partition_paths(rows, rule) if told else None
+
+
 def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.ChunkedArray:
     """One column's path segments, computed on its distinct values."""
     if pt.is_dictionary(column.type):

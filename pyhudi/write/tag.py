@@ -56,7 +56,8 @@ class TagTask:
     """What one part's task needs.
 
     finder: the index; None where none is asked.  listed: the record index to keep in step, where
-    another is asked.  gathered: the part's rows, if that step was done before.
+    another is asked.  gathered: the part's rows, if that step was done before.  places: where new
+    rows go, if their keys say so and the finder does not.
     """
 
     plan: TagPlan
@@ -64,6 +65,7 @@ class TagTask:
     finder: Finder | None
     listed: Finder | None = None
     gathered: Gathered | None = None
+    places: Finder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def tag_shard(task: TagTask) -> ShardTags:
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
         )  # fmt: skip
     if plan.known is not Known.UPDATE:
-        tags = _new_only(found, deleted)
+        located = Located.nothing() if task.places is None else task.places.locate(plan.fs, rows)
+        tags = _new_only(~found & ~deleted, located)
         duplicates += int(found.sum())
     else:
         tags = _tags(plan, located, path, paths, deleted)
@@ -135,9 +138,12 @@ def tag_shard(task: TagTask) -> ShardTags:
     return replace(_summary(task, rows, tags, places, counts), folded=found_rows.folded)
 
 
-def _new_only(found: Mask, deleted: Mask) -> _Tags:
-    at = np.flatnonzero(~found & ~deleted)
-    return _Tags(at, np.full(len(at), NEW, np.int32), np.full(len(at), Action.PUT, np.uint8))
+def _new_only(fresh: Mask, places: Located) -> _Tags:
+    """Tags of new rows: to their places, as far as they have some."""
+    home = np.full(len(fresh), NEW, np.int32)
+    home[places.rows] = places.homes
+    at = np.flatnonzero(fresh)
+    return _Tags(at, home[at], np.full(len(at), Action.PUT, np.uint8))
 
 
 def _tags(

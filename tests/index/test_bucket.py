@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
 from pyhudi._native import java_string_hash
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.index.bucket import (
     BucketFinder,
@@ -74,9 +75,6 @@ def test_keys_of_a_golden_table_are_in_their_buckets() -> None:
     fs = golden_table("mor_bucket")
     state = load_state(fs, Options().read)
     groups = bucket_groups((s.group for s in state.slices()), BucketRule(4, ("id",)))
-    from pyhudi.api import Table
-    from pyhudi.engine import LocalEngine
-
     rows = Table(fs, options=Options(), engine=LocalEngine(1)).scan().to_arrow()
     numbers = buckets_of(rows["_hoodie_record_key"].combine_chunks(), BucketRule(4, ("id",)))
     for row, number in zip(rows.to_pylist(), numbers.tolist(), strict=True):
@@ -121,16 +119,3 @@ def test_deletes_are_looked_for_in_groups_that_are_there() -> None:
     found = finder.locate(MemoryFileSystem(), rows)
     assert found.rows.tolist() == [0, 1, 2]
     assert [found.groups[home] for home in found.homes] == [there, new_bucket("q", 0), there]
-
-
-def test_keys_without_partition_are_looked_for_in_all() -> None:
-    rule = BucketRule(2, ("id",))
-    groups = {(p, n): FileGroupId(p, f"{n:08d}-{p}-0") for p in "pq" for n in (0, 1)}
-    finder = BucketFinder(rule, groups, everywhere=True)
-    keys = [f"k{n}" for n in range(20)]
-    found = finder.locate(MemoryFileSystem(), rows_of(keys, [""] * 20, [True] * 20))
-    assert found.rows.tolist() == sorted([*range(20), *range(20)])
-    numbers = buckets_of(pa.array(keys), rule)
-    for row, home in zip(found.rows, found.homes, strict=True):
-        assert bucket_of_file(found.groups[home].file_id) == numbers[row]
-    assert np.bincount(found.rows).tolist() == [2] * 20

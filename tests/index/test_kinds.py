@@ -1,0 +1,284 @@
+"""Which index a write uses, what it promises, and what it refuses; on small tables in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import IndexNotReadyError, OptionError, UserError
+from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
+from pyhudi.options import IndexKind, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType, load_config, store_config
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+OTHERS = [kind for kind in IndexKind if kind is not IndexKind.RECORD]
+GLOBAL = [IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE]
+LOCAL = [kind for kind in OTHERS if not kind.is_global]
+TYPES = list(TableType)
+
+
+def batch(ids: range | list[int], ts: int, part: str | None = None) -> pa.Table:
+    rows = [{"id": f"k{i:03d}", "ts": ts, "part": part or f"p{i % 3}"} for i in ids]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def table_of(
+    index: IndexKind = IndexKind.RECORD,
+    kind: TableType = TableType.COPY_ON_WRITE,
+    *,
+    fs: MemoryFileSystem | None = None,
+    partition_by: tuple[str, ...] = ("part",),
+    **given: Any,
+) -> Table:
+    options = {
+        "hoodie.metadata.record.index.min.filegroup.count": 2,
+        "hoodie.bucket.index.num.buckets": 4,
+        "hoodie.index.bloom.num_entries": 100,
+        **{f"hoodie.{name.replace('__', '.')}": value for name, value in given.items()},
+    }
+    parsed = parse_options(options)
+    if fs is None:
+        fs = MemoryFileSystem()
+        create(fs, NewTable(SCHEMA, "t", kind, ("id",), partition_by, ("ts",), parsed, index))
+    return Table(fs, options=parsed, engine=LocalEngine(2))
+
+
+def rows_of(table: Table) -> list[tuple[str, int, str]]:
+    rows = table.scan(["id", "ts", "part"]).to_arrow().to_pylist()
+    return sorted((r["id"], r["ts"], r["part"]) for r in rows)
+
+
+def reopened(table: Table, **given: Any) -> Table:
+    return table_of(fs=table._fs, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", OTHERS)
+def test_a_table_keeps_the_index_it_was_made_with(index: IndexKind, kind: TableType) -> None:
+    table = table_of(index, kind)
+    assert table.config.metadata_partitions == {"files"}
+    table.upsert(batch(range(20), 1))
+    report = reopened(table).upsert(batch(range(10, 30), 2))
+    assert report.index.startswith(index.value.replace("_", " "))
+    assert "kept in the table's properties" in report.index
+    assert len(rows_of(table)) == 30
+    with pytest.raises(IndexNotReadyError):
+        table.lookup(["k001"])
+
+
+def test_a_table_with_a_record_index_is_written_by_it() -> None:
+    table = table_of()
+    table.upsert(batch(range(5), 1))
+    report = table.upsert(batch(range(5), 2))
+    assert report.index == "record index, 2 shards: the table has one"
+
+
+def test_no_index_is_guessed() -> None:
+    table = table_of(IndexKind.BLOOM)
+    table.upsert(batch(range(5), 1))
+    store_config(table._fs, table.config.with_properties({"hoodie.index.type": None}))
+    with pytest.raises(IndexNotReadyError, match="GLOBAL_SIMPLE") as caught:
+        reopened(table).upsert(batch(range(5), 2))
+    assert "RECORD_INDEX is built by the first write" in str(caught.value)
+    report = reopened(table, index__type="simple").upsert(batch(range(5), 2))
+    assert report.index == "simple index, 2 parts: asked for by hoodie.index.type"
+
+
+@pytest.mark.parametrize("index", OTHERS)
+def test_a_table_without_metadata_gets_its_file_list(index: IndexKind) -> None:
+    table = table_of(index)
+    table.upsert(batch(range(9), 1))
+    drop_metadata(table._fs, load_config(table._fs))
+    reopened(table).upsert(batch(range(6, 12), 2))
+    assert table.config.metadata_partitions == {"files"}
+    assert len(rows_of(table)) == 12
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", [k for k in OTHERS if k is not IndexKind.BUCKET])
+def test_the_record_index_is_kept_in_step(index: IndexKind, kind: TableType) -> None:
+    table = table_of(IndexKind.RECORD, kind)
+    table.upsert(batch(range(30), 1))
+    other = reopened(table, index__type=index.option)
+    other.upsert(batch(range(20, 40), 2))
+    other.delete(keys=["k003", "k035", "nobody"])
+    other.upsert(batch([3, 50], 3))
+    keys = {key for key, _, _ in rows_of(table)}
+    assert keys == {f"k{i:03d}" for i in [*range(40), 50]} - {"k035"}
+    found = table.lookup(sorted(keys))
+    assert all(found["found"].to_pylist())
+    assert not any(table.lookup(["k035", "nobody"])["found"].to_pylist())
+    names = table.scan(["_hoodie_record_key", "_hoodie_file_name"]).to_arrow().to_pylist()
+    files = {row["_hoodie_record_key"]: row["_hoodie_file_name"] for row in names}
+    for row in found.to_pylist():
+        assert files[row["record_key"]].startswith(row["file_id"])
+    table.upsert(batch(range(60), 4))
+    assert [ts for _, ts, _ in rows_of(table)] == [4] * 60
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_record_index_beside_buckets_is_kept_in_step(kind: TableType) -> None:
+    table = table_of(IndexKind.BUCKET, kind)
+    table.upsert(batch(range(10), 1))
+    create_metadata(table._fs, load_config(table._fs), table._state().log, shard_count=2)
+    table.upsert(batch(range(30), 2))
+    table.delete(keys=["k003", "k025"])
+    table.upsert(batch([3, 50], 3))
+    keys = [key for key, _, _ in rows_of(table)]
+    assert all(table.lookup(keys)["found"].to_pylist())
+    assert not any(table.lookup(["k025", "nobody"])["found"].to_pylist())
+
+
+def test_a_key_in_two_partitions_is_refused_beside_a_record_index() -> None:
+    table = table_of()
+    table.upsert(batch(range(6), 1))
+    before = list(table.timeline)
+    for index in (IndexKind.BLOOM, IndexKind.SIMPLE):
+        with pytest.raises(UserError, match="another partition than the record index") as caught:
+            reopened(table, index__type=index.option).upsert(batch([4], 2, "p0"))
+        assert caught.value.facts["stored_in"] == "p1"
+    assert list(table.timeline) == before
+
+
+@pytest.mark.parametrize("index", LOCAL)
+def test_a_key_in_two_partitions_is_two_records(index: IndexKind) -> None:
+    table = table_of(index)
+    table.upsert(batch(range(6), 1, "p0"))
+    table.upsert(batch(range(6), 2, "p1"))
+    table.upsert(batch(range(3), 3, "p1"))
+    table.delete(batch([0, 5], 0, "p0"))
+    table.delete(where=(pc.field("part") == "p1") & (pc.field("ts") == 2))
+    want = [(f"k{i:03d}", 1, "p0") for i in range(1, 5)]
+    want += [(f"k{i:03d}", 3, "p1") for i in range(3)]
+    assert rows_of(table) == sorted(want)
+    table.delete(keys=["k001"])
+    assert rows_of(table) == sorted(row for row in want if row[0] != "k001")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", GLOBAL)
+def test_moves_are_followed_or_not_as_asked(index: IndexKind, kind: TableType) -> None:
+    name = "bloom" if index is IndexKind.GLOBAL_BLOOM else "simple"
+    stays = {f"{name}__index__update__partition__path": False}
+    table = table_of(index, kind)
+    table.upsert(batch(range(4), 1, "p0"))
+    for turn in range(2, 6):  # to and fro, so that old copies lie in the logs
+        table.upsert(batch(range(2), turn, f"p{turn % 2}"))
+    assert rows_of(table)[:2] == [("k000", 5, "p1"), ("k001", 5, "p1")]
+    reopened(table, **stays).upsert(batch(range(4), 9, "p2"))
+    assert [part for _, _, part in rows_of(table)] == ["p1", "p1", "p0", "p0"]
+    table.delete(batch(range(4), 0, "p7"))
+    assert rows_of(table) == []
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", [k for k in OTHERS if k is not IndexKind.BUCKET])
+def test_copies_of_a_key_are_all_updated(index: IndexKind, kind: TableType) -> None:
+    table = table_of(index, kind)
+    table.bulk_insert(batch(range(4), 1))
+    table.bulk_insert(batch(range(2, 6), 1))
+    table.upsert(batch(range(6), 2))
+    assert rows_of(table) == sorted(
+        (f"k{i:03d}", 2, f"p{i % 3}") for i in [*range(4), *range(2, 6)]
+    )
+    table.delete(keys=["k002"])
+    assert "k002" not in {key for key, _, _ in rows_of(table)}
+
+
+@pytest.mark.parametrize("index", list(IndexKind))
+def test_inserts_leave_known_keys_out_when_asked(index: IndexKind) -> None:
+    table = table_of(index)
+    table.upsert(batch(range(6), 1))
+    rows = pa.concat_tables([batch(range(4, 8), 2), batch([7], 3)])
+    dropping = reopened(table, datasource__write__insert__drop__duplicates=True)
+    report = dropping.insert(rows)
+    assert (report.inserted, report.duplicates) == (2, 3)
+    assert rows_of(table)[4:] == [
+        ("k004", 1, "p1"), ("k005", 1, "p2"), ("k006", 2, "p0"), ("k007", 3, "p1"),
+    ]  # fmt: skip
+    failing = reopened(table, datasource__insert__dup__policy="fail")
+    with pytest.raises(UserError, match="a key to insert is in the table"):
+        failing.insert(batch(range(7, 9), 4))
+    assert failing.insert(batch([8], 4)).inserted == 1
+
+
+def test_inserts_into_buckets_do_not_double_keys() -> None:
+    for kind in TYPES:
+        table = table_of(IndexKind.BUCKET, kind)
+        for turn in range(3):
+            table.insert(batch(range(10), turn))
+        table.bulk_insert(batch(range(5, 15), 9))
+        assert [key for key, _, _ in rows_of(table)] == [f"k{i:03d}" for i in range(15)]
+        ids = [s.file_id for s in table.file_slices()]
+        assert all(id[:8] in ("00000000", "00000001", "00000002", "00000003") for id in ids)
+        assert len({(s.partition, s.file_id[:8]) for s in table.file_slices()}) == len(ids)
+
+
+def test_buckets_of_an_overwritten_partition_start_anew() -> None:
+    table = table_of(IndexKind.BUCKET, TableType.MERGE_ON_READ)
+    table.upsert(batch(range(10), 1, "p0"))
+    table.insert_overwrite(batch(range(5, 15), 2, "p0"))
+    table.upsert(batch(range(12, 20), 3, "p0"))
+    assert [key for key, _, _ in rows_of(table)] == [f"k{i:03d}" for i in range(5, 20)]
+
+
+def test_buckets_cannot_be_changed_nor_mixed_with_another_index() -> None:
+    table = table_of(IndexKind.BUCKET)
+    table.upsert(batch(range(5), 1))
+    with pytest.raises(OptionError, match="cannot be changed"):
+        reopened(table, bucket__index__num__buckets=8).upsert(batch(range(5), 2))
+    with pytest.raises(OptionError, match="made by another index"):
+        reopened(table, index__type="BLOOM").upsert(batch(range(5), 2))
+    bloom = table_of(IndexKind.BLOOM)
+    bloom.upsert(batch(range(5), 1))
+    with pytest.raises(OptionError, match="made by another index"):
+        reopened(bloom, index__type="BUCKET").upsert(batch(range(5), 2))
+    with pytest.raises(OptionError, match="record key fields"):
+        table_of(IndexKind.BUCKET, bucket__index__hash__field="ts")
+    with pytest.raises(OptionError, match="consistent"):
+        table_of(IndexKind.BUCKET, index__bucket__engine="CONSISTENT_HASHING")
+
+
+def test_a_bucket_table_of_others_needs_its_number_of_buckets() -> None:
+    table = table_of(IndexKind.BUCKET)
+    table.upsert(batch(range(5), 1))
+    gone = {"hoodie.index.type": None, "hoodie.bucket.index.num.buckets": None}
+    store_config(table._fs, table.config.with_properties(gone))
+    asked = parse_options({"hoodie.index.type": "BUCKET"})
+    with pytest.raises(OptionError, match="how many buckets"):
+        Table(table._fs, options=asked, engine=LocalEngine(1)).upsert(batch(range(5), 2))
+    with pytest.raises(UserError, match="not one of its buckets"):
+        reopened(table, index__type="BUCKET", bucket__index__num__buckets=1).upsert(
+            batch(range(5), 2)
+        )
+    reopened(table, index__type="BUCKET").upsert(batch(range(5), 2))
+    assert [ts for _, ts, _ in rows_of(table)] == [2] * 5
+
+
+@pytest.mark.parametrize("index", OTHERS)
+def test_tables_without_partitions(index: IndexKind) -> None:
+    table = table_of(index, partition_by=())
+    table.upsert(batch(range(8), 1))
+    report = table.upsert(batch(range(4, 12), 2))
+    assert report.inserted + report.updated == 8
+    table.delete(batch([0], 0))
+    table.delete(where=pc.field("id") == "k001")
+    assert [ts for _, ts, _ in rows_of(table)] == [1] * 2 + [2] * 8
+
+
+def test_ranges_do_not_hide_keys_that_java_orders_otherwise() -> None:
+    """UTF-16 puts U+1F511 before U+FF21, bytes behind it: bounds in either order must do."""
+    keys = ["a", "\U0001f511", "\uff21", "z", "\ue000"]
+    rows = pa.Table.from_pylist([{"id": k, "ts": 1, "part": "p"} for k in keys], SCHEMA)
+    table = table_of(IndexKind.BLOOM)
+    table.upsert(rows)
+    for prune in (True, False):
+        report = reopened(table, bloom__index__prune__by__ranges=prune).upsert(rows)
+        assert (report.updated, report.inserted) == (5, 0)
