@@ -16,6 +16,7 @@ SMALL: dict[str, list[str]] = {
     "base_file": ["--rows", "20000", "--repeat", "1"],
     "snapshot_read": ["--rows", "20000", "--repeat", "1"],
     "local_upsert": ["--smoke"],
+    "bloom_upsert": ["--smoke"],
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
 }

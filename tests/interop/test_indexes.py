@@ -1,0 +1,132 @@
+"""pyhudi and Apache Hudi take turns with the same index: equal rows, and no key is there twice.
+
+Each turn updates old keys, brings new ones, and (under a global index) moves some to another
+partition; keys are deleted in between.  Apache Hudi is told the index by its option, as version-6
+tables do not tell it; in the last turn of a bucket table it finds pyhudi's properties by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi
+from pyhudi.options import IndexKind
+from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+
+pytestmark = pytest.mark.interop
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+KINDS = [kind for kind in IndexKind if kind is not IndexKind.RECORD]
+Row = tuple[str, int, str]
+
+
+@pytest.fixture(scope="module")
+def hudis() -> Iterator[list[ApacheHudi]]:
+    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
+        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    started = [ApacheHudi(version) for version in VERSIONS]
+    yield started
+    for hudi in started:
+        assert hudi.process.stdin
+        hudi.process.stdin.close()
+        hudi.process.wait(60)
+
+
+class Turns:
+    """One table, its rows as they must be, and the writers in turn."""
+
+    def __init__(self, index: IndexKind, path: Path, kind: str, hudis: list[ApacheHudi]) -> None:
+        self.index, self.path, self.hudis = index, path, hudis
+        self.options = {"hoodie.bucket.index.num.buckets": 4, "hoodie.index.bloom.num_entries": 200}
+        self.table = pyhudi.create_table(
+            path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+            index=index.value, options=self.options,
+        )  # fmt: skip
+        self.rows: dict[tuple[str, str], Row] = {}
+        self.turn = 0
+
+    def place(self, row: Row) -> tuple[str, str]:
+        return ("" if self.index.is_global else row[2]), row[0]
+
+    def batch(self) -> pa.Table:
+        """Keys of earlier turns and new ones; some in another partition than before."""
+        self.turn += 1
+        first = self.turn * 7
+        made = []
+        for i in range(first, first + 30):
+            shift = self.turn if i % 5 == 0 else 0
+            made.append((f"key-{i:03d}" + ":x" * (i % 11 == 0), self.turn, f"p{(i + shift) % 3}"))
+        self.rows.update({self.place(row): row for row in made})
+        return pa.table(dict(zip(SCHEMA.names, map(list, zip(*made, strict=True)), strict=True)))
+
+    def delete(self) -> pa.Table:
+        """Some rows to delete, as they are stored."""
+        chosen = [place for n, place in enumerate(sorted(self.rows)) if n % 6 == self.turn % 6]
+        rows = [self.rows.pop(place) for place in chosen]
+        return pa.table(dict(zip(SCHEMA.names, map(list, zip(*rows, strict=True)), strict=True)))
+
+    def by_pyhudi(self) -> None:
+        table = pyhudi.open_table(self.path)
+        report = table.upsert(self.batch())
+        assert report.index.startswith(self.index.value.replace("_", " "))
+        table.delete(self.delete())
+
+    def by_apache_hudi(self, hudi: ApacheHudi, **conf: Any) -> None:
+        for operation, rows in (("upsert", self.batch), ("delete", self.delete)):
+            file = self.path.with_name(f"{self.path.name}-batch.parquet")
+            pq.write_table(rows(), file)
+            hudi.ask(
+                "write", path=str(self.path), rows=str(file), operation=operation,
+                conf={name: str(value) for name, value in conf.items()},
+            )  # fmt: skip
+
+    def seen_by_pyhudi(self) -> None:
+        found = Counter(as_rows(pyhudi.open_table(self.path).scan().to_arrow()))
+        assert found == Counter(self.rows.values())
+
+    def agree(self) -> None:
+        self.seen_by_pyhudi()
+        want = Counter(self.rows.values())
+        for hudi in self.hudis:
+            for listing in ("on", "off"):
+                out = self.path.with_name(f"{self.path.name}-{hudi.version}-{listing}.parquet")
+                out.unlink(missing_ok=True)
+                hudi.ask("read", path=str(self.path), mdt=listing, out=str(out))
+                got = Counter(as_rows(pq.ParquetFile(out).read()))
+                assert got == want, f"Apache Hudi {hudi.version}, metadata table {listing}"
+
+
+def as_rows(table: pa.Table) -> list[Row]:
+    return [(r["id"], r["ts"], r["part"]) for r in table.select(SCHEMA.names).to_pylist()]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", KINDS, ids=lambda k: k.value)
+def test_turns_with_every_index(
+    index: IndexKind, kind: str, tmp_path: Path, hudis: list[ApacheHudi]
+) -> None:
+    turns = Turns(index, tmp_path / "t", kind, hudis)
+    stated: dict[str, Any] = {"hoodie.index.type": index.option}
+    if index is IndexKind.BUCKET:
+        stated["hoodie.bucket.index.num.buckets"] = 4
+    turns.by_pyhudi()
+    turns.by_pyhudi()
+    for hudi in hudis:
+        turns.by_apache_hudi(hudi, **stated)
+        turns.seen_by_pyhudi()
+        turns.by_pyhudi()
+        turns.agree()
+    if index is IndexKind.BUCKET:
+        for hudi in hudis:
+            turns.by_apache_hudi(hudi)
+            turns.seen_by_pyhudi()
+        turns.by_pyhudi()
+        turns.agree()
