@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi._native import BloomFilter, KeyTable
+from pyhudi._native import BloomFilter
 from pyhudi.formats.parquet import footer
-from pyhudi.index.probe import Hits, Joined, Probes, ProbeWork, by_partition, stored_keys
+from pyhudi.index.probe import Hits, Joined, Probes, ProbeWork, by_partition, match_slice
 from pyhudi.table.view import FileSlice
 
 
@@ -46,10 +46,7 @@ def _filtered(work: ProbeWork, *, prune: bool) -> pa.Table:
             left = [some for p in probes if (some := candidates(p, lens, prune=prune))]
             if not left:
                 continue
-            keys = Joined(left)
-            at = np.asarray(KeyTable(keys.keys).first(stored_keys(work, slice_)))
-            found = np.unique(at[at >= 0])
-            hits.add(keys.runs[found], keys.rows[found], number)
+            match_slice(work, slice_, Joined(left), hits, number)
     return hits.table()
 
 

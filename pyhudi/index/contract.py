@@ -34,15 +34,30 @@ class Located:
     """Places of rows: rows[i], a row number, has a record in groups[homes[i]].
 
     rows: int64, ascending; rows that were not found are not in it, those with copies repeat.
+    ended: which places hold a record that a log deletes and the base file still has (None: none):
+    the key is not in the table, but where it comes again it has to go there.  Other writers'
+    indexes look at base files only, and would find it there and in its new place.
     """
 
     rows: Longs
     homes: Ints
     groups: tuple[FileGroupId, ...]
+    ended: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def nothing(cls) -> Located:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int32), ())
+
+    @property
+    def found(self) -> Longs:
+        """Rows whose records are in the table."""
+        return self.rows if self.ended is None else self.rows[~self.ended]
+
+    def only_ended(self) -> Located:
+        """The places of ended records."""
+        if self.ended is None:
+            return Located.nothing()
+        return Located(self.rows[self.ended], self.homes[self.ended], self.groups)
 
 
 class Finder(Protocol):

@@ -6,16 +6,18 @@ KeyRuns x some slices        -> hits (one task for some slices; each file is ope
 hits of one part             -> places of its rows
 ```
 
-Keys of a slice are those a reader sees: a record that a log deletes is not found.
+Keys of a slice are those a reader sees.  A record that a log deletes has ended: it is not found,
+but an index that is not global says where it was.
 Columns put aside: a run `key: string, row: int32, wide: bool`, with where each path begins in the
-schema's metadata; hits `row: int32, slice: int32`, with where each run begins.
+schema's metadata; hits `row: int32, slice: int32, ended: bool`, with where each run begins.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -24,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import argsort
+from pyhudi._native import KeyTable, argsort
 from pyhudi.formats.parquet import read_base
 from pyhudi.index.contract import Located, Longs, one_array, path_codes
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -127,36 +129,6 @@ def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int
             yield probes, list(slices)
 
 
-def stored_keys(work: ProbeWork, slice_: FileSlice) -> pa.ChunkedArray:
-    """Record keys of a slice.  Cost: one column of the base file, and the logs."""
-    if not slice_.logs and slice_.base is not None:
-        return read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-    return read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY)
-
-
-class Hits:
-    """Rows found, slice by slice."""
-
-    def __init__(self, run_count: int) -> None:
-        self._run_count = run_count
-        self._found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]] = []
-
-    def add(self, runs: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], number: int) -> None:
-        """Rows (of the runs named beside them) are stored in slice `number`."""
-        self._found.append((runs, rows, number))
-
-    def table(self) -> pa.Table:
-        none = np.zeros(0, np.int32)
-        runs = np.concatenate([none, *(runs for runs, _, _ in self._found)])
-        rows = np.concatenate([none, *(rows for _, rows, _ in self._found)])
-        counts = [len(rows) for _, rows, _ in self._found]
-        slices = np.repeat(np.array([n for _, _, n in self._found], np.int32), counts)
-        order = np.argsort(runs, kind="stable")
-        starts = np.searchsorted(runs[order], np.arange(self._run_count + 1)).astype(np.int64)
-        table = pa.table({"row": rows[order], "slice": slices[order].astype(np.int32)})
-        return table.replace_schema_metadata({_STARTS: starts.tobytes()})
-
-
 class Joined:
     """Several runs' keys laid end to end, and whose they are."""
 
@@ -166,6 +138,60 @@ class Joined:
         counts = [len(p.keys) for p in probes]
         self.runs = np.repeat(np.array([p.run for p in probes], np.int32), counts)
         self.rows = np.concatenate([p.rows for p in probes])
+
+    @cached_property
+    def table(self) -> KeyTable:
+        return KeyTable(self.keys)
+
+
+class Hits:
+    """Rows found, slice by slice."""
+
+    def __init__(self, run_count: int) -> None:
+        self._run_count = run_count
+        self._found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int, bool]] = []
+
+    def add(self, keys: Joined, at: Longs, number: int, *, ended: bool = False) -> None:
+        """The keys at some positions are (or were) stored in slice `number`."""
+        if len(at):
+            self._found.append((keys.runs[at], keys.rows[at], number, ended))
+
+    def table(self) -> pa.Table:
+        none = np.zeros(0, np.int32)
+        runs = np.concatenate([none, *(found[0] for found in self._found)])
+        rows = np.concatenate([none, *(found[1] for found in self._found)])
+        counts = [len(found[1]) for found in self._found]
+        slices = np.repeat(np.array([found[2] for found in self._found], np.int32), counts)
+        ended = np.repeat(np.array([found[3] for found in self._found], np.bool_), counts)
+        order = np.argsort(runs, kind="stable")
+        starts = np.searchsorted(runs[order], np.arange(self._run_count + 1)).astype(np.int64)
+        columns = {"row": rows, "slice": slices, "ended": ended}
+        table = pa.table({name: column[order] for name, column in columns.items()})
+        return table.replace_schema_metadata({_STARTS: starts.tobytes()})
+
+
+def match_slice(work: ProbeWork, slice_: FileSlice, keys: Joined, hits: Hits, number: int) -> None:
+    """Note which of some distinct keys a slice holds.
+
+    Cost: one column of the base file, and the logs.
+    """
+    table = keys.table
+    if not slice_.logs and slice_.base is not None:
+        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
+        hits.add(keys, _matches(table, stored), number)
+        return
+    live = _matches(table, read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY))
+    hits.add(keys, live, number)
+    if slice_.base is not None and not work.everywhere:
+        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
+        ended = np.setdiff1d(_matches(table, stored), live, assume_unique=True)
+        hits.add(keys, ended, number, ended=True)
+
+
+def _matches(table: KeyTable, stored: pa.ChunkedArray) -> Longs:
+    """Positions of the table's keys that are stored, ascending."""
+    at = np.asarray(table.first(stored))
+    return np.unique(at[at >= 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +203,35 @@ class HitsFinder:
     slices: tuple[FileGroupId, ...]
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        found, slices = [], []
-        for stored in self.hits:
-            table = stored.load()
-            starts = np.frombuffer(table.schema.metadata[_STARTS], np.int64)
-            low, high = starts[self.part : self.part + 2].tolist()
-            found.append(table.column("row").to_numpy()[low:high])
-            slices.append(table.column("slice").to_numpy()[low:high])
-        if not found:
+        tables = [self._mine(stored.load()) for stored in self.hits]
+        if not tables:
             return Located.nothing()
-        row, number = np.concatenate(found), np.concatenate(slices)
-        order = np.lexsort((number, row))
+        hits = pa.concat_tables(tables)
+        row, number = (hits.column(name).to_numpy() for name in ("row", "slice"))
+        ended = np.asarray(hits.column("ended").to_numpy(), np.bool_)
+        order = np.lexsort((number, ended, row))
+        if ended.any():
+            order = order[_wanted(row[order], ended[order], rows)]
         used, homes = np.unique(number[order], return_inverse=True)
         groups = tuple(self.slices[n] for n in used.tolist())
-        return Located(row[order].astype(np.int64), homes.astype(np.int32), groups)
+        rest = ended[order] if ended.any() else None
+        return Located(row[order].astype(np.int64), homes.astype(np.int32), groups, rest)
+
+    def _mine(self, hits: pa.Table) -> pa.Table:
+        starts = np.frombuffer(hits.schema.metadata[_STARTS], np.int64)
+        low, high = starts[self.part : self.part + 2].tolist()
+        return hits.slice(low, high - low).replace_schema_metadata()
 
 
-ProbeTask = Callable[[ProbeWork], pa.Table]
+def _wanted(
+    row: npt.NDArray[np.int32], ended: npt.NDArray[np.bool_], rows: pa.Table
+) -> npt.NDArray[np.bool_]:
+    """Of hits in order of (row, ended): those of live records, and one ended place of a row that
+    has no other and is no delete."""
+    first = np.ones(len(row), np.bool_)
+    first[1:] = row[1:] != row[:-1]
+    deleted = np.asarray(rows.column("deleted").to_numpy(), np.bool_)
+    return np.asarray(~ended | (first & ~deleted[row]), np.bool_)
 
 
 def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, FileSlice], ...]]:
@@ -211,6 +249,6 @@ def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, File
 
 
 __all__ = [
-    "Hits", "HitsFinder", "Joined", "Longs", "ProbeTask", "ProbeWork", "Probes", "by_partition",
-    "dealt", "key_run", "probes_of", "stored_keys",
+    "Hits", "HitsFinder", "Joined", "ProbeWork", "Probes", "by_partition", "dealt", "key_run",
+    "match_slice", "probes_of",
 ]  # fmt: skip

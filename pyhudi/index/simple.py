@@ -5,11 +5,9 @@ Global: of all partitions.  Reads one column of every slice, and no more.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from pyhudi._native import KeyTable
-from pyhudi.index.probe import Hits, Joined, ProbeWork, by_partition, stored_keys
+from pyhudi.index.probe import Hits, Joined, ProbeWork, by_partition, match_slice
 
 
 def join_slices(work: ProbeWork) -> pa.Table:
@@ -17,9 +15,6 @@ def join_slices(work: ProbeWork) -> pa.Table:
     hits = Hits(len(work.runs))
     for probes, slices in by_partition(work):
         keys = Joined(probes)
-        table = KeyTable(keys.keys)
         for number, slice_ in slices:
-            at = np.asarray(table.first(stored_keys(work, slice_)))
-            found = np.unique(at[at >= 0])
-            hits.add(keys.runs[found], keys.rows[found], number)
+            match_slice(work, slice_, keys, hits, number)
     return hits.table()

@@ -165,7 +165,7 @@ def paths_if_told(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
     """Partition paths of rows that may lack partition columns: None if they do."""
     own = rule.functions.paths is not None
     needed = rule.functions.columns if own else rule.partition_fields
-    told = set(needed) <= set(rows.schema.names)
+    told = (needed or not own) and set(needed) <= set(rows.schema.names)
     return partition_paths(rows, rule) if told else None
 
 

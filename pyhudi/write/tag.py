@@ -118,7 +118,7 @@ def tag_shard(task: TagTask) -> ShardTags:
     deleted = np.asarray(rows.column(DELETED).to_numpy(), np.bool_)
     located = Located.nothing() if task.finder is None else task.finder.locate(plan.fs, rows)
     found = np.zeros(len(path), np.bool_)
-    found[located.rows] = True
+    found[located.found] = True
     if plan.known is Known.REFUSE and found.any():
         key = rows.column(RECORD_KEY)[int(np.argmax(found))].as_py()
         raise UserError(
@@ -126,7 +126,8 @@ def tag_shard(task: TagTask) -> ShardTags:
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
         )  # fmt: skip
     if plan.known is not Known.UPDATE:
-        located = Located.nothing() if task.places is None else task.places.locate(plan.fs, rows)
+        ended = located.only_ended()
+        located = ended if task.places is None else task.places.locate(plan.fs, rows)
         tags = _new_only(~found & ~deleted, located)
         duplicates += int(found.sum())
     else:

@@ -178,6 +178,21 @@ def test_moves_are_followed_or_not_as_asked(index: IndexKind, kind: TableType) -
     assert rows_of(table) == []
 
 
+@pytest.mark.parametrize("index", LOCAL)
+def test_a_key_that_a_log_deletes_comes_back_where_it_was(index: IndexKind) -> None:
+    """Other writers' indexes find it in the base file, and would write it there and elsewhere."""
+    table = table_of(index, TableType.MERGE_ON_READ)
+    table.upsert(batch(range(6), 1, "p"))
+    table.delete(keys=["k001", "k002"])
+    assert table.delete(keys=["k001"]).missing_keys == 1
+    before = {s.file_id for s in table.file_slices()}
+    table.upsert(batch([1], 2, "p"))
+    dropping = reopened(table, datasource__write__insert__drop__duplicates=True)
+    assert dropping.insert(batch([2, 3], 3, "p")).duplicates == 1
+    assert {s.file_id for s in table.file_slices()} == before
+    assert [ts for _, ts, _ in rows_of(table)] == [1, 2, 3, 1, 1, 1]
+
+
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("index", [k for k in OTHERS if k is not IndexKind.BUCKET])
 def test_copies_of_a_key_are_all_updated(index: IndexKind, kind: TableType) -> None:
