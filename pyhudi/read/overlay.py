@@ -39,6 +39,16 @@ def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRule
     return pa.Table.from_arrays(columns, schema=new.schema)
 
 
+def wanting(rows: pa.Table, rules: MergeRules) -> Mask:
+    """Which rows have values that give way to those of an older record."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for name in rows.column_names:
+        given = None if name in META_COLUMNS else _given(rows.column(name), rules)
+        if given is not None:
+            found |= ~given
+    return found
+
+
 def plain(rows: pa.Table) -> pa.Table:
     """The rows without dictionary arrays."""
     for index, field in enumerate(rows.schema):

@@ -92,6 +92,16 @@ class MergeRules:
         return self.picks and not self.first_of_equals and not forgets
 
     @property
+    def fills_before_logging(self) -> bool:
+        """Whether a row that takes values of its record takes them before it is logged.
+
+        Releases of Apache Hudi merge log with log by whole rows (0.15.0) or lose such values
+        (1.2.0, Debezium for PostgreSQL).
+        """
+        by_arrival = self.keeps is Keeps.NULLS and not self.is_event_time
+        return by_arrival or self.keeps is Keeps.UNAVAILABLE
+
+    @property
     def folds_batches(self) -> bool:
         """Whether rows of one key in a batch are merged, not chosen from."""
         return not self.picks and not self.batch_ordering

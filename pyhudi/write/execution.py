@@ -109,7 +109,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
 def _stored_spec(setting: Setting) -> SliceSpec | None:
     """How to read the records below new log rows; None where the rules do not need them."""
     rules = setting.state.rules
-    if rules.picks or not rules.is_event_time:
+    if rules.picks or rules.function is not None:
         return None
     schema = with_meta(setting.schema)
     visibility = setting.state.view(partitions=[]).visibility

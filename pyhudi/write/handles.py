@@ -24,6 +24,7 @@ from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_block, delete_block
 from pyhudi.formats.logfile import BlockKind
 from pyhudi.options import BaseFileOptions, LogFormat
+from pyhudi.read.overlay import wanting
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import (
@@ -223,24 +224,25 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
 
     Readers merge log with log and then with the base file.  That is the order of the commits
     unless a row comes late, whose values would then go before or behind others than a rewrite's:
-    such a row is logged as what it makes of its record.
+    such a row is logged as what it makes of its record, and so are rows that lack values where
+    readers would not find them.
     """
     if plan.stored is None:
         return routed, 0
-    spec = plan.stored
-    narrow = replace(spec, columns=(RECORD_KEY, *spec.rules.ordering))
+    spec, rules = plan.stored, plan.stored.rules
+    narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
     known = read_slice(plan.fs, slice_, spec=narrow)
-    settled = settle(known, routed, spec.rules, natural_deletes=plan.natural_deletes)
-    late = settled.beneath
+    settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+    puts = routed.rows.filter(pa.array(settled.emit))
+    late = settled.beneath[settled.emit]
+    if rules.fills_before_logging:
+        late = late | (wanting(puts, rules) & settled.matched[settled.emit])
     if late.any():
         known = read_slice(plan.fs, slice_, spec=spec)
-        settled = settle(known, routed, spec.rules, natural_deletes=plan.natural_deletes)
-        whole = outcome(known, routed, settled, spec.rules)
-        puts = routed.rows.filter(pa.array(settled.emit))
-        chosen = np.arange(len(puts)) + np.where(late[settled.emit], len(puts), 0)
+        settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+        whole = outcome(known, routed, settled, rules)
+        chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
         puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
-    else:
-        puts = routed.rows.filter(pa.array(settled.emit))
     gone = (routed.action != Action.PUT) & ~settled.lost
     rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
     action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
