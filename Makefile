@@ -4,6 +4,7 @@
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make options  write docs/options.md from the table of option names
+# make kills    long form: a stream is killed at 50 random points
 # make fuzz     long form: damage in every byte of the sample files
 # make wheel    the wheel, in dist/
 
@@ -11,7 +12,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop options fuzz wheel build clean
+.PHONY: demo test check bench interop options kills fuzz wheel build clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -50,6 +51,9 @@ interop: build
 
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
+
+kills: build
+	$(BIN)/python -m tests.spark.streaming_kill --kills 50
 
 fuzz: build
 	$(BIN)/python -m pytest -m 'slow' tests

@@ -38,16 +38,43 @@ except UserError as error:
 print("all of it held")
 """
 
+SOURCE = """
+import sys
+from pyspark.sql import SparkSession
+import pyhudi
+import pyhudi.spark as hudi
 
-def test_the_door_on_spark_connect(tmp_path: Path) -> None:
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+path = sys.argv[1]
+options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+frame = spark.createDataFrame([(f"k{n}", n) for n in range(10)], "id string, ts long")
+frame.write.format("pyhudi").options(**options).mode("overwrite").save(path)
+rows = spark.read.format("pyhudi").option("columns", "id,ts").load(path)
+assert rows.where("id = 'k3'").collect()[0].ts == 3
+stream = spark.readStream.format("pyhudi").option("columns", "id,ts").load(path)
+writer = stream.writeStream.option("checkpointLocation", path + "-c").trigger(availableNow=True)
+writer.format("pyhudi").options(**options).start(path + "-s").awaitTermination()
+assert spark.read.format("pyhudi").load(path + "-s").count() == 10
+writer = stream.writeStream.option("checkpointLocation", path + "-d").trigger(availableNow=True)
+into = hudi.foreach_batch(path + "-f", record_key="id", query="copy")
+writer.foreachBatch(into).start().awaitTermination()
+assert pyhudi.open_table(path + "-f").scan().count() == 10
+print("all of it held")
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, SOURCE], ids=["verbs", "source"])
+def test_the_door_on_spark_connect(tmp_path: Path, script: str) -> None:
     lacking = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if lacking:
         pytest.skip(f"Spark Connect needs {', '.join(lacking)}: pip install 'pyspark[connect]'")
+    if script is SOURCE and importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:
+        pytest.skip("the data source needs PySpark 4, its available-now streams 4.2")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Java is not installed")
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "t")],
+        [sys.executable, "-c", script, str(tmp_path / "t")],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)},
         cwd=tmp_path,
         capture_output=True,
