@@ -14,6 +14,8 @@ from pyhudi.options.settings import Options
 from pyhudi.options.table import BY_NAME, WITHOUT_EFFECT
 
 _log = logging.getLogger("pyhudi")
+_CHECKPOINT = "_hudi_streaming_sink_checkpoint"
+"""What a stream says of its batch goes into the commit whatever the prefix."""
 
 
 def parse_options(given: Mapping[str, object] | None) -> Options:
@@ -29,7 +31,7 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
     said: dict[str, tuple[str, Any]] = {}
     for name, text in texts.items():
         row = row_of(name)
-        if row is None and prefix and name.startswith(prefix):
+        if row is None and (name == _CHECKPOINT or (prefix and name.startswith(prefix))):
             extra = {**options.write.commit_metadata, name: text}
             options = _set(options, "write.commit_metadata", extra)
         elif row is None:

@@ -77,21 +77,35 @@ def test_every_type_goes_in_and_comes_out(spark: Any, typed: tuple[Path, Any]) -
     assert rows(found.drop(*meta)) == rows(frame)
 
 
-@pytest.mark.parametrize("pushed", ["true", "false"])
-def test_filters_give_what_spark_gives(spark: Any, typed: tuple[Path, Any], pushed: str) -> None:
-    path, frame = typed
+@pytest.fixture(params=["true", "false"])
+def pushed(spark: Any, request: pytest.FixtureRequest) -> Any:
+    """Both settings of the session."""
     setting = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(setting, "false")
-    spark.conf.set(setting, pushed)
-    try:
-        found = spark.read.format("pyhudi").option("columns", ",".join(VALUES)).load(str(path))
-        for text in FILTERS:
-            assert rows(found.where(text)) == rows(frame.where(text)), text
-        if pushed == "true":
-            assert found.where("id = 'absent'").rdd.getNumPartitions() == 1
-            assert "'id" not in found.where("id = 'k1'")._jdf.toString()
-    finally:
-        spark.conf.set(setting, before)
+    spark.conf.set(setting, request.param)
+    yield request.param == "true"
+    spark.conf.set(setting, before)
+
+
+def test_filters_give_what_spark_gives(spark: Any, typed: tuple[Path, Any], pushed: bool) -> None:
+    path, frame = typed
+    found = spark.read.format("pyhudi").option("columns", ",".join(VALUES)).load(str(path))
+    for text in FILTERS:
+        assert rows(found.where(text)) == rows(frame.where(text)), text
+
+
+def test_filters_that_are_handed_down_leave_files_out(
+    spark: Any, tmp_path: Path, pushed: bool
+) -> None:
+    frame = spark.range(8).selectExpr("cast(id as string) as id", "id % 4 as part", "id as v")
+    by = {"hoodie.datasource.write.partitionpath.field": "part"}
+    frame.write.format("pyhudi").options(**OPTIONS, **by).mode("append").save(str(tmp_path / "t"))
+    found = spark.read.format("pyhudi").option("maxPartitionBytes", 1).load(str(tmp_path / "t"))
+    assert found.rdd.getNumPartitions() == 4
+    for text, count in (("id = '3'", 1), ("part = 2", 1), ("id in ('1', '2', '5')", 2)):
+        left = found.where(text)
+        assert left.rdd.getNumPartitions() == (count if pushed else 4), text
+        assert left.count() == frame.where(text).count()
 
 
 def test_a_frame_may_read_the_table_it_is_written_to(spark: Any, tmp_path: Path) -> None:
