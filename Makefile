@@ -3,8 +3,8 @@
 # make check    format, ruff, mypy --strict, layer test, tests, bench smoke
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
-# make options  write docs/options.md from the table of option names
 # make kills    long form: a stream is killed at 50 random points
+# make options  write docs/options.md and docs/schema_evolution.md from the code
 # make fuzz     long form: damage in every byte of the sample files
 # make wheel    the wheel, in dist/
 
@@ -51,6 +51,7 @@ interop: build
 
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
+	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
 
 kills: build
 	$(BIN)/python -m tests.spark.streaming_kill --kills 50

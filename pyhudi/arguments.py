@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, UserError
-from pyhudi.options import IndexKind, Options
+from pyhudi.options import IndexKind, Options, SchemaMode
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
 from pyhudi.write.batch import KeyRows, Rows, StreamRows, TableRows
@@ -90,6 +90,17 @@ def index_of(text: str, options: Options) -> IndexKind:
             "index= and hoodie.index.type name different indexes", index=text, option=asked.option
         )
     return asked
+
+
+def schema_mode_of(text: str | None) -> SchemaMode | None:
+    if text is None:
+        return None
+    try:
+        return SchemaMode(text)
+    except ValueError:
+        raise UserError(
+            "unknown schema mode", schema_mode=text, hint="use 'strict', 'add' or 'widen'"
+        ) from None
 
 
 def table_name(path: str) -> str:

@@ -30,7 +30,7 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
-from pyhudi.options import IndexKind, Options
+from pyhudi.options import IndexKind, Options, SchemaMode
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
@@ -67,7 +67,7 @@ from pyhudi.write.operations import (
     plan_write,
 )
 from pyhudi.write.report import WriteReport
-from pyhudi.write.schema import FittedSchema, fit_schema
+from pyhudi.write.schema import FittedSchema, fit_schema, schema_rules
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
 
 _SCRATCH = "pyhudi-"
@@ -122,6 +122,7 @@ class WriteRequest:
     functions: PythonKeys | None = None  # keys and paths of the caller's own making
     skip_unchanged: bool = False  # rows equal to the stored ones are not written
     publish: bool = True
+    schema_mode: SchemaMode | None = None  # None: as the options say
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -156,7 +157,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
             setting, fitted = _setting(fs, config, request, staging, watch)
             planned = _plan(setting, request)
             notes = (*_notes(request, fitted), *_replace_notes(planned))
-            if planned.is_empty and not fitted.added:
+            if planned.is_empty and not fitted.has_changed:
                 return report_of(
                     setting, planned, instant=None, files=None,
                     notes=("nothing to write", *_replace_notes(planned)),
@@ -284,7 +285,8 @@ def _setting(
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted = FittedSchema(stored)
     if request.operation.brings_rows:
-        fitted = fit_schema(request.rows.schema, stored)
+        rules = schema_rules(state.config, request.options.write, request.schema_mode)
+        fitted = fit_schema(request.rows.schema, stored, rules)
     return (
         Setting(
             state,
@@ -325,7 +327,7 @@ def _index(state: TableState, request: WriteRequest) -> WriteIndex:
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:
     """The schema text of the commit: the table's own while it stays the same."""
     text = schema_text(state.log, state.timeline, state.archive, state.config)
-    if text is not None and not fitted.added:
+    if text is not None and not fitted.has_changed:
         return text
     name, namespace = table_record_name(state.config.name)
     return arrow_to_avro(fitted.table, name=name, namespace=namespace)
@@ -335,6 +337,7 @@ def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
     notes = [f"option without effect here: {name}" for name in request.options.ignored]
     notes += [f"option {text}" for text in request.options.mapped]
     notes += [f"column added to the table: {name}" for name in fitted.added]
+    notes += [f"column widened in the table: {name}" for name in fitted.widened]
     return tuple(notes)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pyhudi.arguments import incoming_rows, names_of
+from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import Options
@@ -43,6 +43,7 @@ class WritingVerbs:
         skip_unchanged: bool = False,
         dry_run: bool = False,
         publish: bool = True,
+        schema_mode: str | None = None,
     ) -> WriteReport:
         """Insert rows whose key is new, merge the others with what is stored.
 
@@ -50,7 +51,9 @@ class WritingVerbs:
         skip_unchanged: rows that would leave their record as it is are not written; costs a read
         of the file groups they are in.  dry_run: plan only; nothing changes.
         publish: False writes everything and shows nobody, until `publish(report.instant)` or
-        `discard(report.instant)`.  Raises SchemaError, UserError before anything is written;
+        `discard(report.instant)`.  schema_mode: how far the rows may change the table's columns:
+        "strict", "add" (new ones), "widen" (types, too); None: as the options say, by default
+        "widen".  Raises SchemaError, UserError before anything is written;
         LockError, WriteConflictError with the table as it was.
         """
         return self._write(
@@ -58,21 +61,51 @@ class WritingVerbs:
             self._incoming(rows),
             dry_run=dry_run,
             publish=publish,
+            schema_mode=schema_mode,
             skip_unchanged=skip_unchanged,
         )
 
-    def insert(self, rows: Any, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
+    def insert(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
         """Add rows without looking their keys up: a key that is there already is there twice."""
-        return self._write(Operation.INSERT, self._incoming(rows), dry_run=dry_run, publish=publish)
+        return self._write(
+            Operation.INSERT,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+        )
 
-    def bulk_insert(self, rows: Any, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
+    def bulk_insert(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
         """`insert` into new file groups only: the fast way to load much."""
         return self._write(
-            Operation.BULK_INSERT, self._incoming(rows), dry_run=dry_run, publish=publish
+            Operation.BULK_INSERT,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
         )
 
     def insert_overwrite(
-        self, rows: Any, *, dry_run: bool = False, publish: bool = True
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
     ) -> WriteReport:
         """Replace whole partitions by the rows: those the rows lie in.
 
@@ -86,15 +119,29 @@ class WritingVerbs:
         if asked.is_overwrite_static and not partitions:
             operation = Operation.INSERT_OVERWRITE_TABLE
         return self._write(
-            operation, incoming, dry_run=dry_run, publish=publish, partitions=partitions
+            operation,
+            incoming,
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+            partitions=partitions,
         )
 
     def insert_overwrite_table(
-        self, rows: Any, *, dry_run: bool = False, publish: bool = True
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
     ) -> WriteReport:
         """Replace all rows of the table; without any row, empty it."""
         return self._write(
-            Operation.INSERT_OVERWRITE_TABLE, self._incoming(rows), dry_run=dry_run, publish=publish
+            Operation.INSERT_OVERWRITE_TABLE,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
         )
 
     def delete_partitions(
@@ -174,6 +221,7 @@ class WritingVerbs:
         partitions: tuple[str, ...] = (),
         skip_unchanged: bool = False,
         publish: bool = True,
+        schema_mode: str | None = None,
     ) -> WriteReport:
         request = WriteRequest(
             operation,
@@ -183,6 +231,7 @@ class WritingVerbs:
             dry_run,
             partitions=partitions,
             functions=self._functions,
+            schema_mode=schema_mode_of(schema_mode),
             skip_unchanged=skip_unchanged,
             publish=publish,
         )

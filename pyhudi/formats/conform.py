@@ -6,21 +6,31 @@ Source: table_format 5.8 (columns are resolved by name, list styles), 7 (schema 
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
+from pyhudi.formats.javatext import as_text, through_text
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
 
 
-def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+class Loss(Enum):
+    """What becomes of whole numbers that a floating-point type does not hold."""
+
+    ROUNDED = "rounded"  # as Java reads older files
+    REFUSED = "refused"  # as rows that come in should not change
+
+
+def conform(table: pa.Table, schema: pa.Schema, *, loss: Loss = Loss.ROUNDED) -> pa.Table:
     """`table` with exactly the fields of `schema`, in its order; other columns are dropped.
 
     Columns that fit already are shared, not copied.  Raises SchemaError for a type that does not
-    widen to the one asked for.
+    widen to the one asked for, or a value that would be lost.
     """
     columns = []
     for field in schema:
@@ -28,15 +38,17 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         if position < 0:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:
-            columns.append(fit(table.column(position), field.type, name=field.name))
+            columns.append(fit(table.column(position), field.type, name=field.name, loss=loss))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def fit(column: pa.ChunkedArray, target: pa.DataType, *, name: str) -> pa.ChunkedArray:
+def fit(
+    column: pa.ChunkedArray, target: pa.DataType, *, name: str, loss: Loss = Loss.ROUNDED
+) -> pa.ChunkedArray:
     """One column as `target`.  Raises SchemaError, naming the column."""
     if column.type.equals(target, check_metadata=True):  # names of list elements count too
         return column
-    chunks = [_fit(chunk, target, name) for chunk in column.chunks]
+    chunks = [_fit(chunk, target, name, loss) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=target)
 
 
@@ -60,23 +72,23 @@ def normal_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _fit(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
+def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:
     source = array.type
     if source.equals(target, check_metadata=True):
         return array
     if pt.is_null(source):
         return pa.nulls(len(array), target)
     if pt.is_dictionary(source) and not pt.is_dictionary(target):
-        return _fit(array.dictionary_decode(), target, name)
+        return _fit(array.dictionary_decode(), target, name, loss)
     if pt.is_dictionary(target) and not pt.is_dictionary(source):
-        return _fit(array, target.value_type, name).dictionary_encode()
+        return _fit(array, target.value_type, name, loss).dictionary_encode()
     if pt.is_struct(source) and pt.is_struct(target):
-        return _fit_struct(array, target, name)
+        return _fit_struct(array, target, name, loss)
     if pt.is_list(source) and pt.is_list(target):
-        values = _fit(array.values, target.value_type, name)
+        values = _fit(array.values, target.value_type, name, loss)
         return _with_children(array, target, [values])
     if pt.is_map(source) and pt.is_map(target):
-        return _fit_map(array, target, name)
+        return _fit_map(array, target, name, loss)
     if not widens(source, target):
         raise SchemaError(
             "a column's values do not fit the type asked for",
@@ -84,28 +96,44 @@ def _fit(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
             found=str(source),
             wanted=str(target),
         )
-    return pc.cast(array, target)
+    return _cast(array, target, name, loss)
 
 
-def _fit_struct(array: pa.StructArray, target: pa.StructType, name: str) -> pa.Array:
+def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:
+    source = array.type
+    if pt.is_string(target) and not _is_text(source):
+        return as_text(array, name)
+    if pt.is_float32(source) and pt.is_float64(target):
+        return through_text(array)
+    rounds = loss is Loss.ROUNDED and pt.is_integer(source) and pt.is_floating(target)
+    try:
+        return pc.cast(array, target, safe=not rounds)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name, found=str(source), wanted=str(target), why=str(error),
+        ) from None  # fmt: skip
+
+
+def _fit_struct(array: pa.StructArray, target: pa.StructType, name: str, loss: Loss) -> pa.Array:
     children = []
     for field in target:
         position = array.type.get_field_index(field.name)
         if position < 0:
             children.append(pa.nulls(len(array), field.type))
         else:
-            children.append(_fit(array.field(position), field.type, f"{name}.{field.name}"))
+            children.append(_fit(array.field(position), field.type, f"{name}.{field.name}", loss))
     mask = array.is_null() if array.null_count else None
     if not children:
         return pa.array([{}] * len(array), target, mask=mask)
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _fit_map(array: pa.MapArray, target: pa.MapType, name: str) -> pa.Array:
+def _fit_map(array: pa.MapArray, target: pa.MapType, name: str, loss: Loss) -> pa.Array:
     entries = pa.StructArray.from_arrays(
         [
-            _fit(array.keys, target.key_type, name),
-            _fit(array.items, target.item_type, name),
+            _fit(array.keys, target.key_type, name, loss),
+            _fit(array.items, target.item_type, name, loss),
         ],
         fields=[target.key_field, target.item_field],
     )
@@ -123,11 +151,15 @@ def _with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of `source` has its like in `target` (schema evolution's promotions)."""
     if source in _INTEGERS:
+        if pt.is_string(target):
+            return True
         if target in _INTEGERS:
             return bool(source.bit_width <= target.bit_width)
         return target in _FLOATS
-    if source in _FLOATS:
+    if source in _FLOATS and not pt.is_string(target):
         return target in _FLOATS and bool(source.bit_width <= target.bit_width)
+    if pt.is_string(target) and not _is_text(source):
+        return _has_text(source)
     if pt.is_decimal(source) and pt.is_decimal(target):
         whole = target.precision - target.scale >= source.precision - source.scale
         return bool(whole and target.scale >= source.scale)
@@ -136,6 +168,11 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
     if pt.is_time(source) and pt.is_time(target):
         return True
     return _is_text(source) and _is_text(target)
+
+
+def _has_text(data_type: pa.DataType) -> bool:
+    """Whether Apache Hudi reads older files of this type as text."""
+    return bool(data_type in _FLOATS or pt.is_date32(data_type) or pt.is_decimal(data_type))
 
 
 def _is_text(data_type: pa.DataType) -> bool:

@@ -13,6 +13,7 @@ from pyhudi.options.settings import Merging as Merging
 from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest
 from pyhudi.options.settings import ReadOptions as ReadOptions
+from pyhudi.options.settings import SchemaMode as SchemaMode
 from pyhudi.options.settings import SortMode as SortMode
 from pyhudi.options.settings import StreamOptions as StreamOptions
 from pyhudi.options.settings import TableOptions as TableOptions

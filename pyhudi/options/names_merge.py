@@ -44,8 +44,14 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.table.partial.update.mode", NOT_YET),
     refused("hoodie.write.partial.update.schema", NOT_YET, harmless=("",)),
     refused("hoodie.payload.event.time.field", NOT_YET),
-    refused("hoodie.datasource.write.reconcile.schema", NOT_YET, harmless=("false",)),
-    refused("hoodie.write.set.null.for.missing.columns", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.datasource.write.reconcile.schema", FLAG, "write.reconcile_schema",
+        "columns the batch lacks are null in its rows",
+    ),
+    honoured(
+        "hoodie.write.set.null.for.missing.columns", FLAG, "write.null_for_missing",
+        "columns the batch lacks are null in its rows",
+    ),
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
         "columns are not dropped by a write", "create a table without the column",

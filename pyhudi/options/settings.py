@@ -58,6 +58,14 @@ class HolesPolicy(Enum):
     USE_TRANSITION_TIME = "use_transition_time"
 
 
+class SchemaMode(Enum):
+    """How far a batch may change the schema of its table."""
+
+    STRICT = "strict"  # not at all
+    ADD = "add"  # new nullable columns and nested fields
+    WIDEN = "widen"  # those, and types to wider ones
+
+
 @dataclass(frozen=True, slots=True)
 class FileSizing:
     """How large base files become.  Used by write/assign."""
@@ -184,6 +192,9 @@ class WriteOptions:
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     lock_seconds: float = 60.0
     metadata_enabled: bool = True
+    schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
+    null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
+    reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
 

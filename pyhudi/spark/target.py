@@ -41,7 +41,7 @@ from pyhudi.write.parked import (
     sweep_parked,
 )
 from pyhudi.write.report import WriteReport
-from pyhudi.write.schema import fit_schema
+from pyhudi.write.schema import fit_schema, schema_rules
 
 _OPERATION: Final = "hoodie.datasource.write.operation"
 _WITHOUT_ROWS: Final = frozenset({"delete", "delete_partition"})
@@ -134,7 +134,8 @@ def check(asked: SaveAsked, schema: pa.Schema) -> None:
         return
     table = Receiver(fs, options=agreed(asked.options, config), engine=LocalEngine())
     if asked.operation not in _WITHOUT_ROWS:
-        fit_schema(schema, without_meta(table.schema))
+        rules = schema_rules(config, asked.options.write)
+        fit_schema(schema, without_meta(table.schema), rules)
         return
     wanted = config.record_key_fields if asked.operation == "delete" else ()
     absent = [name for name in wanted if name not in schema.names]

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyhudi._native import shard_of
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
-from pyhudi.formats.conform import conform
+from pyhudi.formats.conform import Loss, conform
 from pyhudi.read.payloads import DeleteMark
 from pyhudi.read.rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
@@ -78,7 +78,7 @@ class Rows(Protocol):
 
 def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
     """The keyed part of some rows.  Raises UserError for a null key or ordering value."""
-    fitted = conform(rows, plan.schema)
+    fitted = conform(rows, plan.schema, loss=Loss.REFUSED)
     if plan.rules is not None:
         _check_ordering(fitted, plan.rules, first_row)
     keys = record_keys(fitted, plan.rule, first_row=first_row)

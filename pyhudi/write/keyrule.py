@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Final
 
 from pyhudi.errors import OptionError, UnsupportedTableError, UserError
+from pyhudi.formats.javatext import as_text
 from pyhudi.options import Options, TimestampSettings, parse_options
 from pyhudi.read.rules import merge_rules
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -18,7 +19,6 @@ from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY
 from pyhudi.table.config import KeyGeneratorKind, TableConfig
 from pyhudi.write.keys import KeyRule, PythonKeys
-from pyhudi.write.keytext import as_text
 from pyhudi.write.timekeys import TimeRule, time_rule
 
 PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"

@@ -20,12 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
+from pyhudi.formats.javatext import as_text
 from pyhudi.records import DEFAULT_PARTITION
-from pyhudi.write.keytext import as_text, url_encode
 from pyhudi.write.timekeys import TimeRule, time_texts
 
 NULL_PLACEHOLDER: Final = "__null__"
 EMPTY_PLACEHOLDER: Final = "__empty__"
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
 
 RowFunction = Callable[[pa.Table], Any]
 
@@ -219,3 +220,8 @@ def _joined(left: Any, right: Any) -> Any:
     lefts, rights = left.dictionary.to_pylist(), right.dictionary.to_pylist()
     paths = pa.array([f"{lefts[p // width]}/{rights[p % width]}" for p in pairs], pa.string())
     return pa.DictionaryArray.from_arrays(encoded.indices, paths)
+
+
+def url_encode(value: str) -> str:
+    """Hive's path escaping: `%XX` in upper case for the characters that could hurt a path."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)

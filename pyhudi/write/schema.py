@@ -1,27 +1,70 @@
 """Does a batch fit the table: checked before anything is written.
 
-A batch may leave out nothing, may bring new nullable columns, and may hold narrower types than
-the table's.  Everything else is refused with a message that reads like a diff.
+A batch may hold narrower types than the table's, and by the schema mode bring new nullable
+columns and fields, and wider types.  Everything else is refused with a message that reads like a
+diff.  docs/schema_evolution.md shows it for every pair of types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
 from pyhudi.formats.conform import widens
-from pyhudi.records import META_COLUMNS, OPERATION, without_meta
+from pyhudi.options import SchemaMode, WriteOptions
+from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
+from pyhudi.table.config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)
 class FittedSchema:
-    """`table` is what the table's schema becomes; `added` names the columns it gains."""
+    """`table` is what the table's schema becomes.
+
+    added: columns and nested fields it gains, widened: those whose type changes, by dotted path.
+    """
 
     table: pa.Schema
     added: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.added or self.widened)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRules:
+    """How far a batch may change its table.
+
+    fills_missing: columns the batch lacks are null in its rows.  fixed: columns whose type stays,
+    as keys, paths and the order of records are made of their values.
+    """
+
+    mode: SchemaMode = SchemaMode.WIDEN
+    fills_missing: bool = False
+    fixed: frozenset[str] = frozenset()
+
+
+def schema_rules(
+    config: TableConfig, options: WriteOptions, mode: SchemaMode | None = None
+) -> SchemaRules:
+    """The rules of one write.  mode: as its caller asks; None: as the options say."""
+    fixed = {*config.record_key_fields, *config.partition_fields, *config.ordering_fields}
+    fills = options.null_for_missing or options.reconcile_schema
+    return SchemaRules(mode or options.schema_mode, fills, frozenset(fixed))
+
+
+@dataclass(slots=True)
+class _Differences:
+    """What was found on the way down: lines of the diff, and whether any of them is in the way."""
+
+    added: list[str] = field(default_factory=list)
+    widened: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -62,59 +105,114 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def fit_schema(batch: pa.Schema, table: pa.Schema) -> FittedSchema:
+def fit_schema(
+    batch: pa.Schema, table: pa.Schema, rules: SchemaRules = SchemaRules()
+) -> FittedSchema:
     """What the table's schema (user columns) becomes with this batch.
 
     Raises SchemaError listing every difference that cannot be bridged.
     """
-    given = {f.name: plain_type(f.type) for f in without_meta(batch)}
-    lines: list[str] = []
-    for field in table:
-        if field.name not in given:
-            lines.append(f"- {field.name}: {field.type} (missing in the batch)")
-        elif not fits(given[field.name], field.type):
-            lines.append(
-                f"~ {field.name}: the table has {field.type}, the batch {given[field.name]}"
-            )
-    known = set(table.names)
-    added = [name for name in given if name not in known and name != OPERATION]
-    if lines:
-        lines += [f"+ {name}: {given[name]} (new)" for name in added]
+    given = pa.schema(
+        [pa.field(f.name, plain_type(f.type)) for f in without_meta(batch) if f.name != OPERATION]
+    )
+    found = _Differences()
+    fields = list(_merged(given, table, rules, found, path=""))
+    if found.lines:
         raise SchemaError(
-            "the batch does not fit the table:\n  " + "\n  ".join(lines) + "\n",
+            "the batch does not fit the table:\n  " + "\n  ".join(found.lines) + "\n",
+            schema_mode=rules.mode.value,
             hint="cast the columns or add the missing ones; nothing was written",
         )
-    folded = {name.lower(): name for name in table.names}
-    for name in added:
-        if name.lower() in folded or name in META_COLUMNS:
-            raise SchemaError(
-                "a new column differs from another only in case", column=name,
-                other=folded.get(name.lower()),
-            )  # fmt: skip
+    return FittedSchema(pa.schema(fields), tuple(found.added), tuple(found.widened))
+
+
+def _merged(
+    given: pa.Schema | pa.StructType,
+    known: pa.Schema | pa.StructType,
+    rules: SchemaRules,
+    found: _Differences,
+    *,
+    path: str,
+) -> Iterator[pa.Field]:
+    """The fields of the table with what the batch changes: known ones in order, then new ones."""
+    theirs = {f.name: f.type for f in given}
+    for column in known:
+        name = f"{path}{column.name}"
+        if column.name in theirs:
+            kind = _merged_type(theirs[column.name], column.type, rules, found, path=name)
+            yield column.with_type(kind)
+        else:
+            if not rules.fills_missing and name != IS_DELETED:  # null: not deleted
+                found.lines.append(f"- {name}: {column.type} (missing in the batch)")
+            yield column
+    names = {f.name for f in known}
+    folded = {name.lower(): name for name in names}
+    for name in [name for name in theirs if name not in names]:
+        if name.lower() in folded or (not path and name in META_COLUMNS):
+            found.lines.append(
+                f"+ {path}{name}: differs from {folded.get(name.lower(), name)} only in case"
+            )
+        elif pt.is_null(theirs[name]):
+            found.lines.append(f"+ {path}{name}: null (new, of no type)")
+        elif rules.mode is SchemaMode.STRICT:
+            found.lines.append(f"+ {path}{name}: {theirs[name]} (new; schema_mode is strict)")
         folded[name.lower()] = name
-    return FittedSchema(
-        pa.schema([*table, *(pa.field(name, given[name]) for name in added)]), tuple(added)
-    )
+        found.added.append(f"{path}{name}")
+        yield pa.field(name, theirs[name])
+
+
+def _merged_type(
+    given: pa.DataType, known: pa.DataType, rules: SchemaRules, found: _Differences, *, path: str
+) -> pa.DataType:
+    if pt.is_struct(given) and pt.is_struct(known):
+        return pa.struct(_merged(given, known, rules, found, path=f"{path}."))
+    if pt.is_list(given) and pt.is_list(known):
+        inner = (given.value_type, known.value_type)
+        kind = _merged_type(*inner, rules, found, path=f"{path}.element")
+        return pa.list_(pa.field("element", kind))
+    if pt.is_map(given) and pt.is_map(known):
+        inner = (given.item_type, known.item_type)
+        kind = _merged_type(*inner, rules, found, path=f"{path}.value")
+        return pa.map_(known.key_type, kind)
+    if fits(given, known):
+        return known
+    line = f"~ {path}: the table has {known}, the batch {given}"
+    if promotes(known, given):
+        if path in rules.fixed:
+            line += " (records are found and ordered by this column: its type stays)"
+        elif "." in path:
+            line += " (Apache Hudi reads no older files whose nested types differ: they stay)"
+        elif rules.mode is SchemaMode.WIDEN:
+            found.widened.append(path)
+            return given
+        else:
+            line += f" (schema_mode is {rules.mode.value})"
+    found.lines.append(line)
+    return known
 
 
 def fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of `source` can stand in a column of `target`, nested ones by name."""
+    """Whether every value of `source` can stand in a column of `target`; neither is nested."""
     if source.equals(target) or pt.is_null(source):
         return True
-    if pt.is_struct(source) and pt.is_struct(target):
-        names = {f.name: f.type for f in target}
-        return len(source) > 0 and all(
-            f.name in names and fits(f.type, names[f.name]) for f in source
-        )
-    if pt.is_list(source) and pt.is_list(target):
-        return fits(source.value_type, target.value_type)
-    if pt.is_map(source) and pt.is_map(target):
-        return fits(source.item_type, target.item_type)
     if pt.is_timestamp(source) and pt.is_timestamp(target):
         return (source.tz is None) == (target.tz is None) and (
             source.unit == target.unit or target.unit == "us"
         )
     if pt.is_time(source) or pt.is_time(target):
         return False
-    text = pt.is_string(source) == pt.is_string(target)
+    text = pt.is_string(source) == pt.is_string(target)  # not a text's bytes, nor a number's text
     return bool(text and widens(source, target))
+
+
+def promotes(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a column of `source` may become one of `target` while its older files stay.
+
+    No value changes, and every release of Apache Hudi reads the same.
+    """
+    if pt.is_int32(source):
+        return target in (pa.int64(), pa.float64())
+    if pt.is_float32(source):
+        return bool(pt.is_float64(target))
+    both = pt.is_decimal(source) and pt.is_decimal(target)
+    return bool(both and not source.equals(target) and widens(source, target))

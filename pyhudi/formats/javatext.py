@@ -1,22 +1,17 @@
-"""Values of columns as the text Java makes of them, and Hive's escaping of paths."""
+"""Values of columns as the text Java makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
-
-_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
-
-
-def url_encode(value: str) -> str:
-    """Hive's path escaping: `%XX` in upper case for the characters that could hurt a path."""
-    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)
 
 
 def as_text(column: Any, name: str) -> Any:
@@ -45,14 +40,20 @@ def as_text(column: Any, name: str) -> Any:
     )
 
 
+def through_text(singles: pa.Array) -> pa.Array:
+    """float -> double by way of the shortest text, as Apache Hudi widens: 0.1 stays 0.1."""
+    texts = np.asarray(pc.fill_null(singles, 0.0)).astype(np.str_)
+    return pa.array(texts.astype(np.float64), mask=np.asarray(singles.is_null()))
+
+
 def _mapped(column: Any, text: Callable[[Any], str]) -> Any:
     """Python text of each distinct value, for the few types Arrow prints unlike Java."""
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        return pa.chunked_array([_mapped(c, text) for c in column.chunks], pa.string())
     encoded = column.dictionary_encode()
     texts: Sequence[str] = [text(v) for v in encoded.dictionary.to_pylist()]
     decoded = pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
-    return pa.chunked_array([decoded.dictionary_decode()])
+    return decoded.dictionary_decode()
 
 
 def java_double(value: float, *, single: bool = False) -> str:
@@ -62,8 +63,6 @@ def java_double(value: float, *, single: bool = False) -> str:
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if single:
-        import numpy as np
-
         digits = np.format_float_scientific(np.float32(value), unique=True, trim="0")
     else:
         digits = f"{Decimal(repr(value)):e}"
