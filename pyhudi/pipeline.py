@@ -314,14 +314,14 @@ def _index(state: TableState, request: WriteRequest) -> WriteIndex:
     choice = choose_index(state.config, options)
     if choice is None:
         raise no_index(state.fs.url)
+    metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
-    if RECORD_INDEX.path in state.config.metadata_partitions:
-        metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
-        records = metadata.record_index() if metadata else None
+    if metadata is not None and RECORD_INDEX.path in metadata.partitions_listed:
+        records = metadata.record_index()
     if choice.kind is IndexKind.RECORD and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
     parts = records.shard_count if records else request.engine.parallelism
-    return WriteIndex(choice, options.index_rules, records, parts)
+    return WriteIndex(choice, options.index_rules, records, parts, metadata)
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:

@@ -1,5 +1,7 @@
 """The bloom index: files by their key ranges, then by their bloom filters, then by their keys.
 
+Ranges and filters are in the footers of base files; the metadata table may keep them too
+(`column_stats`, `bloom_filters`), and is asked instead with `hoodie.bloom.index.use.metadata`.
 A slice without a base file, and one whose base file tells no range or has no filter, is always
 looked through.  As in Apache Hudi, a key that is in a slice's logs only is not found if the slice
 has a base file: writers put new keys of such tables into base files.
@@ -8,16 +10,27 @@ has a base file: writers put new keys of such tables into base files.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import BloomFilter
+from pyhudi.errors import IndexNotReadyError
+from pyhudi.filenames import METADATA_TABLE, join
 from pyhudi.formats.parquet import footer
-from pyhudi.index.probe import Hits, Joined, Probes, ProbeWork, by_partition, match_slice
+from pyhudi.index.probe import Hits, Joined, Probes, ProbeWork, Told, by_partition, match_slice
+from pyhudi.metadata.filefacts import filter_pieces, read_filters, read_ranges
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS
+from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.view import FileSlice
+
+_AT_ONCE: Final = 64
+"""Filters of this many files are in memory at one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +54,7 @@ def filter_slices_unpruned(work: ProbeWork) -> pa.Table:
 def _filtered(work: ProbeWork, *, prune: bool) -> pa.Table:
     hits = Hits(len(work.runs))
     for probes, slices in by_partition(work):
-        for number, slice_ in slices:
-            lens = lens_of(work, slice_)
+        for number, slice_, lens in lenses_of(work, slices):
             left = [some for p in probes if (some := candidates(p, lens, prune=prune))]
             if not left:
                 continue
@@ -50,8 +62,34 @@ def _filtered(work: ProbeWork, *, prune: bool) -> pa.Table:
     return hits.table()
 
 
-def lens_of(work: ProbeWork, slice_: FileSlice) -> FileLens:
-    """Range and filter of a slice's base file.  Cost: its footer."""
+def lenses_of(
+    work: ProbeWork, slices: Sequence[tuple[int, FileSlice]]
+) -> Iterator[tuple[int, FileSlice, FileLens]]:
+    """What is told of each slice's base file.
+
+    Cost: its footer; or a look-up, many at a time, where the metadata table is asked, and the
+    footer of a file that it does not know.
+    """
+    for start in range(0, len(slices), _AT_ONCE):
+        some = slices[start : start + _AT_ONCE]
+        known = _told(work, [s for _, s in some])
+        for number, slice_ in some:
+            yield number, slice_, known.get(slice_.group) or _by_footer(work, slice_)
+
+
+def _told(work: ProbeWork, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileLens]:
+    """Lenses of the slices that the metadata table knows both facts of."""
+    if work.told is None:
+        return {}
+    based = [s for s in slices if s.base is not None and s.base.path in work.told.bounds]
+    names = [(s.partition, str(s.base.name)) for s in based if s.base is not None]
+    found = read_filters(work.fs.sub(METADATA_TABLE), work.told.filters, names)
+    return {
+        based[at].group: FileLens(work.told.bounds[join(*names[at])], bloom) for at, bloom in found
+    }
+
+
+def _by_footer(work: ProbeWork, slice_: FileSlice) -> FileLens:
     if slice_.base is None:
         return FileLens(None, None)
     found = footer(work.fs, slice_.base.path)
@@ -59,6 +97,29 @@ def lens_of(work: ProbeWork, slice_: FileSlice) -> FileLens:
     if found.min_key is not None and found.max_key is not None:
         bounds = (found.min_key, found.max_key)
     return FileLens(bounds, found.bloom)
+
+
+def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> Told:
+    """What the metadata table says of base files.
+
+    Cost: a look-up a file.  Raises IndexNotReadyError if it does not keep both facts.
+    """
+    lacking = {COLUMN_STATS.path, BLOOM_FILTERS.path} - metadata.partitions_listed
+    if lacking:
+        raise IndexNotReadyError(
+            "the metadata table does not keep what the bloom index is to ask it",
+            path=metadata.data_fs.url, partitions=",".join(sorted(lacking)),
+            hint="leave hoodie.bloom.index.use.metadata out: footers are asked then",
+        )  # fmt: skip
+    bases = [s.base for s in slices if s.base is not None]
+    names = [(base.partition, str(base.name)) for base in bases]
+    ranges = read_ranges(metadata, names, {RECORD_KEY: pa.string()}).get(RECORD_KEY)
+    bounds = {}
+    if ranges is not None:
+        lows, highs = ranges.low.to_pylist(), ranges.high.to_pylist()
+        for at in np.flatnonzero(ranges.is_bounded).tolist():
+            bounds[bases[at].path] = (lows[at], highs[at])
+    return Told(bounds, filter_pieces(metadata))
 
 
 def candidates(probes: Probes, lens: FileLens, *, prune: bool) -> Probes | None:

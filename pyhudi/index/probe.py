@@ -15,7 +15,7 @@ schema's metadata; hits `row: int32, slice: int32, ended: bool`, with where each
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from pyhudi._native import KeyTable, argsort
 from pyhudi.formats.parquet import read_base
 from pyhudi.index.contract import Located, Longs, one_array, path_codes
+from pyhudi.metadata.slices import MapSlice
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -106,10 +107,19 @@ def probes_of(runs: Sequence[Stored], partition: str, *, everywhere: bool) -> li
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Key ranges of base files by path, and where their bloom filters are."""
+
+    bounds: Mapping[str, tuple[str, str]]
+    filters: tuple[MapSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeWork:
     """What a task needs to look some slices through.  slices: by number, ordered by partition.
 
-    spec: reads the record key of the table's slices.
+    spec: reads the record key of the table's slices.  told: what the metadata table says of their
+    base files; None: footers are asked.
     """
 
     fs: FileSystem
@@ -117,6 +127,7 @@ class ProbeWork:
     slices: tuple[tuple[int, FileSlice], ...]
     runs: tuple[Stored, ...]
     everywhere: bool
+    told: Told | None = None
 
 
 def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int, FileSlice]]]]:
@@ -249,6 +260,6 @@ def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, File
 
 
 __all__ = [
-    "Hits", "HitsFinder", "Joined", "ProbeWork", "Probes", "by_partition", "dealt", "key_run",
-    "match_slice", "probes_of",
+    "Hits", "HitsFinder", "Joined", "ProbeWork", "Probes", "Told", "by_partition", "dealt",
+    "key_run", "match_slice", "probes_of",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ an entry may be wider than the file.  Source: table_format 9.4, 9.7; written by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from pyhudi.metadata.filestats import bloom_key
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, decode_filters, decode_ranges
 from pyhudi.metadata.slices import DeleteLayer, MapSlice, layers, newest
+from pyhudi.storage.filesystem import FileSystem
 
 FileName = tuple[str, str]
 """(partition path, file name) of a data file."""
@@ -191,24 +192,39 @@ def may_hold(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array)
 
     keys: record keys as text.
     """
+    pieces = filter_pieces(metadata)
+    kept = [True] * len(files)
+    for position, bloom in read_filters(metadata.log.fs, pieces, files):
+        kept[position] = bool(pc.any(bloom.contains(keys)).as_py())
+    return kept
+
+
+def filter_pieces(metadata: MetadataTable) -> tuple[MapSlice, ...]:
+    """The groups of `bloom_filters`, for `read_filters`; picklable."""
     pieces = metadata.slices(BLOOM_FILTERS)
+    return tuple(MapSlice.of(piece, n, metadata.valid) for n, piece in enumerate(pieces))
+
+
+def read_filters(
+    fs: FileSystem, pieces: Sequence[MapSlice], files: Sequence[FileName]
+) -> Iterator[tuple[int, BloomFilter]]:
+    """(position, filter) of each file that has one; fs: rooted at the metadata table."""
     asked = pa.array([bloom_key(partition, name) for partition, name in files], pa.string())
     homes = shard_of(asked, len(pieces))
-    kept = [True] * len(files)
     for number, piece in enumerate(pieces):
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        stored = MapSlice.of(piece, number, metadata.valid)
-        for hit in newest(metadata.log.fs, stored, asked.take(pa.array(at))):
+        for hit in newest(fs, piece, asked.take(pa.array(at))):
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
                 if record["bloomFilter"] and not record["isDeleted"]:
-                    bloom = BloomFilter.from_base64(
-                        record["bloomFilter"], record["type"], path=hit.path
+                    yield (
+                        position,
+                        BloomFilter.from_base64(
+                            record["bloomFilter"], record["type"], path=hit.path
+                        ),
                     )
-                    kept[position] = bool(pc.any(bloom.contains(keys)).as_py())
-    return kept
 
 
 def _flags(values: pa.Array) -> Any:

@@ -35,7 +35,10 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.bloom.index.update.partition.path", FLAG, "write.index_rules.bloom_moves"),
     honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
-    refused("hoodie.bloom.index.use.metadata", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.bloom.index.use.metadata", FLAG, "write.index_rules.bloom_by_metadata",
+        "the metadata table has to keep column_stats and bloom_filters",
+    ),
     honoured("hoodie.bloom.index.prune.by.ranges", FLAG, "write.index_rules.prune_by_ranges"),
     refused(
         "hoodie.index.bucket.engine", "consistent hashing is not written yet",

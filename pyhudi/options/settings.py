@@ -156,6 +156,7 @@ class IndexRules:
     bloom_moves: bool = True  # global bloom: a key that comes with another partition moves there
     simple_moves: bool = True  # global simple: likewise
     prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
+    bloom_by_metadata: bool = False  # bloom: ask the metadata table, not the files' footers
     bucket_count: int | None = None  # None: as the table says, else 256 for a new one
     bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.index.bloom import filter_slices, filter_slices_unpruned
+from pyhudi.index.bloom import filter_slices, filter_slices_unpruned, told_of
 from pyhudi.index.bucket import BucketFinder, bucket_groups
 from pyhudi.index.choice import IndexChoice
 from pyhudi.index.contract import Finder
 from pyhudi.index.probe import HitsFinder, ProbeWork, dealt
 from pyhudi.index.record import RecordFinder
 from pyhudi.index.simple import join_slices
-from pyhudi.metadata.reader import RecordIndex
+from pyhudi.metadata.reader import MetadataTable, RecordIndex
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.table.view import FileSlice
@@ -33,6 +33,7 @@ class WriteIndex:
     rules: IndexRules
     records: RecordIndex | None
     part_count: int
+    metadata: MetadataTable | None = None
 
     @property
     def always_asked(self) -> bool:
@@ -44,7 +45,15 @@ class WriteIndex:
         """For the report: the index, how it is cut, and why it."""
         name = self.choice.kind.value.replace("_", " ")
         parts = "shards" if self.choice.kind is IndexKind.RECORD else "parts"
+        if self.asks_metadata:
+            parts += ", ranges and filters from the metadata table"
         return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
+
+    @property
+    def asks_metadata(self) -> bool:
+        """Whether a bloom index asks the metadata table, not footers."""
+        blooms = self.choice.kind in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
+        return blooms and self.rules.bloom_by_metadata
 
 
 @dataclass(frozen=True)
@@ -120,8 +129,13 @@ def _probed(
         slices = [s for s in slices if s.partition in touched]
     runs = tuple(part.keys for part in gathered)
     look = _look(index)
+    told = None
+    if index.asks_metadata and index.metadata is not None:
+        told = told_of(index.metadata, slices)
     tasks = [
-        ProbeTask(ProbeWork(plan.fs, where.spec, some, runs, plan.everywhere), look, plan.staging)
+        ProbeTask(
+            ProbeWork(plan.fs, where.spec, some, runs, plan.everywhere, told), look, plan.staging
+        )
         for some in dealt(slices, engine.parallelism)
     ]
     hits = tuple(engine.run(probe, tasks, label="find"))

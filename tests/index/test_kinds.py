@@ -297,3 +297,29 @@ def test_ranges_do_not_hide_keys_that_java_orders_otherwise() -> None:
     for prune in (True, False):
         report = reopened(table, bloom__index__prune__by__ranges=prune).upsert(rows)
         assert (report.updated, report.inserted) == (5, 0)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", [IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM])
+def test_blooms_of_the_metadata_table_say_what_footers_say(
+    index: IndexKind, kind: TableType
+) -> None:
+    kept = {
+        "metadata__index__column__stats__enable": True,
+        "metadata__index__bloom__filter__enable": True,
+    }
+    table = table_of(index, kind, **kept)
+    table.upsert(batch(range(40), 1))
+    asking = reopened(table, bloom__index__use__metadata=True)
+    report = asking.upsert(batch(range(30, 60), 2))
+    assert "from the metadata table" in report.index
+    assert (report.updated, report.inserted) == (10, 20)
+    assert asking.delete(keys=["k001", "k059", "nobody"]).deleted == 2
+    assert len(rows_of(table)) == 58
+
+
+def test_a_metadata_table_without_blooms_is_not_asked_for_them() -> None:
+    table = table_of(IndexKind.BLOOM)
+    table.upsert(batch(range(4), 1))
+    with pytest.raises(IndexNotReadyError, match="does not keep"):
+        reopened(table, bloom__index__use__metadata=True).upsert(batch(range(4), 2))
