@@ -186,23 +186,24 @@ def match_slice(work: ProbeWork, slice_: FileSlice, keys: Joined, hits: Hits, nu
 
     Cost: one column of the base file, and the logs.
     """
-    table = keys.table
     if not slice_.logs and slice_.base is not None:
         stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-        hits.add(keys, _matches(table, stored), number)
+        hits.add(keys, _matches(keys, stored), number)
         return
-    live = _matches(table, read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY))
+    live = _matches(keys, read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY))
     hits.add(keys, live, number)
     if slice_.base is not None and not work.everywhere:
         stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-        ended = np.setdiff1d(_matches(table, stored), live, assume_unique=True)
+        ended = np.setdiff1d(_matches(keys, stored), live, assume_unique=True)
         hits.add(keys, ended, number, ended=True)
 
 
-def _matches(table: KeyTable, stored: pa.ChunkedArray) -> Longs:
-    """Positions of the table's keys that are stored, ascending."""
-    at = np.asarray(table.first(stored))
-    return np.unique(at[at >= 0])
+def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
+    """Positions of the keys that are stored, ascending."""
+    at = np.asarray(keys.table.first(stored))
+    held = np.zeros(len(keys.keys), np.bool_)
+    held[at[at >= 0]] = True
+    return np.flatnonzero(held)
 
 
 @dataclass(frozen=True, slots=True)
