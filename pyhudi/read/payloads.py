@@ -71,6 +71,7 @@ class Payload:
     first_of_equals: bool = False
     keeps: Keeps = Keeps.NOTHING
     beneath: bool = False
+    defaults: bool = False  # gives way to stored values too where it has the schema's default
 
 
 UNAVAILABLE_TEXT: Final = "__debezium_unavailable_value"
@@ -82,7 +83,9 @@ PAYLOADS: Final[Mapping[str, Payload]] = {
     "EventTimeAvroPayload": Payload(MergeMode.EVENT_TIME),
     "FirstValueAvroPayload": Payload(first_of_equals=True),
     "PartialUpdateAvroPayload": Payload(keeps=Keeps.NULLS, beneath=True),
-    "OverwriteNonDefaultsWithLatestAvroPayload": Payload(by_time=False, keeps=Keeps.NULLS),
+    "OverwriteNonDefaultsWithLatestAvroPayload": Payload(
+        by_time=False, keeps=Keeps.NULLS, defaults=True
+    ),
     "AWSDmsAvroPayload": Payload(by_time=False, marks=(DeleteMark("Op", "d", any_case=True),)),
     "MySqlDebeziumAvroPayload": Payload(
         package=_MODELS + "debezium.", ordering=("_event_seq",), marks=_DEBEZIUM, sequence=True

@@ -6,6 +6,7 @@ as Apache Hudi 1.2.0's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -171,6 +172,10 @@ class _Given:
         if payload.mode is not MergeMode.CUSTOM:
             return self.by_mode(payload.mode, "NONE")
         ordering = payload.ordering or self.ordering
+        filled = _defaults(self.config) if payload.defaults else []
+        if filled:
+            refused = "default values of the schema that give way to stored ones are not supported"
+            return MergeRules(self.key_column, refused=f"{refused}: {', '.join(filled)}")
         return MergeRules(
             self.key_column,
             ordering if payload.by_time else (),
@@ -248,6 +253,14 @@ def delete_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np
     for flags in found:
         mask |= np.asarray(pc.fill_null(flags, False).to_numpy(), np.bool_)
     return mask
+
+
+def _defaults(config: TableConfig) -> list[str]:
+    """Columns that the schema a table was created with gives a value other than null."""
+    if config.create_schema is None:
+        return []
+    fields = json.loads(config.create_schema).get("fields", [])
+    return [field["name"] for field in fields if field.get("default") is not None]
 
 
 def _key_column(config: TableConfig) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import pyhudi
 from pyhudi import OptionError, SchemaError, UnsupportedTableError, UserError
 from pyhudi.read.payloads import PAYLOADS
+from pyhudi.read.rules import merge_rules
 
 SCHEMA = pa.schema(
     [
@@ -208,3 +210,13 @@ def test_records_that_merge_do_not_move(tmp_path: Path) -> None:
     table = create(tmp_path, ordering="ts", options=options)
     with pytest.raises(UnsupportedTableError, match="another partition"):
         table.upsert(rows(("a", 1, "x", 1.0)))
+
+
+def test_default_values_that_would_give_way_are_refused(tmp_path: Path) -> None:
+    payload = {PAYLOAD: "OverwriteNonDefaultsWithLatestAvroPayload"}
+    config = create(tmp_path, ordering="ts", options=payload).config
+    assert merge_rules(config).refused is None
+    schema = json.loads(str(config.create_schema))
+    schema["fields"][1]["default"] = 7
+    changed = config.with_properties({"hoodie.table.create.schema": json.dumps(schema)})
+    assert "ts" in str(merge_rules(changed).refused)
