@@ -19,6 +19,7 @@ SMALL: dict[str, list[str]] = {
     "bloom_upsert": ["--smoke"],
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
+    "file_sizing": ["--smoke"],
 }
 
 

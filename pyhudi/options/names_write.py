@@ -19,10 +19,22 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes"
     ),
-    refused("hoodie.copyonwrite.insert.auto.split", NOT_YET, harmless=("true",)),
-    refused("hoodie.copyonwrite.insert.split.size", NOT_YET),
-    refused("hoodie.record.size.estimation.threshold", NOT_YET),
-    refused("hoodie.merge.small.file.group.candidates.limit", NOT_YET, harmless=("1",)),
+    refused(
+        "hoodie.copyonwrite.insert.auto.split", "new files are sized by their bytes",
+        "hoodie.copyonwrite.insert.split.size, which is enough", harmless=("true", "false"),
+    ),
+    honoured(
+        "hoodie.copyonwrite.insert.split.size", count(1), "write.sizing.rows_per_file",
+        "rows of a new file, where it is given; else as many as fit",
+    ),
+    honoured(
+        "hoodie.record.size.estimation.threshold", number(0, 1000),
+        "write.sizing.estimate_threshold",
+    ),
+    honoured(
+        "hoodie.merge.small.file.group.candidates.limit", count(0),
+        "write.sizing.small_files_max",
+    ),
     honoured(
         "hoodie.parquet.compression.codec", choice(_CODECS), "write.base_file.codec",
         "zstd where it is not given",
@@ -54,9 +66,18 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.logfile.data.block.format", choice(_LOG_FORMATS), "write.log_format",
         "parquet where it is not given",
     ),
-    refused("hoodie.logfile.data.block.max.size", NOT_YET, harmless=("268435456", "256mb")),
-    refused("hoodie.logfile.max.size", NOT_YET, harmless=("1073741824", "1gb")),
-    refused("hoodie.logfile.to.parquet.compression.ratio", NOT_YET),
+    honoured(
+        "hoodie.logfile.data.block.max.size", BYTES, "write.sizing.log_block_bytes_max",
+        "of the rows in memory",
+    ),
+    honoured(
+        "hoodie.logfile.max.size", BYTES, "write.sizing.log_file_bytes_max",
+        "every write begins a log file of its own; one that gets larger is cut",
+    ),
+    *without_effect(
+        "inserts join file groups without logs only, so the size of logs does not count",
+        "hoodie.logfile.to.parquet.compression.ratio",
+    ),
     honoured("hoodie.bulkinsert.sort.mode", choice(_SORT_MODES), "write.bulk_insert.sort_mode"),
     honoured(
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns", NAMES,

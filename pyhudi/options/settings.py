@@ -73,10 +73,18 @@ class FileSizing:
     file_bytes_max: int = 125_829_120  # a base file of this size is read in well under a second
     small_file_bytes: int = 104_857_600  # files below take inserts before new ones are opened
     record_bytes: int = 1024  # guess for a table without commits and without rows to measure
-    rewrite_ratio_max: float = 4.0  # MOR: inserts join a small file at most this much larger
+    rewrite_ratio_max: float = 4.0  # MOR: inserts join a small file at most this much larger,
+    rewrite_bytes_free: int = 16 << 20  # or up to this size: it is rewritten in no time
+    small_files_max: int = 1  # MOR: small files of a partition that one write adds to
+    rows_per_file: int | None = None  # None: as many as fit into file_bytes_max
+    estimate_threshold: float = 1.0  # of small_file_bytes: commits that tell a record's size
+    log_file_bytes_max: int = 1 << 30  # one write's log of a file group is cut at this size
+    log_block_bytes_max: int = 256 << 20  # in memory: readers hold a block at a time
 
     def __post_init__(self) -> None:
         _positive("hoodie.parquet.max.file.size", self.file_bytes_max)
+        _positive("hoodie.logfile.max.size", self.log_file_bytes_max)
+        _positive("hoodie.logfile.data.block.max.size", self.log_block_bytes_max)
         _positive("hoodie.copyonwrite.record.size.estimate", self.record_bytes)
 
 

@@ -143,6 +143,8 @@ def _bins(
             if not left:
                 return plan
     per_file = max(1, rules.sizing.file_bytes_max // rules.record_bytes)
+    if rules.sizing.rows_per_file is not None and rules.small_files:
+        per_file = rules.sizing.rows_per_file
     files = -(-left // per_file)
     for index in range(files):
         share = left // files + (index < left % files)
@@ -174,13 +176,15 @@ def _small_files(
     small.sort(key=lambda s: (s.base.size_bytes if s.base else 0, s.group))
     if not rules.merge_on_read:
         return small
-    budget = rules.sizing.rewrite_ratio_max * count * rules.record_bytes
+    sizing = rules.sizing
+    worth = sizing.rewrite_ratio_max * count * rules.record_bytes
+    budget = max(worth, sizing.rewrite_bytes_free)
     affordable = [
         s
         for s in small
         if not s.logs and s.group not in updates and s.base and s.base.size_bytes <= budget
     ]
-    return affordable[:1]
+    return affordable[: sizing.small_files_max]
 
 
 def _routes(

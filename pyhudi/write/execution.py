@@ -102,6 +102,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
         order_by=planned.order_by,
+        sizing=setting.options.sizing,
         stored=_stored_spec(setting),
     )
 

@@ -1,0 +1,181 @@
+"""Appends: what a merge-on-read write adds to a file group: a log file, several if it is large."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.formats.logblock import data_block, delete_block
+from pyhudi.formats.logfile import BlockKind
+from pyhudi.options import LogFormat
+from pyhudi.read.overlay import wanting
+from pyhudi.read.slices import read_slice
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.table.view import FileSlice
+from pyhudi.timeline.stats import WriteStat
+from pyhudi.write.assign import Target
+from pyhudi.write.files import FilePlan, Written, millis_since, stamped
+from pyhudi.write.markers import MarkerKind, announce
+from pyhudi.write.route import Routed
+from pyhudi.write.settle import outcome, settle
+from pyhudi.write.tag import Action
+
+
+def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[Written]:
+    """Log files on top of the group's newest slice: data blocks, then delete blocks.
+
+    One file, unless it grows past the largest size of one: then the next version goes on.
+    """
+    began = time.monotonic()
+    assert target.slice is not None
+    slice_, group = target.slice, target.group
+    routed, unchanged = _in_order(plan, slice_, routed)
+    instant, version = append_position(slice_)
+    names = tuple(str(log.name) for log in slice_.logs)
+    written: list[Written] = []
+    for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
+        name = LogFileName(group.file_id, instant, version, new_write_token(number))
+        names = (*names, str(name))
+        announce(plan.fs, plan.instant, group.partition, name, kind=MarkerKind.APPEND)
+        path = join(group.partition, str(name))
+        with plan.fs.open_sink(path) as sink:
+            for block in blocks:
+                sink.write(block.content)
+            size = sink.tell()
+        puts, deletes = sum(b.put_count for b in blocks), sum(b.delete_count for b in blocks)
+        stat = WriteStat(
+            partition=group.partition,
+            file_id=group.file_id,
+            path=path,
+            previous_instant=slice_.instant,
+            write_count=puts,
+            delete_count=deletes,
+            update_count=puts,
+            insert_count=0,
+            size_bytes=size,
+            write_bytes=size,
+            log_version=version,
+            base_file=str(slice_.base.name) if slice_.base else "",
+            log_files=names,
+            upsert_millis=millis_since(began),
+        )
+        written.append(Written(stat, 0, puts, deletes, 0))
+        version += 1
+    if not written:
+        return [Written(None, 0, 0, 0, unchanged)]
+    return [replace(written[0], unchanged=unchanged), *written[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    content: bytes
+    put_count: int = 0
+    delete_count: int = 0
+
+
+def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
+    """Every block of the append, made one at a time."""
+    group, puts = target.group, routed.action == Action.PUT
+    data = routed.rows.filter(pa.array(puts))
+    gone = routed.rows.filter(pa.array(~puts))
+    kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
+    step = data.num_rows * plan.sizing.log_block_bytes_max // max(1, data.nbytes)
+    for start in range(0, data.num_rows, max(1, step)):
+        piece = data.slice(start, max(1, step))
+        rows = stamped(plan, piece, group, number, group.file_id, start)
+        content = data_block(rows, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
+        yield _Block(content, put_count=piece.num_rows)
+    contents = delete_blocks(plan, group, gone, routed.action[~puts])
+    for place, content in enumerate(contents):
+        yield _Block(content, delete_count=0 if place else gone.num_rows)
+
+
+def _files_of(blocks: Iterable[_Block], bytes_max: int) -> Iterator[list[_Block]]:
+    """Blocks by file: a file takes blocks until it is full, and one at least."""
+    held: list[_Block] = []
+    size = 0
+    for block in blocks:
+        if held and size + len(block.content) > bytes_max:
+            yield held
+            held, size = [], 0
+        held.append(block)
+        size += len(block.content)
+    if held:
+        yield held
+
+
+def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed, int]:
+    """The rows to log, and how many of the batch lost.
+
+    Readers merge log with log and then with the base file.  That is the order of the commits
+    unless a row comes late, whose values would then go before or behind others than a rewrite's:
+    such a row is logged as what it makes of its record, and so are rows that lack values where
+    readers would not find them.
+    """
+    if plan.stored is None:
+        return routed, 0
+    spec, rules = plan.stored, plan.stored.rules
+    narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
+    known = read_slice(plan.fs, slice_, spec=narrow)
+    settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+    puts = routed.rows.filter(pa.array(settled.emit))
+    late = settled.beneath[settled.emit]
+    if rules.fills_before_logging:
+        late = late | (wanting(puts, rules) & settled.matched[settled.emit])
+    if late.any():
+        known = read_slice(plan.fs, slice_, spec=spec)
+        settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+        whole = outcome(known, routed, settled, rules)
+        chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
+        puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
+    gone = (routed.action != Action.PUT) & ~settled.lost
+    rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
+    action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
+    return Routed(rows, action), settled.unchanged
+
+
+def append_position(slice_: FileSlice) -> tuple[InstantTime, int]:
+    """(slice instant, version) of the next log: the newest slice's name, one version up."""
+    newest = slice_.instant
+    versions = [0]
+    for log in slice_.logs:
+        assert isinstance(log.name, LogFileName)
+        if log.name.instant > newest:
+            newest, versions = log.name.instant, [0]
+        if log.name.instant == newest:
+            versions.append(log.name.version)
+    return newest, max(versions) + 1
+
+
+def delete_blocks(
+    plan: FilePlan, group: FileGroupId, gone: pa.Table, action: npt.NDArray[np.uint8]
+) -> list[bytes]:
+    """Deletes with an ordering value first, then those that win by nature (moves, by key)."""
+    if not gone.num_rows:
+        return []
+    ordered = np.zeros(gone.num_rows, np.bool_)
+    ordering = plan.rules.ordering
+    if len(ordering) == 1 and plan.rules.tombstones and not plan.natural_deletes:
+        valid = pc.is_valid(gone.column(ordering[0])).to_numpy()
+        ordered = (action == Action.DELETE) & np.asarray(valid, np.bool_)
+    blocks = []
+    for mask, has_order in ((ordered, True), (~ordered, False)):
+        if mask.any():
+            rows = gone.filter(pa.array(mask))
+            blocks.append(
+                delete_block(
+                    rows.column(RECORD_KEY),
+                    group.partition,
+                    rows.column(ordering[0]) if has_order else None,
+                    instant=plan.instant,
+                    avro_schema=plan.avro_schema,
+                )
+            )
+    return blocks
