@@ -34,6 +34,11 @@ def agreed(options: Options, config: TableConfig) -> Options:
     _same("hoodie.table.ordering.fields", request.ordering or None, config.ordering_fields)
     payload = (options.table.payload_class or "").rsplit(".", 1)[-1]
     _same("hoodie.datasource.write.payload.class", payload or None, config.payload_class)
+    said = options.table
+    _same("hoodie.datasource.write.hive_style_partitioning", said.hive_style, config.hive_style)
+    _same("hoodie.datasource.write.partitionpath.urlencode", said.url_encoded, config.url_encoded)
+    _same("hoodie.table.timeline.timezone", said.timezone, config.timezone)
+    _same("hoodie.database.name", said.database or None, config.database)
     _same("hoodie.record.merge.mode", options.table.merge_mode, config.merge_mode.value)
     kind = request.key_generator
     if kind != "GLOBAL_DELETE":  # what it asks of a delete holds anyway

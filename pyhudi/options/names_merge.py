@@ -43,7 +43,6 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused("hoodie.table.partial.update.mode", NOT_YET),
     refused("hoodie.write.partial.update.schema", NOT_YET, harmless=("",)),
-    refused("hoodie.payload.event.time.field", NOT_YET),
     honoured(
         "hoodie.datasource.write.reconcile.schema", FLAG, "write.reconcile_schema",
         "columns the batch lacks are null in its rows",
@@ -67,6 +66,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.schema",
         "hoodie.internal.schema",
         "hoodie.bulkinsert.schema.ddl",
+    ),
+    *without_effect(
+        "watermarks of event times are not written to commits",
+        "hoodie.payload.event.time.field",
     ),
     *without_effect(
         "every batch is checked against the table's schema",

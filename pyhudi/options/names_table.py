@@ -87,7 +87,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.table.format", only("native"), None),
     honoured("hoodie.archivelog.folder", only("archived"), None),
-    refused("hoodie.database.name", NOT_YET, harmless=("",)),
+    honoured("hoodie.database.name", TEXT, "table.database"),
     honoured(
         "hoodie.keygen.timebased.timestamp.type",
         words(

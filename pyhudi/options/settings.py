@@ -233,11 +233,12 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Properties a new table gets that have no argument of their own."""
+    """Properties a new table gets that have no argument of their own.  None: not said."""
 
-    hive_style: bool = False
-    url_encoded: bool = False
-    timezone: str = "UTC"
+    hive_style: bool | None = None  # `city=sf` as the name of a partition's folder
+    url_encoded: bool | None = None  # values that would hurt a path as `%XX`
+    timezone: str | None = None  # of instants: "UTC", as for None, or "LOCAL"
+    database: str | None = None  # of the catalog; part of the checksum of a table's properties
     payload_class: str | None = None
     merge_mode: str | None = None
     merge_strategy: str | None = None

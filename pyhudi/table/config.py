@@ -98,6 +98,10 @@ class TableConfig:
         return self._text("hoodie.table.name")
 
     @property
+    def database(self) -> str:
+        return self._text("hoodie.database.name")
+
+    @property
     def version(self) -> int:
         return _integer(self.properties, "hoodie.table.version", 0)
 
@@ -276,6 +280,7 @@ def new_table_properties(
     url_encoded: bool = False,
     timezone: str = "UTC",
     key_generator: KeyGeneratorKind | None = None,
+    database: str = "",
     more: Mapping[str, str] | None = None,
 ) -> TableConfig:
     """The properties of a new version-6 table, as table_format 1.6 lists them.
@@ -285,7 +290,7 @@ def new_table_properties(
     kind = key_generator or implied_key_generator(record_key, partition_by)
     properties = {
         "hoodie.table.name": name,
-        "hoodie.database.name": "",
+        "hoodie.database.name": database,
         "hoodie.table.type": table_type.value,
         "hoodie.table.version": str(WRITABLE_VERSION),
         "hoodie.timeline.layout.version": "1",
@@ -303,7 +308,7 @@ def new_table_properties(
         "hoodie.archivelog.folder": "archived",
         "hoodie.table.create.schema": create_schema,
         **merge_properties,
-        "hoodie.table.checksum": str(checksum("", name)),
+        "hoodie.table.checksum": str(checksum(database, name)),
         **(more or {}),
     }
     if ordering:

@@ -63,10 +63,11 @@ def config_of(table: NewTable) -> TableConfig:
         ordering=choice.ordering,
         create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
         merge_properties=choice.properties,
-        hive_style=table.options.table.hive_style,
-        url_encoded=table.options.table.url_encoded,
-        timezone=table.options.table.timezone,
+        hive_style=bool(options.table.hive_style),
+        url_encoded=bool(options.table.url_encoded),
+        timezone=options.table.timezone or "UTC",
         key_generator=keys.kind,
+        database=options.table.database or "",
         more=keys.properties,
     )
     key_rule(config, table.options, functions=table.functions)

@@ -50,3 +50,29 @@ def test_an_option_that_says_something_else_is_refused(tmp_path, option, value) 
     create(tmp_path)
     with pytest.raises(pyhudi.OptionError):
         pyhudi.open_table(tmp_path, options={option: value})
+
+
+def test_a_table_belongs_to_the_database_that_is_said(tmp_path) -> None:
+    create(tmp_path, **{"hoodie.database.name": "lake"})
+    config = pyhudi.open_table(tmp_path).config
+    assert config.properties["hoodie.database.name"] == "lake"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("hoodie.datasource.write.hive_style_partitioning", "true"),
+        ("hoodie.datasource.write.partitionpath.urlencode", "true"),
+        ("hoodie.table.timeline.timezone", "LOCAL"),
+        ("hoodie.database.name", "lake"),
+        ("hoodie.table.name", "other"),
+    ],
+)
+def test_a_property_of_the_table_is_not_overruled_when_it_is_opened(
+    tmp_path, option, value
+) -> None:
+    create(tmp_path / "trips")
+    with pytest.raises(pyhudi.OptionError, match="something else"):
+        pyhudi.open_table(tmp_path / "trips", options={option: value})
+    create(tmp_path / "b", **{option: value})
+    pyhudi.open_table(tmp_path / "b", options={option: value})

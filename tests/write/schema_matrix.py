@@ -42,7 +42,7 @@ VALUES: Final[dict[str, list[Any]]] = {
     "boolean": [True],
     "int": [1, -(2**31), 16_777_217],
     "long": [1, -(2**63), 2**53 + 1],
-    "float": [0.5, -1.5, float("inf")],
+    "float": [0.1, -1.5, 1e-30, float("inf")],
     "double": [0.1, 1e300],
     "decimal(6,2)": [Decimal("1.50"), Decimal("-9999.99")],
     "decimal(10,4)": [Decimal("1.5000"), Decimal("-99999.9999")],
