@@ -232,7 +232,7 @@ class TableMachine(RuleBasedStateMachine):
 
 TestTableMachine = TableMachine.TestCase
 TestTableMachine.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=10,
     deadline=None,
     suppress_health_check=list(HealthCheck),
