@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import (
     IndexNotReadyError,
+    OptionError,
     UnsupportedTableError,
     UserError,
 )
@@ -87,9 +88,20 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             config,
             _log(fs, config),
             shard_count=table.options.write.shard_count,
-            records=() if table.index is IndexKind.RECORD else None,
+            records=() if _wants_records(table.index, table.options) else None,
         )
         return _with_facts(fs, config, table.options, LocalEngine())
+
+
+def _wants_records(index: IndexKind, options: Options) -> bool:
+    """Whether the table has to have a record index: to be asked, or to be kept beside another."""
+    by_record, keep = index is IndexKind.RECORD, options.write.keep_record_index
+    if by_record and keep is False:
+        raise OptionError(
+            "the record index is the table's index", value=False,
+            option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
+        )  # fmt: skip
+    return by_record or bool(keep)
 
 
 def _with_facts(
@@ -248,8 +260,9 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
     for any other such table.
     """
     choice = choose_index(config, request.options.write)
-    by_record = choice is None or choice.kind is IndexKind.RECORD
-    wanted = {FILES.path, RECORD_INDEX.path} if by_record else {FILES.path}
+    kind = IndexKind.RECORD if choice is None else choice.kind
+    with_records = _wants_records(kind, request.options)
+    wanted = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
     if choice is not None and wanted <= config.metadata_partitions:
         return config
     state = load_state(fs, request.options.read)
@@ -260,7 +273,7 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
         config,
         _log(fs, config),
         shard_count=request.options.write.shard_count,
-        records=_stored_keys(state) if by_record else None,
+        records=_stored_keys(state) if with_records else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.values import FLAG, count, only
+from pyhudi.options.values import FLAG, count
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -13,7 +13,8 @@ ROWS: Final[tuple[Row, ...]] = (
         "false: reads list the store; writes keep the metadata table anyway",
     ),
     honoured(
-        "hoodie.metadata.global.record.level.index.enable", only("true"), None,
+        "hoodie.metadata.global.record.level.index.enable", FLAG, "write.keep_record_index",
+        "true: kept beside another index too; one that is there is kept whatever is said here",
         aliases=("hoodie.metadata.record.index.enable",),
     ),
     honoured(

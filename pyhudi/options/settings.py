@@ -195,6 +195,7 @@ class WriteOptions:
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
     index_rules: IndexRules = field(default_factory=IndexRules)
+    keep_record_index: bool | None = None  # None: if it is the index, or is there already
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)

@@ -136,6 +136,18 @@ def test_a_record_index_beside_buckets_is_kept_in_step(kind: TableType) -> None:
     assert not any(table.lookup(["k025", "nobody"])["found"].to_pylist())
 
 
+def test_a_record_index_is_kept_beside_another_index_when_asked() -> None:
+    table = table_of(IndexKind.SIMPLE, metadata__record__index__enable=True)
+    table.upsert(batch(range(5), 1))
+    assert all(table.lookup([f"k{i:03d}" for i in range(5)])["found"].to_pylist())
+    late = table_of(IndexKind.BLOOM)
+    late.upsert(batch(range(5), 1))
+    reopened(late, metadata__record__index__enable=True).upsert(batch(range(3, 9), 2))
+    assert all(late.lookup([f"k{i:03d}" for i in range(9)])["found"].to_pylist())
+    with pytest.raises(OptionError, match="is the table's index"):
+        table_of(IndexKind.RECORD, metadata__record__index__enable=False)
+
+
 def test_a_key_in_two_partitions_is_refused_beside_a_record_index() -> None:
     table = table_of()
     table.upsert(batch(range(6), 1))
