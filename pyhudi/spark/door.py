@@ -31,7 +31,8 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import load_config
 from pyhudi.write.batch import Rows
-from pyhudi.write.keys import KeyRule
+from pyhudi.write.keys import KeyRule, PythonKeys
+from pyhudi.write.newkeys import PartitionBy
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -64,7 +65,7 @@ def create_table(
     schema: Any,
     *,
     record_key: str | Sequence[str],
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
     table_type: str = "cow",
     index: str = "record",
@@ -76,7 +77,13 @@ def create_table(
     """A new, empty table, as `pyhudi.create_table` makes it.
 
     schema: StructType, DataFrame, pyarrow.Schema or anything with `__arrow_c_schema__`.
+    partition_by: columns and TimestampPartition; PythonKeys are for one machine.
     """
+    if isinstance(partition_by, PythonKeys):
+        raise UserError(
+            "keys of your own functions are made on one machine only", path=os.fspath(path),
+            hint="compute a column of the paths and partition by it",
+        )  # fmt: skip
     _shared(locate(path, storage_options=storage_options))
     api.create_table(
         path,
@@ -99,7 +106,7 @@ def upsert(
     path: str | os.PathLike[str],
     *,
     record_key: str | Sequence[str] | None = None,
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
     table_type: str = "cow",
     index: str = "record",
@@ -107,6 +114,7 @@ def upsert(
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    schema_mode: str | None = None,
 ) -> WriteReport:
     """Upsert a DataFrame into the table at `path`, which is created where there is none.
 
@@ -124,7 +132,7 @@ def upsert(
             ordering=ordering, table_type=table_type, index=index, name=name, options=options,
             storage_options=storage_options,
         )  # fmt: skip
-    return table.upsert(frame, dry_run=dry_run)
+    return table.upsert(frame, dry_run=dry_run, schema_mode=schema_mode)
 
 
 def read(

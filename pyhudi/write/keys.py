@@ -40,7 +40,7 @@ class PythonKeys:
     partition columns make the path.  columns: the columns that paths are made of.
 
     The functions are not recorded in the table: give them again each time it is opened for
-    writing.  Apache Hudi reads such tables but cannot write them.
+    writing.  Apache Hudi cannot write such tables.
     """
 
     paths: RowFunction | None = None
