@@ -1,0 +1,77 @@
+"""Deletes by predicate and by rows: what they hit, in which partitions, on every index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.errors import UserError
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+GLOBAL = ("record", "global_bloom", "global_simple")
+LOCAL = ("bloom", "simple", "bucket")
+
+
+def rows(ids: range, part: str, ts: int = 1) -> pa.Table:
+    return pa.Table.from_pylist([{"id": f"k{i}", "ts": ts, "part": part} for i in ids], SCHEMA)
+
+
+def table_of(folder: Path, kind: str, index: str) -> pyhudi.Table:
+    return pyhudi.create_table(
+        folder / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+        table_type=kind, index=index, options={"hoodie.bucket.index.num.buckets": "2"}
+        if index == "bucket" else None,
+    )  # fmt: skip
+
+
+def stored(table: pyhudi.Table) -> set[tuple[str, str]]:
+    found = table.scan(["id", "part"]).to_arrow().to_pylist()
+    return {(row["id"], row["part"]) for row in found}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", [*GLOBAL, *LOCAL])
+def test_a_partition_predicate_deletes_in_that_partition_only(
+    tmp_path: Path, kind: str, index: str
+) -> None:
+    """Indexes that are not global may know a key in several partitions."""
+    table = table_of(tmp_path, kind, index)
+    table.insert(rows(range(6), "a"))
+    table.insert(rows(range(6, 10) if index in GLOBAL else range(3, 10), "b"))
+    table.upsert(rows(range(2), "a", ts=2))
+    before = stored(table)
+    hit = {(k, p) for k, p in before if p == "a" and k >= "k1"}
+    report = table.delete(where=(pc.field("part") == "a") & (pc.field("id") >= "k1"))
+    assert (report.deleted, report.missing_keys) == (len(hit), 0)
+    assert stored(table) == before - hit
+    assert table.delete(where=pc.field("part") == "nowhere").instant is None
+    report = table.delete(where=pc.field("ts") == 2)
+    assert report.deleted == 1
+    assert stored(table) == before - hit - {("k0", "a")}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "bucket"])
+def test_rows_name_the_records_to_delete(tmp_path: Path, kind: str, index: str) -> None:
+    table = table_of(tmp_path, kind, index)
+    table.insert(rows(range(6), "a"))
+    table.insert(rows(range(6, 10) if index in GLOBAL else range(3, 10), "b"))
+    before = stored(table)
+    report = table.delete(rows(range(4, 6), "a").select(["id", "part"]))
+    assert report.deleted == 2
+    assert stored(table) == before - {("k4", "a"), ("k5", "a")}
+    absent = table.delete(rows(range(90, 92), "a"))
+    assert (absent.deleted, absent.missing_keys) == (0, 2)
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "cow", "record")
+    table.insert(rows(range(2), "a"))
+    with pytest.raises(UserError, match="nope"):
+        table.delete(where=pc.field("nope") == 1)
+    with pytest.raises(UserError, match="one way"):
+        table.delete(keys=["k0"], where=pc.field("id") == "k0")
