@@ -205,6 +205,20 @@ def test_a_key_that_a_log_deletes_comes_back_where_it_was(index: IndexKind) -> N
     assert [ts for _, ts, _ in rows_of(table)] == [1, 2, 3, 1, 1, 1]
 
 
+@pytest.mark.parametrize("index", list(IndexKind))
+def test_a_logged_delete_wins_over_an_older_row_in_its_file_group(index: IndexKind) -> None:
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    fs = MemoryFileSystem()
+    options = parse_options({"hoodie.bucket.index.num.buckets": 2})
+    kind = TableType.MERGE_ON_READ
+    create(fs, NewTable(schema, "t", kind, ("id",), ("part",), ("ts",), options, index))
+    table = Table(fs, options=options, engine=LocalEngine(1))
+    for ts, gone in ((1, False), (5, True), (3, False)):
+        row = {"id": "a", "ts": ts, "part": "p", "_hoodie_is_deleted": gone}
+        table.upsert(pa.Table.from_pylist([row], schema))
+    assert rows_of(table) == ([("a", 3, "p")] if index.is_global else [])
+
+
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("index", [k for k in OTHERS if k is not IndexKind.BUCKET])
 def test_copies_of_a_key_are_all_updated(index: IndexKind, kind: TableType) -> None:

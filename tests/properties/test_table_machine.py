@@ -116,8 +116,17 @@ class TableMachine(RuleBasedStateMachine):
                 best[self._identity(row)] = row
         return best
 
+    @property
+    def logs_remember_deletes(self) -> bool:
+        """Whether a delete may win over an older row of its key that comes after it: they meet in
+        one file group's logs.  See docs/differences.md."""
+        merges = self.kind is TableType.MERGE_ON_READ and self.event_time
+        return merges and not self.index.is_global
+
     @rule(batch=rows)
     def upsert(self, batch: list[dict[str, object]]) -> None:
+        if self.logs_remember_deletes:
+            batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         touched = set()
         for key, row in self._winners(batch).items():
             stored = self.model.get(key)
