@@ -32,6 +32,7 @@ from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
+from pyhudi.serviceverbs import ServiceVerbs
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
@@ -116,7 +117,7 @@ def create_table(
     return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
 
 
-class Table(WritingVerbs):
+class Table(WritingVerbs, ServiceVerbs):
     """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
 
     def __init__(

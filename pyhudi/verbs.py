@@ -18,6 +18,7 @@ from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.services.kept import as_if_published
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.upkeep import after_write
 from pyhudi.write.batch import NoRows, Rows
 from pyhudi.write.kept import kept_writes
 from pyhudi.write.keys import PythonKeys
@@ -235,4 +236,5 @@ class WritingVerbs:
             skip_unchanged=skip_unchanged,
             publish=publish,
         )
-        return write(self._fs, request)
+        report = write(self._fs, request)
+        return after_write(self._fs, self._options, self._engine, report)

@@ -14,7 +14,7 @@ Source: table_format 7.5, 9.10.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -44,8 +44,19 @@ from pyhudi.metadata.records import (
 )
 from pyhudi.metadata.slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.validity import CLEAN, COMPACTION, suffixed
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.cleaning import (
+    Claims,
+    CleanPlan,
+    Retention,
+    file_names,
+    outdated,
+    plan_record,
+    planned_files,
+    result_record,
+)
+from pyhudi.table.compaction import compaction_record, planned_slices
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.plans import load_view
@@ -123,7 +134,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
     ]
     if not chosen:
         return False
-    plan = write_avro(COMPACTION_PLAN, _plan_record(chosen))
+    plan = write_avro(COMPACTION_PLAN, compaction_record(chosen))
     requested = table.log.request_at(suffixed(newest, COMPACTION), Action.COMPACTION, plan)
     _compact(table, requested, engine)
     return True
@@ -137,27 +148,6 @@ def _has_entries(table: MetadataTable, piece: FileSlice, number: int) -> bool:
     """Whether the slice's logs hold anything that counts."""
     logs_only = replace(MapSlice.of(piece, number, table.valid), base=None)
     return bool(piece.logs) and bool(layers(table.log.fs, logs_only))
-
-
-def _plan_record(chosen: Sequence[FileSlice]) -> dict[str, Any]:
-    def operation(piece: FileSlice) -> dict[str, Any]:
-        written = piece.base.size_bytes if piece.base else 120 * _MIB
-        return {
-            "baseInstantTime": piece.instant,
-            "deltaFilePaths": [str(log.name) for log in piece.logs],
-            "dataFilePath": str(piece.base.name) if piece.base else None,
-            "fileId": piece.file_id,
-            "partitionPath": piece.partition,
-            "metrics": {
-                "TOTAL_LOG_FILES": float(len(piece.logs)),
-                "TOTAL_LOG_FILES_SIZE": float(piece.log_bytes),
-                "TOTAL_IO_READ_MB": float(piece.size_bytes // _MIB),
-                "TOTAL_IO_WRITE_MB": float(written // _MIB),
-                "TOTAL_IO_MB": float((piece.size_bytes + written) // _MIB),
-            },
-        }
-
-    return {"operations": [operation(piece) for piece in chosen], "version": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,24 +196,19 @@ def _rewrites(
     table: MetadataTable, view: TableView, operations: Iterable[Mapping[str, Any]], at: InstantTime
 ) -> Iterable[Rewrite]:
     kinds = {partition.path: partition for partition in KEPT}
-    for operation in operations:
-        group = FileGroupId(operation["partitionPath"], operation["fileId"])
-        slices = view.groups[group].slices if group in view.groups else ()
-        piece = next((s for s in slices if s.instant == operation["baseInstantTime"]), None)
-        kind = kinds.get(group.partition)
-        number = kind.number(group.file_id) if kind else None
-        if piece is None or number is None:
+    for piece in planned_slices(view, operations, at=at):
+        kind = kinds.get(piece.partition)
+        number = kind.number(piece.file_id) if kind else None
+        if number is None:
             raise UnsupportedTableError(
                 "a pending compaction of the metadata table cannot be carried out",
                 instant=at,
-                partition=group.partition,
-                file_id=group.file_id,
+                partition=piece.partition,
+                file_id=piece.file_id,
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
-        planned = set(operation["deltaFilePaths"] or ())
-        logs = tuple(log for log in piece.logs if str(log.name) in planned)
-        mapped = MapSlice.of(replace(piece, logs=logs), number, table.valid)
-        yield Rewrite(table.log.fs, mapped, group.file_id, piece.instant, at)
+        mapped = MapSlice.of(piece, number, table.valid)
+        yield Rewrite(table.log.fs, mapped, piece.file_id, piece.instant, at)
 
 
 def rewrite(task: Rewrite) -> WriteStat | None:
@@ -344,32 +329,13 @@ def _clean_if_due(table: MetadataTable) -> None:
     newest = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).last
     if keep_from is None or newest is None:
         return
-    outdated = outdated_files(view, keep_from.time)
+    useless = outdated_files(view, keep_from.time)
     at = suffixed(newest.time, CLEAN)
-    if not outdated or any(i.time == at for i in table.timeline):
+    if not useless or any(i.time == at for i in table.timeline):
         return
-    record = {
-        "earliestInstantToRetain": {
-            "timestamp": keep_from.time,
-            "action": keep_from.action.value,
-            "state": "COMPLETED",
-        },
-        "lastCompletedCommitTimestamp": newest.time,
-        "policy": "KEEP_LATEST_COMMITS",
-        "filesToBeDeletedPerPartition": {},
-        "version": 2,
-        "filePathsToBeDeletedPerPartition": {
-            partition: [
-                {"filePath": f"{log.fs.url}/{partition}/{name}", "isBootstrapBaseFile": False}
-                for name in names
-            ]
-            for partition, names in outdated.items()
-        },
-        "partitionsToBeDeleted": [],
-        "extraMetadata": {},
-    }
-    plan = write_avro(CLEANER_PLAN, record)
-    _clean(log, log.request_at(at, Action.CLEAN, plan))
+    plan = CleanPlan("KEEP_LATEST_COMMITS", useless, kept_from=keep_from, newest=newest.time)
+    content = write_avro(CLEANER_PLAN, plan_record(plan, root=log.fs.url))
+    _clean(log, log.request_at(at, Action.CLEAN, content))
 
 
 def earliest_kept(own: Timeline, retained: int) -> Instant | None:
@@ -378,19 +344,11 @@ def earliest_kept(own: Timeline, retained: int) -> Instant | None:
     return done[len(done) - retained] if len(done) > retained else None
 
 
-def outdated_files(view: TableView, keep_from: InstantTime) -> dict[str, list[str]]:
-    """Names per partition of files that no reader at or after `keep_from` needs.  Pure.
-
-    Of each group the newest slice stays, and the newest that is older than `keep_from`.
-    """
-    found: dict[str, list[str]] = {}
-    for group in sorted(view.groups):
-        older = [s for s in view.groups[group].slices[1:] if s.instant < keep_from]
-        first = view.groups[group].slices[0]
-        useless = older if first.instant < keep_from else older[1:]
-        for piece in useless:
-            found.setdefault(group.partition, []).extend(str(file.name) for file in piece.files)
-    return found
+def outdated_files(view: TableView, keep_from: InstantTime) -> dict[str, tuple[str, ...]]:
+    """Names per partition of files that no reader at or after `keep_from` needs.  Pure."""
+    retention, nobody = Retention(keep_from), Claims()
+    groups = (view.groups[group] for group in sorted(view.groups))
+    return file_names(piece for group in groups for piece in outdated(group, retention, nobody))
 
 
 def _clean(log: TimelineLog, pending: Instant) -> None:
@@ -401,31 +359,15 @@ def _clean(log: TimelineLog, pending: Instant) -> None:
     if pending.state is State.REQUESTED:
         pending = log.start(pending, content)
     deleted = {
-        partition: [info["filePath"].rsplit("/", 1)[-1] for info in infos]
-        for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items()
+        partition: tuple(name for name in names if parse_data_file(name))
+        for partition, names in planned_files(plan).items()
     }
     for partition, names in deleted.items():
-        log.fs.delete(join(partition, name) for name in names if parse_data_file(name))
-    kept = plan.get("earliestInstantToRetain") or {}
-    result = {
-        "startCleanTime": pending.time,
-        "timeTakenInMillis": round((time.monotonic() - began) * 1000),
-        "totalFilesDeleted": sum(map(len, deleted.values())),
-        "earliestCommitToRetain": kept.get("timestamp") or "",
-        "lastCompletedCommitTimestamp": plan.get("lastCompletedCommitTimestamp") or "",
-        "partitionMetadata": {
-            partition: {
-                "partitionPath": partition,
-                "policy": "KEEP_LATEST_COMMITS",
-                "deletePathPatterns": names,
-                "successDeleteFiles": names,
-                "failedDeleteFiles": [],
-                "isPartitionDeleted": False,
-            }
-            for partition, names in deleted.items()
-        },
-        "version": 2,
-        "bootstrapPartitionMetadata": {},
-        "extraMetadata": {},
-    }
+        log.fs.delete(join(partition, name) for name in names)
+    result = result_record(
+        plan,
+        started=pending.time,
+        took_millis=round((time.monotonic() - began) * 1000),
+        deleted=deleted,
+    )
     log.complete(pending, write_avro(CLEAN_METADATA, result))

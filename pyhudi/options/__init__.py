@@ -3,6 +3,7 @@
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BulkInsert as BulkInsert
+from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
 from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
 from pyhudi.options.settings import IndexKind as IndexKind
@@ -14,6 +15,7 @@ from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest
 from pyhudi.options.settings import ReadOptions as ReadOptions
 from pyhudi.options.settings import SchemaMode as SchemaMode
+from pyhudi.options.settings import ServiceOptions as ServiceOptions
 from pyhudi.options.settings import SortMode as SortMode
 from pyhudi.options.settings import StreamOptions as StreamOptions
 from pyhudi.options.settings import TableOptions as TableOptions

@@ -5,47 +5,58 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.values import only
+from pyhudi.options.settings import CleaningPolicy
+from pyhudi.options.values import FLAG, choice, count, only
 
 _PLANS: Final = "hoodie.clustering.plan.strategy."
 _CLASS: Final = "a Java class cannot be called from Python"
 
 _COMPACTION: Final = (
-    refused("hoodie.compact.inline", NOT_YET, harmless=("false",)),
+    honoured("hoodie.compact.inline", FLAG, "services.compacts_inline"),
     refused("hoodie.compact.schedule.inline", NOT_YET, harmless=("false",)),
     refused("hoodie.datasource.compaction.async.enable", NOT_YET, harmless=("false",)),
-    refused("hoodie.compact.inline.max.delta.commits", NOT_YET),
+    honoured("hoodie.compact.inline.max.delta.commits", count(1), "services.compact_after"),
     refused("hoodie.compact.inline.max.delta.seconds", NOT_YET),
-    refused("hoodie.compact.inline.trigger.strategy", NOT_YET),
+    refused("hoodie.compact.inline.trigger.strategy", NOT_YET, harmless=("NUM_COMMITS",)),
     refused("hoodie.compaction.daybased.target.partitions", NOT_YET),
     refused("hoodie.compaction.logfile.num.threshold", NOT_YET),
     refused("hoodie.compaction.logfile.size.threshold", NOT_YET),
     refused("hoodie.compaction.partition.path.regex", NOT_YET),
     refused("hoodie.compaction.strategy", NOT_YET),
-    refused("hoodie.compaction.target.io", NOT_YET),
+    honoured("hoodie.compaction.target.io", count(1), "services.compaction_mib_max"),
     refused("hoodie.compaction.plan.generator", _CLASS, "hoodie.compaction.strategy"),
     refused("hoodie.log.compaction.enable", "log compaction is not done", harmless=("false",)),
     refused("hoodie.log.compaction.inline", "log compaction is not done", harmless=("false",)),
     *without_effect("log compaction is not done", "hoodie.log.compaction.blocks.threshold"),
 )  # fmt: skip
 
+_POLICIES: Final = choice({policy.value: policy for policy in CleaningPolicy})
+
 _CLEANING: Final = (
-    refused("hoodie.clean.automatic", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.clean.automatic", FLAG, "services.cleans_inline",
+        "false by default here: a write does what was asked, and nothing else",
+    ),
     refused(
         "hoodie.clean.async.enabled", NOT_YET, harmless=("false",),
         aliases=("hoodie.clean.async",),
     ),
-    refused(
-        "hoodie.clean.commits.retained", NOT_YET, aliases=("hoodie.cleaner.commits.retained",)
+    honoured(
+        "hoodie.clean.commits.retained", count(1), "services.commits_retained",
+        aliases=("hoodie.cleaner.commits.retained",),
     ),
-    refused(
-        "hoodie.clean.fileversions.retained", NOT_YET,
+    honoured(
+        "hoodie.clean.fileversions.retained", count(1), "services.versions_retained",
         aliases=("hoodie.cleaner.fileversions.retained",),
     ),
-    refused(
-        "hoodie.clean.hours.retained", NOT_YET, aliases=("hoodie.cleaner.hours.retained",)
+    honoured(
+        "hoodie.clean.hours.retained", count(1), "services.hours_retained",
+        aliases=("hoodie.cleaner.hours.retained",),
     ),
-    refused("hoodie.clean.policy", NOT_YET, aliases=("hoodie.cleaner.policy",)),
+    honoured(
+        "hoodie.clean.policy", _POLICIES, "services.cleaning",
+        aliases=("hoodie.cleaner.policy",),
+    ),
     honoured(
         "hoodie.clean.failed.writes.policy", only("EAGER"), None,
         "the next write rolls back what a dead writer left",

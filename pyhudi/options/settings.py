@@ -208,6 +208,32 @@ class WriteOptions:
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
+class CleaningPolicy(Enum):
+    """What a clean leaves for readers of the past."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """When table services run, and how much they take on.  Used by services/ and upkeep."""
+
+    compacts_inline: bool = False  # after a write that makes `compact_after` delta commits
+    compact_after: int = 5
+    compaction_mib_max: int = 512_000  # read and written by one plan
+    cleans_inline: bool = False  # after every write, where anything can go
+    cleaning: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
+    commits_retained: int = 10
+    versions_retained: int = 3
+    hours_retained: int = 24
+
+    def __post_init__(self) -> None:
+        _positive("hoodie.compact.inline.max.delta.commits", self.compact_after)
+        _positive("hoodie.compaction.target.io", self.compaction_mib_max)
+
+
 @dataclass(frozen=True, slots=True)
 class Merging:
     """What whoever opens a table adds to its merge rules.
@@ -312,6 +338,7 @@ class Options:
 
     write: WriteOptions = field(default_factory=WriteOptions)
     read: ReadOptions = field(default_factory=ReadOptions)
+    services: ServiceOptions = field(default_factory=ServiceOptions)
     table: TableOptions = field(default_factory=TableOptions)
     request: TableRequest = field(default_factory=TableRequest)
     query: QueryRequest = field(default_factory=QueryRequest)

@@ -37,7 +37,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
     assert target.slice is not None
     slice_, group = target.slice, target.group
     routed, unchanged = _in_order(plan, slice_, routed)
-    instant, version = append_position(slice_)
+    instant, version = append_position(slice_, target.compacting)
     names = tuple(str(log.name) for log in slice_.logs)
     written: list[Written] = []
     for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
@@ -54,7 +54,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
             partition=group.partition,
             file_id=group.file_id,
             path=path,
-            previous_instant=slice_.instant,
+            previous_instant=instant,
             write_count=puts,
             delete_count=deletes,
             update_count=puts,
@@ -141,9 +141,12 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     return Routed(rows, action), settled.unchanged
 
 
-def append_position(slice_: FileSlice) -> tuple[InstantTime, int]:
-    """(slice instant, version) of the next log: the newest slice's name, one version up."""
-    newest = slice_.instant
+def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[InstantTime, int]:
+    """(slice instant, version) of the next log: the newest slice's name, one version up.
+
+    compacting: instant of the group's planned compaction, which the log must not be part of.
+    """
+    newest = compacting or slice_.instant
     versions = [0]
     for log in slice_.logs:
         assert isinstance(log.name, LogFileName)

@@ -14,13 +14,14 @@ Source: table_format 7.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pyhudi.errors import WriteConflictError
 from pyhudi.index.bucket import begun, is_new_bucket
 from pyhudi.options import FileSizing
-from pyhudi.records import FileGroupId
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.tag import ShardTags
 
@@ -35,13 +36,17 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One file group of the commit.  `slice` is None for a new group."""
+    """One file group of the commit.  `slice` is None for a new group.
+
+    compacting: the instant of the group's pending compaction, if any.
+    """
 
     group: FileGroupId
     mode: Mode
     slice: FileSlice | None
     update_count: int = 0
     insert_count: int = 0
+    compacting: InstantTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ def assign(
         for path, count in zip(shard.paths, shard.insert_counts, strict=True):
             if count:
                 inserts[path] = inserts.get(path, 0) + count
+    _check_not_clustered(updates, view)
     for group in sorted(updates):
         number[group] = len(targets)
         if is_new_bucket(group):
@@ -104,7 +110,10 @@ def assign(
             targets.append(Target(started, Mode.CREATE, None, insert_count=updates[group]))
             continue
         mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE
-        targets.append(Target(group, mode, slices[group], update_count=updates[group]))
+        claim = view.pending.compacting.get(group)
+        targets.append(
+            Target(group, mode, slices[group], update_count=updates[group], compacting=claim)
+        )
     bins: dict[str, list[tuple[int, int]]] = {}
     for path in sorted(inserts):
         plan = _bins(path, inserts[path], slices, updates, view, rules, new_file_id)
@@ -118,6 +127,18 @@ def assign(
             targets[at] = replace(targets[at], insert_count=targets[at].insert_count + count)
             bins[path].append((count, at))
     return Assignment(tuple(targets), tuple(_routes(shards, number, bins)))
+
+
+def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None:
+    """A planned clustering will replace its groups: what is written to them would be lost."""
+    claimed = sorted(view.pending.clustering.keys() & set(groups))
+    if claimed:
+        raise WriteConflictError(
+            "records to change are in file groups that a pending clustering will replace",
+            instant=view.pending.clustering[claimed[0]],
+            file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in claimed),
+            hint="finish the clustering or roll it back, then write again",
+        )
 
 
 def _bins(

@@ -96,7 +96,7 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
             count += rows.num_rows
             yield rows
 
-    size = _write_base(plan, target.group, name, stored(), bloom, MarkerKind.CREATE, None)
+    size = write_base_file(plan, target.group, name, stored(), bloom, MarkerKind.CREATE, None)
     stat = _base_stat(target.group, name, size, count, None, began)
     return [Written(_counted(stat, inserted=count), count, 0, 0, 0)]
 
@@ -125,7 +125,7 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     else:
         bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
-    size = _write_base(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
+    size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
     stat = _counted(
         stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
@@ -146,7 +146,7 @@ def _base_name(plan: FilePlan, number: int, group: FileGroupId) -> BaseFileName:
     return BaseFileName(group.file_id, new_write_token(number), plan.instant)
 
 
-def _write_base(
+def write_base_file(
     plan: FilePlan,
     group: FileGroupId,
     name: BaseFileName,

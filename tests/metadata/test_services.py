@@ -83,7 +83,7 @@ def view(*instants: str) -> TableView:
 def test_slices_that_no_kept_commit_reads_are_outdated(
     slices: list[str], keep_from: str, gone: list[str]
 ) -> None:
-    found = outdated_files(view(*slices), InstantTime(keep_from)).get("files", [])
+    found = list(outdated_files(view(*slices), InstantTime(keep_from)).get("files", ()))
     names = [name for time in sorted(gone, reverse=True) for name in (
         f"files-0000-0_0-0-0_{time}.hfile", f".files-0000-0_{time}.log.1_0-0-0")]  # fmt: skip
     assert found == names

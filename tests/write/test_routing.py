@@ -18,7 +18,7 @@ from pyhudi.metadata.reader import LOOKUP_SCHEMA
 from pyhudi.options import FileSizing
 from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.view import FileSlice
+from pyhudi.table.view import FileSlice, PendingPlans
 from pyhudi.write.assign import AssignRules, Mode, assign
 from pyhudi.write.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
 from pyhudi.write.keys import KeyRule
@@ -98,6 +98,8 @@ def tagged(
 
 class View:
     """Slices of the groups an index names, which hold no files."""
+
+    pending = PendingPlans()
 
     def __init__(self, index: dict[str, tuple[str, str]]) -> None:
         self._groups = sorted({FileGroupId(p, p + f) for p, f in index.values()})

@@ -1,0 +1,227 @@
+"""Cleaning: files that no reader needs any more leave the table.
+
+```
+C.clean.requested   the plan: names by partition
+C.clean.inflight    the same; files are being deleted
+C.clean             what was deleted; the metadata table has forgotten the files by then
+```
+
+A plan left pending is carried out as it stands: deleting twice changes nothing.  Names in a plan
+that are not those of data files are passed over, and nothing outside the table is touched.
+The caller holds the table's lock.  Source: table_format 7.5.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.writer import begin_metadata
+from pyhudi.options import CleaningPolicy, Options, ServiceOptions
+from pyhudi.read.state import TableState
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.cleaning import (
+    Claims,
+    CleanPlan,
+    Retention,
+    file_names,
+    newest_kept,
+    outdated,
+    outdated_replaced,
+    plan_record,
+    planned_files,
+    result_record,
+)
+from pyhudi.table.listing import is_partition
+from pyhudi.table.plans import pending_plans, replaced_groups
+from pyhudi.table.view import FileSlice, TableView, build_view
+from pyhudi.timeline.clock import format_instant, system_clock
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, write_avro
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """What a clean deleted, or (instants empty) would delete.
+
+    kept_from: the earliest instant whose readers still find all they need, None for all there is.
+    """
+
+    instants: tuple[str, ...] = ()
+    files: int = 0
+    partitions: int = 0
+    kept_from: str | None = None
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def pending_cleans(timeline: Timeline) -> list[Instant]:
+    return list(timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT))
+
+
+def propose(state: TableState, options: Options) -> CleanPlan:
+    """What can be deleted now."""
+    rules = options.services
+    kept_from = _kept_from(state, rules)
+    newest = state.timeline.commits.last
+    plan = CleanPlan(
+        rules.cleaning.value, {}, kept_from=kept_from, newest=newest.time if newest else None
+    )
+    if kept_from is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+        return plan
+    retention = Retention(kept_from.time if kept_from else None, rules.versions_retained)
+    replaced = replaced_groups(state.log, state.timeline)
+    view = _whole_view(state)
+    claims = Claims(_saved(state), _needed(state))
+    useless = list(_useless(view, replaced, retention, claims))
+    files = file_names(useless)
+    return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
+
+
+def _kept_from(state: TableState, rules: ServiceOptions) -> Instant | None:
+    commits, pending = state.timeline.commits, _writing(state.timeline)
+    match rules.cleaning:
+        case CleaningPolicy.KEEP_LATEST_COMMITS:
+            return newest_kept(commits, pending, retained=rules.commits_retained)
+        case CleaningPolicy.KEEP_LATEST_BY_HOURS:
+            oldest = system_clock() - timedelta(hours=rules.hours_retained)
+            limit = format_instant(oldest, state.zone)
+            recent = [i for i in commits if i.time >= limit]
+            return newest_kept(commits, pending, retained=max(1, len(recent)))
+        case CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+            return None
+
+
+def _writing(timeline: Timeline) -> Timeline:
+    """Pending instants that read what is in the table: all but cleans and rollbacks."""
+    ignored = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT}
+    return Timeline(tuple(i for i in timeline.pending if i.action not in ignored))
+
+
+def _whole_view(state: TableState) -> TableView:
+    """Every file group, those that were replaced too."""
+    partitions = state.listing.partitions()
+    files = ((p, info) for p, infos in state.listing.files(partitions).items() for info in infos)
+    visibility = state.view(partitions=[]).visibility
+    return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))
+
+
+def _saved(state: TableState) -> dict[str, set[str]]:
+    """Names by partition that savepoints hold."""
+    found: dict[str, set[str]] = {}
+    for instant in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
+        for partition, part in (state.log.record(instant).get("partitionMetadata") or {}).items():
+            found.setdefault(partition, set()).update(part.get("savepointDataFile") or ())
+    return found
+
+
+def _needed(state: TableState) -> dict[FileGroupId, InstantTime]:
+    """The slice that each planned compaction will read, by file group."""
+    found = {}
+    actions = {Action.COMPACTION, Action.LOG_COMPACTION}
+    for pending in state.timeline.where(actions, State.REQUESTED, State.INFLIGHT):
+        for operation in state.log.requested(pending).get("operations") or ():
+            group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+            found[group] = InstantTime(operation["baseInstantTime"])
+    return found
+
+
+def _useless(
+    view: TableView,
+    replaced: Mapping[FileGroupId, InstantTime],
+    retention: Retention,
+    claims: Claims,
+) -> Iterator[FileSlice]:
+    for id, group in sorted(view.groups.items()):
+        gone = replaced.get(id)
+        if gone is None:
+            yield from outdated(group, retention, claims)
+        else:
+            yield from outdated_replaced(group, gone, retention, claims)
+
+
+def _emptied(
+    view: TableView,
+    useless: Iterable[FileSlice],
+    replaced: Mapping[FileGroupId, InstantTime],
+    retention: Retention,
+) -> tuple[str, ...]:
+    """Partitions of which nothing stays."""
+    going = {(s.group, s.instant) for s in useless}
+    stays = {
+        id.partition
+        for id, group in view.groups.items()
+        if any((id, s.instant) not in going for s in group.slices)
+    }
+    since = retention.since
+    late = {g.partition for g, at in replaced.items() if since is not None and at >= since}
+    touched = {group.partition for group, _ in going}
+    return tuple(sorted(touched - stays - late - {""}))
+
+
+def schedule(state: TableState, options: Options) -> Instant | None:
+    """Write a plan down; None if nothing can go."""
+    plan = propose(state, options)
+    if not plan.file_count:
+        return None
+    content = write_avro(CLEANER_PLAN, plan_record(plan, root=_root(state)))
+    return state.log.request(Action.CLEAN, content)
+
+
+def _root(state: TableState) -> str:
+    """The table's path without a scheme, as Apache Hudi names files of a data table."""
+    return state.fs.url.removeprefix("file://")
+
+
+def _is_told(state: TableState, pending: Instant) -> bool:
+    """Whether the metadata table has forgotten the files already: all but the end was done."""
+    metadata = open_metadata(state.fs, state.config, state.log, state.log.load())
+    return metadata is not None and any(
+        i.time == pending.time and i.is_completed for i in metadata.timeline
+    )
+
+
+def carry_out(state: TableState, pending: Instant) -> CleanReport:
+    """Run a plan, from wherever it was left."""
+    began = time.monotonic()
+    fs, config, log = state.fs, state.config, state.log
+    record = log.requested(pending)
+    metadata = (
+        None if _is_told(state, pending) else begin_metadata(fs, config, log, log.load(), pending)
+    )
+    if pending.state is State.REQUESTED:
+        pending = log.start(pending, log.read(replace(pending, state=State.REQUESTED)))
+    deleted = {
+        partition: tuple(name for name in names if parse_data_file(name))
+        for partition, names in planned_files(record).items()
+        if partition == "" or is_partition(partition)
+    }
+    ended = tuple(p for p in record.get("partitionsToBeDeleted") or () if is_partition(p))
+    for partition, names in deleted.items():
+        fs.delete(join(partition, name) for name in names)
+    fs.delete(join(partition, PARTITION_METAFILE) for partition in ended)
+    if metadata is not None:
+        metadata.finish((), (), deleted=deleted, dropped_partitions=ended)
+    result = result_record(
+        record,
+        started=pending.time,
+        took_millis=round((time.monotonic() - began) * 1000),
+        deleted=deleted,
+        partitions=ended,
+    )
+    log.complete(pending, write_avro(CLEAN_METADATA, result))
+    return CleanReport(
+        instants=(str(pending.time),),
+        files=sum(map(len, deleted.values())),
+        partitions=len(deleted),
+        kept_from=result["earliestCommitToRetain"] or None,
+    )

@@ -1,0 +1,136 @@
+"""Table services, each from the lock to the report.
+
+lock -> own remains rolled back -> plan written to the timeline -> carried out on the engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyhudi.engine import Engine
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.pipeline import check_table
+from pyhudi.read.state import TableState, load_state
+from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
+from pyhudi.services.cleaning import carry_out as carry_out_clean
+from pyhudi.services.cleaning import schedule as schedule_clean
+from pyhudi.services.compaction import (
+    CompactionReport,
+    carry_out,
+    deltas_since,
+    pending_compactions,
+    proposed,
+    report_of,
+    schedule,
+)
+from pyhudi.services.rollback import roll_back_failed
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import TableLock
+from pyhudi.write.report import WriteReport
+
+
+def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
+    """Carry out what is planned, or, where nothing is, plan a compaction and carry it out."""
+    with _alone(fs, options, "compact") as state:
+        pending = pending_compactions(state.timeline)
+        if not pending:
+            planned = schedule(state, options)
+            pending = [planned] if planned else []
+        if not pending:
+            return CompactionReport(notes=("no file group has logs",))
+        return report_of([carry_out(state, each, options, engine) for each in pending])
+
+
+def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
+    """Write a plan to the timeline for `compact` or Apache Hudi to run; its instant, or None if
+    no file group has logs."""
+    with _alone(fs, options, "schedule compaction") as state:
+        planned = schedule(state, options)
+        return str(planned.time) if planned else None
+
+
+def compaction_plan(state: TableState, options: Options) -> CompactionReport:
+    """What `compact` would do now; nothing changes."""
+    pieces = proposed(state, options)
+    return CompactionReport(
+        file_groups=len(pieces),
+        log_files=sum(len(p.logs) for p in pieces),
+        log_bytes=sum(p.log_bytes for p in pieces),
+        dry_run=True,
+        notes=tuple(
+            f"planned already, would run first: {i.time}"
+            for i in pending_compactions(state.timeline)
+        ),
+    )
+
+
+def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
+    """Carry out what is planned, then plan a clean and carry it out."""
+    with _alone(fs, options, "clean") as state:
+        reports = [carry_out_clean(state, each) for each in pending_cleans(state.timeline)]
+        if reports:
+            state = load_state(fs, options.read)
+        planned = schedule_clean(state, options)
+        if planned:
+            reports.append(carry_out_clean(state, planned))
+        if not reports:
+            return CleanReport(notes=("nothing can go",))
+        return CleanReport(
+            instants=tuple(time for report in reports for time in report.instants),
+            files=sum(report.files for report in reports),
+            partitions=max(report.partitions for report in reports),
+            kept_from=reports[-1].kept_from,
+        )
+
+
+def clean_plan(state: TableState, options: Options) -> CleanReport:
+    """What `clean` would do now; nothing changes."""
+    plan = propose(state, options)
+    return CleanReport(
+        files=plan.file_count,
+        partitions=len(plan.files),
+        kept_from=plan.kept_from.time if plan.kept_from else None,
+        dry_run=True,
+        notes=tuple(
+            f"planned already, would run first: {i.time}" for i in pending_cleans(state.timeline)
+        ),
+    )
+
+
+def after_write(
+    fs: FileSystem, options: Options, engine: Engine, report: WriteReport
+) -> WriteReport:
+    """Run the services that are due after a write and asked for inline; they go on its report."""
+    services = options.services
+    asked = services.compacts_inline or services.cleans_inline
+    if not asked or report.instant is None or not report.published:
+        return report
+    notes = []
+    if services.compacts_inline and _compaction_is_due(fs, options):
+        done = compact(fs, options, engine)
+        notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
+    if services.cleans_inline:
+        cleaned = clean(fs, options, engine)
+        if cleaned.instants:
+            notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
+    return replace(report, notes=(*report.notes, *notes))
+
+
+def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
+    state = load_state(fs, options.read)
+    return state.config.is_merge_on_read and (
+        deltas_since(state.timeline) >= options.services.compact_after
+    )
+
+
+@contextmanager
+def _alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
+    """The table under its lock, without remains of dead writers."""
+    with TableLock(fs, purpose=purpose, wait_seconds=options.write.lock_seconds):
+        state = load_state(fs, options.read)
+        check_table(state.config)
+        roll_back_failed(fs, state.config, state.log, metadata_rollback=rollback_metadata)
+        yield load_state(fs, options.read)

@@ -1,0 +1,52 @@
+"""Compactions by pyhudi and by Apache Hudi of each other's plans, and what both then read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pyhudi
+from tests.interop.test_apache_hudi import (  # noqa: F401  (a fixture)
+    SCHEMA,
+    ApacheHudi,
+    Turns,
+    hudis,
+    rows,
+)
+
+pytestmark = pytest.mark.interop
+
+
+def test_either_reads_and_continues_what_the_other_compacted(
+    tmp_path: Path,
+    hudis: list[ApacheHudi],  # noqa: F811
+) -> None:
+    path = tmp_path / "t"
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor"
+    )
+    turns = Turns(table, path, hudis)
+    for number in range(3):
+        batch = rows(range(number * 5, number * 5 + 40), number)
+        turns.put(batch)
+        (table.upsert if number else table.bulk_insert)(batch)
+    gone = [key for key in turns.expected if key.endswith("3")]
+    table.delete(keys=gone)
+    turns.drop(gone)
+    assert table.compact().log_files > 3
+    turns.agree()
+    turns.hudi_rs_agrees()
+    for turn, hudi in enumerate(hudis):
+        version = 10 + 10 * turn
+        turns.put(rows(range(30), version))
+        table.upsert(rows(range(30), version))
+        planned = table.schedule_compaction()
+        turns.put(rows(range(10, 35), version + 1))
+        table.upsert(rows(range(10, 35), version + 1))
+        turns.agree()
+        hudi.ask("service", path=str(path), name="compact", args={"op": "run"})
+        assert planned in table.timeline.commits.times
+        turns.agree()
+        assert table.compact().file_groups > 0
+        turns.agree()

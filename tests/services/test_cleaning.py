@@ -1,0 +1,156 @@
+"""Cleaning: what nobody needs goes, what somebody may need stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pyhudi
+from pyhudi.errors import SnapshotExpiredError
+from pyhudi.table.config import TableType
+from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
+from tests.support.filesystems import clone, every_stop
+
+FEW = {
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.clean.commits.retained": "2",
+}
+
+
+def table_of(path: Path, kind: str = "cow", **more: str) -> pyhudi.Table:
+    """A table whose file groups have been written five times."""
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        options={**FEW, **more},
+    )  # fmt: skip
+    table.bulk_insert(rows(range(8), 1))
+    for ts in range(2, 6):
+        table.upsert(rows(range(8), ts))
+        if kind == "mor":
+            table.compact()
+    return table
+
+
+def files(path: Path) -> list[str]:
+    return sorted(p.name for p in path.glob("p*/*.parquet"))
+
+
+def values(table: pyhudi.Table, **how: str) -> list[int]:
+    return sorted(set(table.scan(["ts"], **how).to_arrow()["ts"].to_pylist()))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_retained_commits_stay_readable_and_older_slices_go(tmp_path: Path, kind: str) -> None:
+    table = table_of(tmp_path / "t", kind)
+    commits = [i.time for i in table.timeline.commits]
+    before = len(files(tmp_path / "t"))
+    told = table.clean(dry_run=True)
+    assert told.files and len(files(tmp_path / "t")) == before
+    report = table.clean()
+    assert (report.files, report.kept_from) == (told.files, commits[-2])
+    assert len(files(tmp_path / "t")) < before
+    assert values(table) == [5]
+    # the slice before the earliest instant kept is what its readers still see
+    assert values(table, as_of=commits[-2]) and values(table, as_of=commits[-3])
+    with pytest.raises(SnapshotExpiredError):
+        table.scan(as_of=commits[0]).to_arrow()
+    unlisted = pyhudi.open_table(tmp_path / "t", options={"hoodie.metadata.enable": "false"})
+    assert values(unlisted) == [5]
+    assert table.clean().notes == ("nothing can go",)
+
+
+def test_what_a_savepoint_holds_stays(tmp_path: Path) -> None:
+    from pyhudi.table.cleaning import Claims, Retention, outdated
+    from pyhudi.table.view import FileGroup
+
+    table = table_of(tmp_path / "t")
+    state = table._state()
+    for group in state.view().groups.values():
+        assert isinstance(group, FileGroup)
+        oldest = group.slices[-1]
+        saved = {oldest.partition: {str(f.name) for f in oldest.files}}
+        newest = group.slices[0].instant
+        going = outdated(group, Retention(newest), Claims(saved))
+        assert oldest not in going and len(going) == len(group.slices) - 3
+        assert oldest in outdated(group, Retention(newest), Claims())
+
+
+def test_the_versions_policy_keeps_as_many_slices_as_asked(tmp_path: Path) -> None:
+    table = table_of(
+        tmp_path / "t",
+        **{
+            "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+            "hoodie.clean.fileversions.retained": "2",
+        },
+    )
+    table.clean()
+    assert len(files(tmp_path / "t")) == 4
+
+
+def test_slices_of_replaced_groups_go_and_their_partition_ends(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t")
+    table.delete_partitions("p0")
+    for ts in range(6, 9):
+        table.upsert(rows(range(1, 8, 2), ts))
+    table.clean()
+    assert not list((tmp_path / "t" / "p0").glob("*.parquet"))
+    assert table.partitions() == ["p1"]
+    table.upsert(rows(range(0, 4, 2), 9))
+    assert table.partitions() == ["p0", "p1"]
+    assert sorted(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == [8, 8, 8, 8, 9, 9]
+
+
+def test_nothing_goes_that_a_planned_compaction_will_read(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", "mor")
+    table.upsert(rows(range(8), 6))
+    planned = table.schedule_compaction()
+    for ts in range(7, 10):
+        table.upsert(rows(range(8), ts))
+    table.clean()
+    assert table.compact().instants == (planned,)
+    assert values(table) == [9]
+    table.compact()
+    assert values(table) == [9] == values(table, mode="read_optimized")
+
+
+def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **{"hoodie.clean.automatic": "true"})
+    report = table.upsert(rows(range(8), 6))
+    assert any(note.startswith("clean ") for note in report.notes)
+    assert len(files(tmp_path / "t")) <= 6
+    assert values(table) == [6]
+
+
+def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
+    from pyhudi.api import Table
+    from pyhudi.engine import LocalEngine
+    from pyhudi.options import parse_options
+    from pyhudi.pipeline import NewTable, create
+    from pyhudi.storage.filesystem import FileSystem
+    from pyhudi.storage.memory import MemoryFileSystem
+
+    def few(fs: FileSystem) -> Table:
+        return Table(fs, options=parse_options(FEW), engine=LocalEngine(1))
+
+    start = MemoryFileSystem()
+    create(
+        start,
+        NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ("ts",), options()),
+    )
+    for ts in range(1, 6):
+        few(start).upsert(rows(range(4), ts))
+    want = snapshot(start)
+    done = clone(start)
+    assert few(done).clean().files
+    stops = 0
+    for stop in every_stop(start, lambda fs: few(fs).clean(), after=False):
+        stops += 1
+        assert snapshot(stop.fs) == want, str(stop)
+        open_(stop.fs).upsert(rows(range(30, 32), 9))
+        assert snapshot(stop.fs) == want | {"k30": 9, "k31": 9}, str(stop)
+        few(stop.fs).clean()
+        assert snapshot(stop.fs) == want | {"k30": 9, "k31": 9}, str(stop)
+        check_index(stop.fs, want | {"k30": 9, "k31": 9})
+        assert not open_(stop.fs).timeline.pending, str(stop)
+    assert stops > 5
