@@ -70,5 +70,7 @@ def _direct(column: pa.ChunkedArray) -> Ranks:
 
 
 def _dense(column: pa.ChunkedArray) -> Ranks:
-    ranked = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranked.to_numpy(zero_copy_only=False), np.int64)
+    """Positions of the values in order, from 1; 0 for nulls."""
+    ranked = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
+    ranks = np.asarray(ranked.to_numpy(zero_copy_only=False), np.int64)
+    return np.where(_valid(column), ranks, 0) if column.null_count else ranks
