@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from pyhudi._native.bloom import BloomFilter
 from pyhudi._native.hashing import hash_id, shard_of
 from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.formats.javatext import through_text
 from pyhudi.metadata.filestats import bloom_key
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, decode_filters, decode_ranges
@@ -137,10 +138,17 @@ def _bounds(side: pa.StructArray, kind: pa.DataType) -> pa.Array:
         values = pc.struct_field(side, [wrapper, "value"])
         if values.null_count < len(values):
             try:
-                found = pc.coalesce(found, values.cast(kind))
+                found = pc.coalesce(found, _widened(values, kind))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
     return found
+
+
+def _widened(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Bounds of older files as reads widen their values."""
+    if pt.is_float32(values.type) and pt.is_float64(kind):
+        return through_text(values)
+    return values.cast(kind)
 
 
 def _wrappers(kind: pa.DataType) -> tuple[str, ...]:

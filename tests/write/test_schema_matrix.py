@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pyhudi
@@ -68,3 +69,23 @@ def test_what_is_refused_is_refused_by_every_mode(old: str, new: str) -> None:
             fit_schema(
                 pa.schema([("c", TYPES[new])]), pa.schema([("c", TYPES[old])]), SchemaRules(mode)
             )
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize(("old", "new"), list(pairs("widens")))
+def test_filters_find_widened_rows(tmp_path, old: str, new: str, table_type: str) -> None:
+    """Statistics of older files are of the older type: none of their rows may be skipped."""
+    table = pyhudi.create_table(
+        tmp_path, rows(0, old).schema, record_key="id", partition_by="part", table_type=table_type,
+        options={
+            "hoodie.metadata.record.index.min.filegroup.count": "1",
+            "hoodie.metadata.index.column.stats.enable": "true",
+        },
+    )  # fmt: skip
+    table.upsert(rows(0, old))
+    table.upsert(rows(10, new))
+    found = stored(table)
+    for value in found["c"]:
+        for filter_ in (pc.field("c") == value, pc.field("c") <= value, pc.field("c") >= value):
+            kept = table.scan(["id"], filter_).to_arrow()["id"].to_pylist()
+            assert sorted(kept) == found.filter(filter_)["id"].to_pylist()
