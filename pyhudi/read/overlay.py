@@ -95,8 +95,13 @@ def _by_function(old: pa.Table, new: pa.Table, rules: MergeRules) -> pa.Table:
     assert rules.function is not None
     names = [name for name in new.column_names if name not in META_COLUMNS]
     stored, incoming = (_one_batch(table.select(names)) for table in (old, new))
-    merged = rules.function(stored, incoming)
     name = function_name(rules.function)
+    try:
+        merged = rules.function(stored, incoming)
+    except Exception as failed:  # whatever the user's code raises: a write rolls back at once
+        raise UserError(
+            "the merge function failed", function=name, error=f"{type(failed).__name__}: {failed}"
+        ) from failed
     if not isinstance(merged, pa.RecordBatch):
         raise UserError(
             "a merge function gives a RecordBatch", function=name, found=type(merged).__name__

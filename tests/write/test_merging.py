@@ -55,6 +55,10 @@ def shorter(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
     return new.slice(1)
 
 
+def broken(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+    raise KeyError("count")
+
+
 def narrower(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
     return new.select(["id"])
 
@@ -152,7 +156,12 @@ def test_a_function_is_refused_by_a_table_without_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "text"), [(shorter, "one row for each"), (narrower, "the columns it gets")]
+    ("function", "text"),
+    [
+        (shorter, "one row for each"),
+        (narrower, "the columns it gets"),
+        (broken, "KeyError: 'count'"),
+    ],
 )
 def test_a_function_that_gives_other_rows_fails_and_leaves_the_table(
     function: Any, text: str, tmp_path: Path
