@@ -46,7 +46,10 @@ class _OverScans:
         """A pyarrow Scanner, good for one pass.  columns: names, or expressions by name."""
         kept = {name: options[name] for name in ("batch_size",) if name in options}
         try:
-            scan = self._narrowed(_names(columns), filter)
+            names = _names(columns)
+            if names == []:  # who counts rows wants no column, but rows need one to be told
+                names = self._schema.names[:1]
+            scan = self._narrowed(names, filter)
             reader, left = scan.to_batches(), None
         except UserError:  # a filter that is Arrow's to judge; it is applied to the rows
             reader, left = self._narrowed(None, None).to_batches(), filter
@@ -74,6 +77,23 @@ class _OverScans:
 
         def narrower(columns: list[str] | None, more: pc.Expression | None) -> Any:
             return outer(columns, expression if more is None else expression & more)
+
+        return dataset_of(narrower)
+
+    def get_fragments(self, filter: Any = None) -> Any:
+        raise UserError(
+            "a table's rows are not files that can be read one by one",
+            hint="use scanner(), to_table() or to_batches()",
+        )
+
+    def replace_schema(self, schema: pa.Schema) -> Any:
+        raise UserError("the schema of a table's dataset is the table's own")
+
+    def __reduce__(self) -> Any:
+        raise UserError("a table's dataset stays in its process", hint="open the table there")
+
+    def __repr__(self) -> str:
+        return f"<pyhudi dataset: {', '.join(self._schema.names)}>"
 
 
 @cache

@@ -85,10 +85,10 @@ def _means(
     listed = metadata.partitions_listed
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, wanted.schema)
-    if keys is not None and len(keys) <= _KEYS_MAX:
+    if keys and len(keys[0]) <= _KEYS_MAX:
         if wanted.is_newest and RECORD_INDEX.path in listed and state.log.layout == 1:
             found.append(("record index", lambda left: _indexed(state, left, keys)))
-        elif BLOOM_FILTERS.path in listed:
+        if BLOOM_FILTERS.path in listed:
             found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))
     columns = {
         name: wanted.schema.field(name).type
@@ -106,37 +106,47 @@ def _means(
     return found
 
 
-def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> pa.Array | None:
-    """Record keys, as text, one of which each row that passes has; None where any may pass."""
+def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array, ...]:
+    """Record keys, as text, one of which each row that passes has, in every form that they may
+    be stored in (arrays of one length); nothing where any row may pass."""
     if RECORD_KEY in schema.names:
         direct = values_of(node, [RECORD_KEY], pa.string())
         if direct is not None:
-            return pc.unique(direct)
+            return (pc.unique(direct),)
     fields = config.record_key_fields
     if len(fields) != 1 or fields[0] not in schema.names:
-        return None
+        return ()
     kind = schema.field(fields[0]).type
     if not (pt.is_string(kind) or pt.is_signed_integer(kind)):
-        return None
+        return ()
     found = values_of(node, fields, kind)
     if found is None:
-        return None
+        return ()
     plain = pc.unique(found.cast(pa.string()))
     named = pc.binary_join_element_wise(f"{fields[0]}:", plain, "")
-    return pa.concat_arrays([plain, named])  # complex generators write a key of one field so
+    return plain, named  # complex generators write a key of one field so
 
 
-def _indexed(state: TableState, slices: list[FileSlice], keys: pa.Array) -> list[FileSlice]:
-    places = state.record_index.lookup(keys)
+def _indexed(
+    state: TableState, slices: list[FileSlice], keys: tuple[pa.Array, ...]
+) -> list[FileSlice]:
+    """The slices of the groups that the keys live in; all of them where the index does not know
+    a key, as Apache Hudi 0.15.0 leaves out keys that were deleted and came again."""
+    places = state.record_index.lookup(pa.concat_arrays(keys))
+    found = places.column("found").to_numpy().reshape(len(keys), -1)
+    if not found.any(axis=0).all():
+        return slices
     homes = places.filter(pc.field("found")).select(["partition_path", "file_id"])
     groups = {FileGroupId(*row) for row in zip(*(c.to_pylist() for c in homes), strict=True)}
     return [piece for piece in slices if piece.group in groups]
 
 
-def _bloomed(metadata: MetadataTable, slices: list[FileSlice], keys: pa.Array) -> list[FileSlice]:
+def _bloomed(
+    metadata: MetadataTable, slices: list[FileSlice], keys: tuple[pa.Array, ...]
+) -> list[FileSlice]:
     plain = [piece for piece in slices if piece.base is not None and not piece.logs]
     files = [(p.partition, str(p.base.name)) for p in plain if p.base is not None]
-    kept = may_hold(metadata, files, keys)
+    kept = may_hold(metadata, files, pa.concat_arrays(keys))
     ruled_out = {piece.group for piece, keep in zip(plain, kept, strict=True) if not keep}
     return [piece for piece in slices if piece.group not in ruled_out]
 

@@ -98,6 +98,9 @@ def test_filters_of_polars_and_duckdb_reach_the_scan(
     assert '(city == "q")' in wheres[-1]
     assert duckdb.sql("select v from dataset where city = 'q'").fetchall() == [(3,)]
     assert "city" in wheres[-1] and "q" in wheres[-1]
+    assert duckdb.sql("select count(*) from dataset").fetchall() == [(3,)]
+    assert pl.scan_pyarrow_dataset(dataset).select(pl.len()).collect().item() == 3
+    assert dataset.to_table([]).num_rows == 3
 
 
 def test_tables_timelines_scans_and_reports_show_as_small_escaped_html() -> None:
