@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +17,7 @@ from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
+from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType, load_config, store_config
 
@@ -349,3 +353,37 @@ def test_a_metadata_table_without_blooms_is_not_asked_for_them() -> None:
     table.upsert(batch(range(4), 1))
     with pytest.raises(IndexNotReadyError, match="does not keep"):
         reopened(table, bloom__index__use__metadata=True).upsert(batch(range(4), 2))
+
+
+class Posting:
+    """An engine whose tasks and results travel as bytes, as on a cluster."""
+
+    parallelism = 3
+    shares_memory = False
+
+    def run(self, task: Callable[[Any], Any], items: Sequence[Any], *, label: str) -> list[Any]:
+        def post(value: Any) -> Any:
+            return pickle.loads(pickle.dumps(value))
+
+        return [post(post(task)(post(item))) for item in items]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("index", list(IndexKind))
+def test_tasks_of_a_look_up_travel(index: IndexKind, kind: TableType, tmp_path: Path) -> None:
+    options = parse_options(
+        {
+            "hoodie.bucket.index.num.buckets": 3,
+            "hoodie.bloom.index.use.metadata": True,
+            "hoodie.metadata.index.column.stats.enable": True,
+            "hoodie.metadata.index.bloom.filter.enable": True,
+        }
+    )
+    fs = LocalFileSystem(tmp_path / "t")
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options, index))
+    table = Table(fs, options=options, engine=Posting())
+    table.upsert(batch(range(30), 1))
+    table.upsert(batch(range(20, 50), 2))
+    table.delete(batch(range(5), 0))
+    table.delete(keys=["k040"])
+    assert [ts for _, ts, _ in rows_of(table)] == [1] * 15 + [2] * 29
