@@ -4,15 +4,16 @@ Deletes by key, and inserts that leave known keys out, are joined with the store
 simple index, which tells what there is to delete or to leave out.
 
 A partition has at most one group a bucket; the first eight characters of its file id are the
-bucket's number.  The hash is that of Apache Hudi's BucketIdentifier, a list's hash of the values
-that the record key holds for the hash fields:
+bucket's number.  The hash is that of BucketIdentifier in Apache Hudi 1.2.0, a list's hash of the
+values that the record key holds for the hash fields:
 
-    key without `:`       one value, the whole key
-    `f1:v1,f2:v2`         values of the parts whose field is a hash field, in the key's order;
-                          a part without `:` is a value; `__null__` and `__empty__` hash to 0
+    key without `:` or without `,`   one value, the whole key
+    `f1:v1,f2:v2`                    values of the hash fields, in the key's order; a value ends at
+                                     the last `,` before the next `:`; `__null__` and `__empty__`
+                                     hash to 0
     h = 1, then h = 31 h + hash of each value; bucket = (h & 0x7fffffff) mod count
 
-So a plain key that holds `:` may have no value at all: such keys share one bucket.
+0.15.0 takes a plain key that holds `:` apart, too, and finds no value in it.
 Source: table_format 8.
 """
 
@@ -48,29 +49,39 @@ class BucketRule:
 
 
 def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
-    """The bucket of each key; keys: strings without nulls."""
+    """The bucket of each key; keys: strings without nulls.
+
+    Cost: keys of several fields whose values hold `:` or `,` are read one by one.
+    """
     hashes = np.uint32(31) + np.asarray(java_string_hash(keys)).view(np.uint32)
-    named = np.asarray(pc.match_substring(keys, ":").to_numpy(zero_copy_only=False), np.bool_)
+    named = _flags(pc.match_substring(keys, ":")) & _flags(pc.match_substring(keys, ","))
     if named.any():
         hashes[named] = _hashes_of_values(keys.filter(pa.array(named)), rule.fields)
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(rule.count)).astype(np.int32)
 
 
+def _flags(values: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
+
+
 def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint32]:
-    """List hashes of the values in keys that hold `:`."""
-    lists = pc.split_pattern(pc.utf8_rtrim(keys, ","), ",")
+    """List hashes of the values in keys that hold `:` and `,`."""
+    lists = pc.split_pattern(keys, ",")
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     row = np.asarray(pc.list_parent_indices(lists).to_numpy())
-    pairs = pc.split_pattern(lists.flatten(), ":", max_splits=1)
-    whole = np.asarray(pc.equal(pc.list_value_length(pairs), 1).to_numpy(zero_copy_only=False))
-    names, values = pc.list_element(pairs, 0), _last(pairs)
-    among = pc.is_in(names, pa.array(fields, pa.string())).to_numpy(zero_copy_only=False)
-    counts = np.asarray(java_string_hash(values)).view(np.uint32).copy()
-    blank = pc.is_in(values, pa.array(_BLANKS)).to_numpy(zero_copy_only=False)
-    counts[np.asarray(blank) & ~whole] = 0
-    kept = whole | np.asarray(among)
-    row, counts = row[kept], counts[kept]
+    pairs = pc.split_pattern(lists.flatten(), ":")
+    odd = np.zeros(len(keys), np.bool_)
+    odd[row[_flags(pc.not_equal(pc.list_value_length(pairs), 2))]] = True
     hashes = np.ones(len(keys), np.uint32)
+    for at in np.flatnonzero(odd).tolist():
+        hashes[at] = _list_hash(values_of(keys[at].as_py(), fields))
+    plain = ~odd[row]
+    row, pairs = row[plain], pairs.filter(pa.array(plain))
+    names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
+    counts = np.asarray(java_string_hash(values)).view(np.uint32).copy()
+    counts[_flags(pc.is_in(values, pa.array(_BLANKS)))] = 0
+    kept = _flags(pc.is_in(names, pa.array(fields, pa.string())))
+    row, counts = row[kept], counts[kept]
     starts = np.searchsorted(row, np.arange(len(keys) + 1))
     size = np.diff(starts)
     for turn in range(int(size.max(initial=0))):
@@ -79,9 +90,29 @@ def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint
     return hashes
 
 
-def _last(pairs: pa.ListArray) -> pa.Array:
-    ends = pairs.offsets.to_numpy()[1:] - 1
-    return pairs.values.take(pa.array(ends))
+def values_of(key: str, fields: tuple[str, ...]) -> list[str]:
+    """Values of the hash fields in a key of several fields, blanks as "" (both hash to 0)."""
+    found = []
+    start = 0
+    while start < len(key):
+        colon = key.index(":", start)
+        comma, after = -1, key.find(":", colon + 1)
+        while after >= 0 and comma < colon:
+            comma = key.rfind(",", 0, after)
+            after = key.find(":", after + 1)
+        end = comma if comma > colon else len(key)
+        if key[start:colon] in fields:
+            value = key[colon + 1 : end]
+            found.append("" if value in _BLANKS else value)
+        start = end + 1
+    return found
+
+
+def _list_hash(values: list[str]) -> int:
+    result = 1
+    for value in np.asarray(java_string_hash(pa.array(values, pa.string()))).tolist():
+        result = (31 * result + value) & 0xFFFFFFFF
+    return result
 
 
 def bucket_of_file(file_id: str) -> int | None:

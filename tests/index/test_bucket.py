@@ -20,6 +20,7 @@ from pyhudi.index.bucket import (
     buckets_of,
     is_new_bucket,
     new_bucket,
+    values_of,
 )
 from pyhudi.options import Options
 from pyhudi.read.state import load_state
@@ -33,24 +34,31 @@ def hash_of(text: str) -> int:
 
 
 def bucket_in_java(key: str, fields: tuple[str, ...], count: int) -> int:
-    """BucketIdentifier and KeyGenUtils.extractRecordKeysByFields, line by line."""
-    values: list[int]
-    if ":" not in key:
+    """BucketIdentifier and KeyGenUtils.extractRecordKeysByFields of 1.2.0, step by step."""
+    values: list[int] = []
+    if ":" not in key or "," not in key:
         values = [hash_of(key)]
     else:
-        values = []
-        parts = key.split(",")
-        while parts and parts[-1] == "":
-            parts.pop()
-        for part in parts:
-            name, colon, value = part.partition(":")
-            if not colon:
-                values.append(hash_of(part))
-            elif name in fields:
+        at = 0
+        while at < len(key):
+            first = key.index(":", at)
+            name, second = key[at:first], key.find(":", first + 1)
+            if second < 0:
+                value, at = key[first + 1 :], len(key)
+            else:
+                comma = key.rfind(",", 0, second + 1)
+                while comma < first and second > 0:
+                    second = key.find(":", second + 1)
+                    comma = key.rfind(",", 0, second + 1)
+                if comma > 0 and comma > first:
+                    value, at = key[first + 1 : comma], comma + 1
+                else:
+                    value, at = key[first + 1 :], len(key)
+            if name in fields:
                 values.append(0 if value in ("__null__", "__empty__") else hash_of(value))
     h = 1
-    for value in values:
-        h = (31 * h + value) & 0xFFFFFFFF
+    for number in values:
+        h = (31 * h + number) & 0xFFFFFFFF
     return (h & 0x7FFFFFFF) % count
 
 
@@ -64,6 +72,12 @@ def test_buckets_are_those_of_java(keys: list[str], count: int) -> None:
     rule = BucketRule(count, ("a", "b"))
     got = buckets_of(pa.array(keys), rule).tolist()
     assert got == [bucket_in_java(key, rule.fields, count) for key in keys]
+
+
+def test_values_may_hold_the_separators() -> None:
+    assert values_of("a:1,2,b:12:30:45", ("a", "b")) == ["1,2", "12:30:45"]
+    assert values_of("a:x:y,b:__null__", ("b",)) == [""]
+    assert values_of("z,a:1", ("a",)) == []
 
 
 def test_known_buckets() -> None:

@@ -63,7 +63,7 @@ class Turns:
         made = []
         for i in range(first, first + 30):
             shift = self.turn if i % 5 == 0 else 0
-            made.append((f"key-{i:03d}" + ":x" * (i % 11 == 0), self.turn, f"p{(i + shift) % 3}"))
+            made.append((f"key-{i:03d}" + ",x-é" * (i % 11 == 0), self.turn, f"p{(i + shift) % 3}"))
         self.rows.update({self.place(row): row for row in made})
         return pa.table(dict(zip(SCHEMA.names, map(list, zip(*made, strict=True)), strict=True)))
 
