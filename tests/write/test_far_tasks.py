@@ -1,0 +1,70 @@
+"""Every writing verb on an engine whose tasks travel and run twice, as on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from tests.support.engines import FarEngine
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+
+
+def rows(ids: range, ts: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": f"k{i:04d}", "ts": ts, "part": "ab"[i % 2]} for i in ids], SCHEMA
+    )
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "bucket"])
+def test_lost_attempts_leave_nothing_behind(tmp_path: Path, kind: str, index: str) -> None:
+    path = tmp_path / "t"
+    buckets = {"hoodie.bucket.index.num.buckets": "2"} if index == "bucket" else None
+    pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        index=index, options=buckets,
+    )  # fmt: skip
+
+    def table(**options: str) -> pyhudi.Table:
+        return pyhudi.open_table(path, options=options, engine=FarEngine())
+
+    def stored() -> dict[str, int]:
+        found = table().scan(["id", "ts"]).to_arrow().to_pylist()
+        assert len({row["id"] for row in found}) == len(found)
+        return {row["id"]: row["ts"] for row in found}
+
+    sorts = {
+        "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT",
+        "hoodie.parquet.max.file.size": "4kb",
+    }
+    table(**sorts).bulk_insert(rows(range(600), 1))
+    table().upsert(rows(range(10), 2))
+    assert stored() == {f"k{i:04d}": 2 if i < 10 else 1 for i in range(600)}
+    report = table().insert_overwrite(rows(range(0, 8, 2), 3))
+    assert (report.inserted, report.deleted) == (4, 300)
+    batches = rows(range(6), 4).to_batches(max_chunksize=2)
+    stream = pa.RecordBatchReader.from_batches(SCHEMA, batches)
+    kept = table().insert_overwrite_table(stream, publish=False)
+    assert kept.instant is not None and len(stored()) == 304
+    table().publish(kept.instant)
+    assert stored() == {f"k{i:04d}": 4 for i in range(6)}
+    doomed = (pc.field("part") == "b") & (pc.field("id") > "k0001")
+    assert table().delete(where=doomed).deleted == 2
+    assert table().delete_partitions("a").deleted == 3
+    assert stored() == {"k0001": 4}
+    if index == "record":
+        found = table().lookup([f"k{i:04d}" for i in range(600)])["found"].to_pylist()
+        assert found == [i == 1 for i in range(600)]
+    known = {file.path for piece in table().file_slices() for file in piece.files}
+    data = (p for p in path.rglob("*.parquet") if ".hoodie" not in p.parts)
+    commits = table().timeline.commits
+    named = {
+        stat.path for i in commits for stat in table()._state().log.commit(i).stats if stat.path
+    }
+    assert known <= named
+    assert {str(p.relative_to(path)) for p in data} <= named
