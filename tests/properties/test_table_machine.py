@@ -123,8 +123,16 @@ class TableMachine(RuleBasedStateMachine):
         merges = self.kind is TableType.MERGE_ON_READ and self.event_time
         return merges and not self.index.is_global
 
-    @rule(batch=rows)
-    def upsert(self, batch: list[dict[str, object]]) -> None:
+    @rule(batch=rows, verb=st.sampled_from(["upsert", "insert_overwrite", "delete_partitions"]))
+    def discard(self, batch: list[dict[str, object]], verb: str) -> None:
+        """A kept write that is taken back leaves no trace."""
+        given = "*" if verb == "delete_partitions" else pa.Table.from_pylist(batch, SCHEMA)
+        report = getattr(self.table, verb)(given, publish=False)
+        if report.instant is not None:
+            self.table.discard(report.instant)
+
+    @rule(batch=rows, kept=st.booleans())
+    def upsert(self, batch: list[dict[str, object]], kept: bool) -> None:
         if self.logs_remember_deletes:
             batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         touched = set()
@@ -138,7 +146,9 @@ class TableMachine(RuleBasedStateMachine):
             home = stored.home if stored and not self.moves else str(row["part"])
             self.model[key] = Stored({**row, "part": home}, home, "")
             touched.add(key)
-        report = self.table.upsert(pa.Table.from_pylist(batch, SCHEMA))
+        report = self.table.upsert(pa.Table.from_pylist(batch, SCHEMA), publish=not kept)
+        if kept and report.instant is not None:
+            self.table.publish(report.instant)
         self._committed(report, touched)
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=6))
