@@ -48,6 +48,8 @@ class Scan:
     def to_arrow(self) -> pa.Table:
         """All rows.  Slices are read in parallel."""
         tables = self._engine.run(read_task, self.tasks, label="read")
+        if not self.schema.names:  # tables without columns are joined by their batches alone
+            return pa.Table.from_batches([b for t in tables for b in t.to_batches()], self.schema)
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def to_batches(self) -> pa.RecordBatchReader:

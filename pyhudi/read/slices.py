@@ -92,6 +92,8 @@ def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) ->
     """Partition columns set, the filter applied, columns in order."""
     columns = []
     visible = _visible(spec)
+    if not visible.names:
+        return rows.select([])  # rows that are only counted
     for wanted in visible:
         if wanted.name in values:
             columns.append(pa.repeat(values[wanted.name], rows.num_rows))

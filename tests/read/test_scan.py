@@ -106,6 +106,14 @@ def test_columns_come_in_the_order_asked_without_meta_columns(mor: Handmade) -> 
     assert table.scan(columns=["id", COMMIT_TIME]).to_arrow().column_names == ["id", COMMIT_TIME]
 
 
+def test_rows_without_columns_are_as_many_as_rows_with(mor: Handmade) -> None:
+    table = opened(mor.fs)
+    for where, count in ((None, 4), (pc.field("v") > 4, 2), (pc.field("part") == "p", 2)):
+        scan = table.scan([], where)
+        assert scan.to_arrow().num_rows == scan.count() == count
+        assert scan.to_batches().read_all().num_rows == count
+
+
 def test_unknown_columns_and_filters_are_refused(mor: Handmade) -> None:
     table = opened(mor.fs)
     with pytest.raises(UserError, match="no such column"):
