@@ -18,6 +18,7 @@ class WriteReport:
     missing_keys: deletes that matched nothing.
     duplicates: incoming rows dropped because another row of the batch has the same key.
     deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
+    published: False for a write that `table.publish(instant)` is to complete.
     index: the path the look-up took, and why.  notes: what a reader of the log should know.
     """
 
