@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from pyhudi.cli import demo, files, tables
+from pyhudi.cli import demo, files, services, tables
 from pyhudi.cli.output import explain
 from pyhudi.errors import PyhudiError, UserError, WriteConflictError
 
@@ -25,6 +25,8 @@ for command in (
     tables.table,
     tables.timeline,
     tables.index,
+    services.compaction,
+    services.clean,
     files.hfile,
     files.log,
 ):

@@ -1,0 +1,44 @@
+"""Services from the command line: told first, then done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+import pyhudi
+from tests.cli.test_commands import answer, run
+
+
+def a_table(path: Path) -> Path:
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1]})
+    made = pyhudi.create_table(path, rows.schema, record_key="id", ordering="ts", table_type="mor")
+    made.bulk_insert(rows)
+    made.upsert(rows.slice(0, 1))
+    return path
+
+
+def test_a_compaction_is_told_scheduled_and_run(tmp_path: Path) -> None:
+    path = a_table(tmp_path / "t")
+    told = answer("compaction", "run", path, "--dry-run")
+    assert isinstance(told, dict) and (told["dry_run"], told["log_files"]) == (True, 1)
+    planned = answer("compaction", "schedule", path)
+    done = answer("compaction", "run", path)
+    assert isinstance(planned, dict) and isinstance(done, dict)
+    assert done["instants"] == [planned["instant"]]
+
+
+def test_a_clean_deletes_what_its_options_allow(tmp_path: Path) -> None:
+    path = a_table(tmp_path / "t")
+    answer("compaction", "run", path)
+    asked = ("--option", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS")
+    asked += ("--option", "hoodie.clean.fileversions.retained=1")
+    done = answer("clean", "run", path, *asked)
+    assert isinstance(done, dict) and done["files"] == 2  # a base file and its log
+    again = answer("clean", "run", path, *asked)
+    assert isinstance(again, dict) and (again["files"], again["instants"]) == (0, [])
+
+
+def test_an_unknown_option_is_an_error_of_usage(tmp_path: Path) -> None:
+    done = run("clean", "run", a_table(tmp_path / "t"), "--option", "hoodie.cleen=1")
+    assert done.returncode == 2 and "hoodie.cleen" in done.stderr
