@@ -26,6 +26,7 @@ from pyhudi.write.timekeys import TimeRule, time_texts
 
 NULL_PLACEHOLDER: Final = "__null__"
 EMPTY_PLACEHOLDER: Final = "__empty__"
+_PATHS: Final = pa.dictionary(pa.int32(), pa.string())
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
 
 RowFunction = Callable[[pa.Table], Any]
@@ -144,7 +145,17 @@ def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.
             texts = time_texts(column, name, rule=time, first_row=first_row)
             segments = _time_segments(texts, name, rule)
         joined = segments if joined is None else _joined(joined, segments)
-    return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])
+    chunks = joined.chunks if isinstance(joined, pa.ChunkedArray) else [joined]
+    return pa.chunked_array([_each_once(chunk) for chunk in chunks], _PATHS)
+
+
+def _each_once(paths: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same with each path once in the dictionary: values apart may share a path."""
+    texts = paths.dictionary.dictionary_encode()
+    if len(texts.dictionary) == len(paths.dictionary):
+        return paths
+    indices = texts.indices.take(paths.indices)
+    return pa.DictionaryArray.from_arrays(indices, texts.dictionary)
 
 
 def _own_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:

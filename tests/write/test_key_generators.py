@@ -239,3 +239,26 @@ def test_a_key_generator_nobody_knows_is_not_written() -> None:
     assert own.key_generator is KeyGeneratorKind.USER_PROVIDED
     with pytest.raises(UnsupportedTableError, match="MyKeys"):
         key_rule(own, parse_options(None))
+
+
+def test_values_that_share_a_path_are_one_partition(tmp_path) -> None:
+    day = TimestampPartition("day", "DATE_STRING", "yyyy", "yyyy-MM-dd")
+    table = create_table(tmp_path, SCHEMA, record_key="id", partition_by=["city", day])
+    days = ["2024-01-01", "2024-02-02", "1970-05-05", None]
+    rows = pa.table(
+        {
+            "id": list("abcdefgh"),
+            "city": ["", None] * 4,
+            "at": [0] * 8,
+            "day": sorted(days * 2, key=str),
+        },
+        SCHEMA,
+    )
+    rule = table.key_rule()
+    paths = partition_paths(rows, rule)
+    assert len(set(paths.chunk(0).dictionary.to_pylist())) == len(paths.chunk(0).dictionary) == 2
+    table.upsert(rows)
+    assert table.partitions() == [f"{DEFAULT_PARTITION}/1970", f"{DEFAULT_PARTITION}/2024"]
+    assert table.upsert(rows).updated == 8
+    assert {s.base is not None for s in table.file_slices()} == {True}
+    assert len(table.file_slices()) == 2
