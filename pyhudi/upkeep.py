@@ -29,6 +29,7 @@ from pyhudi.services.compaction import (
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
+from pyhudi.write.kept import check_none_kept
 from pyhudi.write.report import WriteReport
 
 
@@ -132,5 +133,6 @@ def _alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableStat
     with TableLock(fs, purpose=purpose, wait_seconds=options.write.lock_seconds):
         state = load_state(fs, options.read)
         check_table(state.config)
+        check_none_kept(fs, state.timeline)
         roll_back_failed(fs, state.config, state.log, metadata_rollback=rollback_metadata)
         yield load_state(fs, options.read)

@@ -25,6 +25,7 @@ from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.cleaning import (
     Claims,
     CleanPlan,
@@ -206,6 +207,7 @@ def carry_out(state: TableState, pending: Instant) -> CleanReport:
         if partition == "" or is_partition(partition)
     }
     ended = tuple(p for p in record.get("partitionsToBeDeleted") or () if is_partition(p))
+    check_lock(fs)
     for partition, names in deleted.items():
         fs.delete(join(partition, name) for name in names)
     fs.delete(join(partition, PARTITION_METAFILE) for partition in ended)

@@ -30,6 +30,7 @@ from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import META_COLUMNS, with_meta
 from pyhudi.services.rollback import roll_back_compaction
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Action, Instant, State
@@ -130,6 +131,7 @@ def _publish(state: TableState, pending: Instant, options: Options, engine: Engi
     content = CommitMetadata(
         stats, operation="COMPACT", compacted=True, extra={"schema": avro_schema}
     )
+    check_lock(fs)
     metadata.finish(stats, ())
     completed = log.complete(inflight, content.to_json())
     remove_markers(fs, completed.time)

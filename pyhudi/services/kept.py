@@ -12,6 +12,7 @@ from pyhudi.records import InstantTime
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.instant import Instant, State
@@ -39,6 +40,7 @@ def publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
             file_groups=_shared(log, newest, instant),
             hint=f"table.discard('{time}') and write again",
         )
+    check_lock(fs)
     log.complete(instant, kept.content)
     remove_markers(fs, time)
     return kept

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.errors import UserError
+from pyhudi.errors import UserError, WriteConflictError
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
@@ -54,6 +54,19 @@ def test_a_table_without_logs_is_left_alone(tmp_path: Path) -> None:
     report = table.compact()
     assert report.instants == () and report.notes == ("no file group has logs",)
     assert table.timeline.last == newest
+
+
+def test_a_kept_write_is_neither_lost_nor_passed_over(tmp_path: Path) -> None:
+    table = table_with_logs(tmp_path / "t")
+    kept = table.upsert(rows(range(3), 7), publish=False)
+    for service in (table.compact, table.clean, table.schedule_compaction):
+        with pytest.raises(WriteConflictError, match=str(kept.instant)):
+            service()
+    assert kept.instant is not None
+    table.publish(kept.instant)
+    before = everything(table)
+    table.compact()
+    assert everything(table) == before
 
 
 def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path) -> None:
