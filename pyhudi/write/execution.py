@@ -101,6 +101,8 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         _grouped(setting.options.base_file, planned.parts),
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
+        keeps_stored=planned.operation is Operation.INSERT
+        and not asks_index(setting, planned.operation),
         order_by=planned.order_by,
         sizing=setting.options.sizing,
         stored=_stored_spec(setting),

@@ -43,6 +43,7 @@ class FilePlan:
     log_format: LogFormat
     natural_deletes: bool  # a delete operation: deletes win whatever is stored
     order_by: tuple[str, ...] = ()  # columns that sort the rows of new files
+    keeps_stored: bool = False  # rows are added beside stored ones, also to those of their key
     stored: SliceSpec | None = None  # how to read what a log goes on top of, where it must be known
     sizing: FileSizing = field(default_factory=FileSizing)
 

@@ -40,7 +40,7 @@ from pyhudi.write.files import (
 )
 from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed, Router
-from pyhudi.write.settle import outcome, settle
+from pyhudi.write.settle import outcome, settle, unmatched
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,10 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     wanted = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
     few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.rules.ordering)]
     stored = parquet.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
-    settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    if plan.keeps_stored:
+        settled = unmatched(stored, routed)
+    else:
+        settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
     name = _base_name(plan, number, target.group)
     incoming = outcome(stored, routed, settled, plan.rules)
     kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))

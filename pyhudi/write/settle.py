@@ -41,6 +41,24 @@ class Settled:
     unchanged: int
 
 
+def unmatched(stored: pa.Table, routed: Routed) -> Settled:
+    """Rows that are added whatever is stored: nobody asked whether their keys are."""
+    count = routed.rows.num_rows
+    puts, none = routed.action == Action.PUT, np.zeros(count, np.bool_)
+    return Settled(
+        keep=np.ones(stored.num_rows, np.bool_),
+        emit=puts,
+        matched=none,
+        lost=none,
+        beneath=none,
+        partner=np.full(count, NOBODY, np.int64),
+        inserted=int(puts.sum()),
+        updated=0,
+        deleted=0,
+        unchanged=0,
+    )
+
+
 def settle(
     stored: pa.Table, routed: Routed, rules: MergeRules, *, natural_deletes: bool
 ) -> Settled:
