@@ -68,7 +68,7 @@ from pyhudi.write.operations import (
     plan_write,
 )
 from pyhudi.write.report import WriteReport
-from pyhudi.write.schema import FittedSchema, fit_schema, schema_rules
+from pyhudi.write.schema import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
 
 _SCRATCH = "pyhudi-"
@@ -300,6 +300,8 @@ def _setting(
     if request.operation.brings_rows:
         rules = schema_rules(state.config, request.options.write, request.schema_mode)
         fitted = fit_schema(request.rows.schema, stored, rules)
+        if fitted.widened:
+            check_no_logs(fitted, state.view().latest_slices())
     return (
         Setting(
             state,

@@ -7,7 +7,7 @@ diff.  docs/schema_evolution.md shows it for every pair of types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyhudi.formats.conform import widens
 from pyhudi.options import SchemaMode, WriteOptions
 from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
 from pyhudi.table.config import TableConfig
+from pyhudi.table.view import FileSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +217,17 @@ def promotes(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(pt.is_float64(target))
     both = pt.is_decimal(source) and pt.is_decimal(target)
     return bool(both and not source.equals(target) and widens(source, target))
+
+
+def check_no_logs(fitted: FittedSchema, slices: Iterable[FileSlice]) -> None:
+    """Raise SchemaError where a type would widen over log files, which hold the older one.
+
+    Apache Hudi 0.15.0 reads neither Parquet blocks nor decimals of an older type.
+    """
+    logged = next((slice_ for slice_ in slices if slice_.logs), None)
+    if logged is not None:
+        raise SchemaError(
+            "a column cannot take a wider type while log files hold the older one",
+            columns=", ".join(fitted.widened), file_group=logged.group.file_id,
+            hint="compact the table first, or cast the columns; nothing was written",
+        )  # fmt: skip

@@ -83,9 +83,10 @@ _TAIL: Final = """
 *narrower*: the rows are written as the table's type. **widens**: the column takes the batch's type.
 Inside structs, lists and maps fields may be added but keep their types, as Apache Hudi 1.2.0 reads
 no older files otherwise. `float` widens to `double` by way of its text, as in Apache Hudi: 0.1
-stays 0.1. Whole numbers that a floating-point column does not hold exactly are refused in rows that
-come in. Apache Hudi also turns numbers, dates and decimals into text, and whole numbers into floats
-that round them; tables that have been through it are read.
+stays 0.1. On merge-on-read no type widens while there are log files: compact first, as Apache
+Hudi 0.15.0 cannot read logs of the older type. Whole numbers that a floating-point column does not
+hold exactly are refused in rows that come in. Apache Hudi also turns numbers, dates and decimals
+into text, and whole numbers into floats that round them; tables that have been through it are read.
 """
 
 

@@ -179,3 +179,17 @@ def test_dropping_columns_is_refused_by_name(tmp_path) -> None:
     name = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
     with pytest.raises(OptionError, match="not dropped"):
         pyhudi.create_table(tmp_path, TABLE, record_key="id", options={name: "true"})
+
+
+def test_types_stay_while_logs_hold_the_older_one(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int32()), ("n", pa.int32())])
+    made = pyhudi.create_table(tmp_path / "mor", schema, record_key="id", table_type="mor")
+    made.upsert(pa.table([[1, 2], [1, 2]], schema=schema))
+    made.upsert(pa.table([[1], [5]], schema=schema))  # a log
+    before = len(made.timeline.instants)
+    wide = pa.table([pa.array([2], pa.int32()), pa.array([2**40])], names=["id", "n"])
+    with pytest.raises(SchemaError, match="compact the table first"):
+        made.upsert(wide)
+    assert len(made.timeline.instants) == before
+    assert "x" in made.upsert(wide.set_column(1, "n", pa.array([3], pa.int32())).append_column(
+        "x", pa.array(["x"]))).added_columns  # fmt: skip
