@@ -93,7 +93,8 @@ def test_every_allowed_change_reads_equal_and_is_written_on(
     path = tmp_path / "t"
     before = [evolving([f"{part}{n}" for n in range(4)], part, newer=False) for part in "pqr"]
     table = pyhudi.create_table(
-        path, before[0].schema, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        path, before[0].schema, record_key="id", partition_by="part", ordering="ts",
+        table_type=kind,
         options={**FEW, "hoodie.logfile.data.block.format": log_format},
     )  # fmt: skip
     table.upsert(pa.concat_tables(before))
