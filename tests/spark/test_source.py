@@ -139,15 +139,15 @@ def test_keys_are_asked_of_the_record_index(table: Path) -> None:
     one = source.reader(table, [sql.EqualTo(("id",), "k3"), sql.IsNotNull(("ts",))]).partitions()
     assert sum(len(partition.tasks) for partition in every) >= 2
     assert sum(len(partition.tasks) for partition in one) == 1
-    none = source.reader(table, [sql.In(("id",), ("x", "y"))]).partitions()
-    assert none == []
+    unknown = [sql.In(("id",), ("x", "y"))]  # looked for in the files: the index may be wrong
+    assert keys(source.load(table, unknown)) == ""
 
 
 def test_keys_of_several_columns_are_asked_too(tmp_path: Path) -> None:
     rows = some_rows("k1", "k2", "k3", "k4")
     by = {"hoodie__datasource__write__recordkey__field": "id,ts"}
     source.save(tmp_path / "t", rows, **by)
-    both = [sql.EqualTo(("ts",), 1), sql.In(("id",), ("k1", "k3", "k9"))]
+    both = [sql.EqualTo(("ts",), 1), sql.In(("id",), ("k1", "k3"))]
     assert keys(source.load(tmp_path / "t", both)) == "k1 k3"
     left = source.reader(tmp_path / "t", both).partitions()
     assert sum(len(partition.tasks) for partition in left) == 1
