@@ -45,7 +45,8 @@ def test_either_reads_and_continues_what_the_other_compacted(
         turns.put(rows(range(10, 35), version + 1))
         table.upsert(rows(range(10, 35), version + 1))
         turns.agree()
-        hudi.ask("service", path=str(path), name="compact", args={"op": "execute", "instants": planned})
+        what = {"op": "execute", "instants": planned}
+        hudi.ask("service", path=str(path), name="compact", args=what)
         assert planned in table.timeline.commits.times
         turns.agree()
         assert table.compact().file_groups > 0
