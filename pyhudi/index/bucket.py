@@ -7,7 +7,7 @@ A partition has at most one group a bucket; the first eight characters of its fi
 bucket's number.  The hash is that of BucketIdentifier in Apache Hudi 1.2.0, a list's hash of the
 values that the record key holds for the hash fields:
 
-    key without `:` or without `,`   one value, the whole key
+    key without `:` or without `,`   one value, the whole key; so too a key without a hash field
     `f1:v1,f2:v2`                    values of the hash fields, in the key's order; a value ends at
                                      the last `,` before the next `:`; `__null__` and `__empty__`
                                      hash to 0
@@ -56,7 +56,8 @@ def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
     hashes = np.uint32(31) + np.asarray(java_string_hash(keys)).view(np.uint32)
     named = _flags(pc.match_substring(keys, ":")) & _flags(pc.match_substring(keys, ","))
     if named.any():
-        hashes[named] = _hashes_of_values(keys.filter(pa.array(named)), rule.fields)
+        of_values, told = _hashes_of_values(keys.filter(pa.array(named)), rule.fields)
+        hashes[named] = np.where(told, of_values, hashes[named])
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(rule.count)).astype(np.int32)
 
 
@@ -64,8 +65,10 @@ def _flags(values: Any) -> npt.NDArray[np.bool_]:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint32]:
-    """List hashes of the values in keys that hold `:` and `,`."""
+def _hashes_of_values(
+    keys: Any, fields: tuple[str, ...]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+    """(list hash of the values, whether there are any) of keys that hold `:` and `,`."""
     lists = pc.split_pattern(keys, ",")
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     row = np.asarray(pc.list_parent_indices(lists).to_numpy())
@@ -73,8 +76,10 @@ def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint
     odd = np.zeros(len(keys), np.bool_)
     odd[row[_flags(pc.not_equal(pc.list_value_length(pairs), 2))]] = True
     hashes = np.ones(len(keys), np.uint32)
+    told = np.zeros(len(keys), np.bool_)
     for at in np.flatnonzero(odd).tolist():
-        hashes[at] = _list_hash(values_of(keys[at].as_py(), fields))
+        found = values_of(keys[at].as_py(), fields)
+        hashes[at], told[at] = _list_hash(found), bool(found)
     plain = ~odd[row]
     row, pairs = row[plain], pairs.filter(pa.array(plain))
     names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
@@ -82,12 +87,13 @@ def _hashes_of_values(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.uint
     counts[_flags(pc.is_in(values, pa.array(_BLANKS)))] = 0
     kept = _flags(pc.is_in(names, pa.array(fields, pa.string())))
     row, counts = row[kept], counts[kept]
+    told[row] = True
     starts = np.searchsorted(row, np.arange(len(keys) + 1))
     size = np.diff(starts)
     for turn in range(int(size.max(initial=0))):
         more = np.flatnonzero(size > turn)
         hashes[more] = hashes[more] * np.uint32(31) + counts[starts[more] + turn]
-    return hashes
+    return hashes, told
 
 
 def values_of(key: str, fields: tuple[str, ...]) -> list[str]:

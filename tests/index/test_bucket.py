@@ -57,7 +57,7 @@ def bucket_in_java(key: str, fields: tuple[str, ...], count: int) -> int:
             if name in fields:
                 values.append(0 if value in ("__null__", "__empty__") else hash_of(value))
     h = 1
-    for number in values:
+    for number in values or [hash_of(key)]:
         h = (31 * h + number) & 0xFFFFFFFF
     return (h & 0x7FFFFFFF) % count
 
@@ -78,6 +78,12 @@ def test_values_may_hold_the_separators() -> None:
     assert values_of("a:1,2,b:12:30:45", ("a", "b")) == ["1,2", "12:30:45"]
     assert values_of("a:x:y,b:__null__", ("b",)) == [""]
     assert values_of("z,a:1", ("a",)) == []
+
+
+def test_buckets_that_apache_hudi_1_2_0_chose() -> None:
+    found = {"a:b": 40, "id:x": 56, "id:x,y": 36, "a,id:z,": 5, ",:": 45, "12:30:45": 4}
+    got = buckets_of(pa.array(list(found)), BucketRule(64, ("id",)))
+    assert got.tolist() == list(found.values())
 
 
 def test_known_buckets() -> None:
