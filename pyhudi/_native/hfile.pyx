@@ -471,8 +471,8 @@ cdef class HFileReader:
         cdef int64_t decoded
         if self._store.holds(-1):
             return self._hash()
-        self._keys_asked += keys
         if self._keys_asked < self._hash_after * self._layout.entry_count:
+            self._keys_asked += keys  # counted once answered: a first batch finds no hash to use
             return None
         decoded = self._store.decoded_bytes_expected()
         if decoded < 0 or decoded + 32 * self._layout.entry_count > self._store.cache.bytes_max:
