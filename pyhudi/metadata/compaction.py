@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -26,8 +28,9 @@ from pyhudi._native.keys import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
-from pyhudi.metadata.hfiles import HFILE, write_base
+from pyhudi.metadata.hfiles import HFILE, write_base, write_base_in_pieces
 from pyhudi.metadata.locations import transcode_locations
+from pyhudi.metadata.pieces import UnsortedError, entries_at_most, merged_pieces
 from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
 from pyhudi.metadata.records import (
     COLUMN_STATS,
@@ -219,28 +222,54 @@ def rewrite(task: Rewrite) -> WriteStat | None:
     """
     began = time.monotonic()
     piece = task.piece
-    merged = merged_files if piece.partition == FILES.path else merged_newest
-    keys, values = merged(task.fs, piece)
-    if not len(keys) and piece.base is None:
-        return None
     name = BaseFileName(task.file_id, new_write_token(piece.number), task.at, HFILE)
-    size = write_base(task.fs, piece.partition, name, keys, values)
+    done = None
+    if piece.partition == RECORD_INDEX.path:
+        with suppress(UnsortedError):
+            done = _write_pieces(task, name)
+    if done is None:
+        merged = merged_files if piece.partition == FILES.path else merged_newest
+        keys, values = merged(task.fs, piece)
+        if not len(keys) and piece.base is None:
+            return None
+        done = write_base(task.fs, piece.partition, name, keys, values), len(keys)
+    size, count = done
+    if not size:
+        return None
     return WriteStat(
         partition=piece.partition,
         file_id=task.file_id,
         path=join(piece.partition, str(name)),
         previous_instant=task.instant if piece.base else None,
-        write_count=len(keys),
+        write_count=count,
         delete_count=0,
-        update_count=len(keys) if piece.base else 0,
-        insert_count=0 if piece.base else len(keys),
+        update_count=count if piece.base else 0,
+        insert_count=0 if piece.base else count,
         size_bytes=size,
         write_bytes=size,
         compacted_log_files=len(piece.logs),
         compacted_log_bytes=sum(log.size_bytes for log in piece.logs),
-        compacted_updates=len(keys),
+        compacted_updates=count,
         compacted_blocks=len(piece.logs),
         create_millis=round((time.monotonic() - began) * 1000),
+    )
+
+
+def _write_pieces(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
+    """(size, entries) of a base file of the record index, merged a piece at a time; (0, 0) where
+    there is nothing to write.  Raises UnsortedError, and leaves no file then."""
+    piece = task.piece
+    found = layers(task.fs, piece)
+    pieces = merged_pieces(found, lambda values, layer: _in_our_schema(piece, values, layer))
+    first = next(pieces, None)
+    if first is None and piece.base is None:
+        return 0, 0
+    return write_base_in_pieces(
+        task.fs,
+        piece.partition,
+        name,
+        chain([first] if first else [], pieces),
+        entries_max=entries_at_most(found),
     )
 
 

@@ -8,7 +8,7 @@ Source: table_format 9.1, 9.8; storage_format 1.11, 2.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -63,16 +63,29 @@ def write_base(
     fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
 ) -> int:
     """Write a base HFile of sorted, distinct keys, with a bloom filter over them; its size."""
-    bloom = BloomFilter(
-        max(len(keys), _BLOOM_ENTRIES_MIN),
-        _BLOOM_FALSE,
-        entries_max=max(len(keys), _BLOOM_ENTRIES_MIN),
-    )
+    size, _ = write_base_in_pieces(fs, partition, name, [(keys, values)], entries_max=len(keys))
+    return size
+
+
+def write_base_in_pieces(
+    fs: FileSystem,
+    partition: str,
+    name: BaseFileName,
+    pieces: Iterable[tuple[pa.Array, pa.Array]],
+    *,
+    entries_max: int,
+) -> tuple[int, int]:
+    """`write_base` of pieces one behind the other: (size, entries).  Memory for one of them."""
+    entries = max(entries_max, _BLOOM_ENTRIES_MIN)
+    bloom = BloomFilter(entries, _BLOOM_FALSE, entries_max=entries)
+    count = 0
     with fs.open_sink(join(partition, str(name))) as sink:
         writer = HFileWriter(sink, compression="gz", bloom=bloom, metadata=_FILE_INFO)
-        add_in_pieces(writer, keys, values)
+        for keys, values in pieces:
+            add_in_pieces(writer, keys, values)
+            count += len(keys)
         writer.finish()
-        return sink.tell()
+        return sink.tell(), count
 
 
 def add_in_pieces(writer: Any, keys: pa.Array, values: pa.Array) -> None:

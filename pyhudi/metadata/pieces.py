@@ -1,0 +1,108 @@
+"""Layers of a file group merged a piece at a time: memory for some batches of each, not for all.
+
+Every layer is read in key order.  What lies up to the least of the last keys at hand is merged,
+as no later batch can hold a key below it; then the layers that ended there are read on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from pyhudi._native.keys import argsort, is_strictly_sorted, latest
+from pyhudi.metadata.slices import DeleteLayer, Layer, ValueLayer
+
+Piece = tuple[pa.Array, pa.Array]
+"""Keys and values (binary), in key order; a null value ends its key."""
+
+Transcode = Callable[[pa.Array, ValueLayer], pa.Array]
+
+
+class UnsortedError(Exception):
+    """A layer whose keys do not ascend, as Java writes them where UTF-16 sorts unlike bytes."""
+
+
+def merged_pieces(found: Sequence[Layer], transcode: Transcode) -> Iterator[Piece]:
+    """The newest value of each key that has one, in key order; no piece is empty.
+
+    found: oldest first.  transcode: makes a layer's values into those of today.
+    Raises UnsortedError for layers that have to be merged as a whole.
+    """
+    readers = [_Reader(_batches(layer, transcode)) for layer in found]
+    while last := [reader.last for reader in readers if reader.keys is not None]:
+        bound = min(last)
+        parts = [part for reader in readers for part in reader.up_to(bound)]
+        keys = pa.concat_arrays([part[0] for part in parts])
+        values = pa.concat_arrays([part[1] for part in parts])
+        if len(parts) > 1:
+            newest = pa.array(latest(keys))
+            keys, values = keys.take(newest), values.take(newest)
+        if values.null_count:
+            alive = values.is_valid()
+            keys, values = keys.filter(alive), values.filter(alive)
+        if not is_strictly_sorted(keys):
+            order = pa.array(argsort(keys))
+            keys, values = keys.take(order), values.take(order)
+        if len(keys):
+            yield keys, values
+
+
+def entries_at_most(found: Sequence[Layer]) -> int:
+    """How many entries the merged layers can have."""
+    return sum(layer.reader.entry_count for layer in found if isinstance(layer, ValueLayer))
+
+
+def _batches(layer: Layer, transcode: Transcode) -> Iterator[Piece]:
+    if isinstance(layer, DeleteLayer):
+        keys = layer.keys.cast(pa.binary())
+        keys = keys.take(pa.array(latest(keys)))
+        yield keys.take(pa.array(argsort(keys))), pa.nulls(len(keys), pa.binary())
+        return
+    for batch in layer.batches():
+        if not is_strictly_sorted(batch.column(0)):
+            raise UnsortedError
+        yield batch.column(0), transcode(batch.column(1), layer)
+
+
+class _Reader:
+    """One layer, read as far as it was asked for.  keys: those at hand, None at its end."""
+
+    def __init__(self, batches: Iterator[Piece]) -> None:
+        self._batches = batches
+        self._before = b""
+        self.keys: pa.Array | None = None
+        self._values: pa.Array | None = None
+        self._read_on()
+
+    @property
+    def last(self) -> bytes:
+        """The last key at hand."""
+        assert self.keys is not None
+        found: bytes = self.keys[-1].as_py()
+        return found
+
+    def _read_on(self) -> None:
+        if self.keys is not None:
+            self._before = self.last
+        for keys, values in self._batches:
+            if len(keys):
+                if self.keys is not None and keys[0].as_py() <= self._before:
+                    raise UnsortedError
+                self.keys, self._values = keys, values
+                return
+        self.keys = self._values = None
+
+    def up_to(self, bound: bytes) -> Iterator[Piece]:
+        """What is at hand up to `bound`, which is at most the last key of every layer."""
+        while self.keys is not None and self._values is not None:
+            keys = self.keys
+            count = bisect_right(range(len(keys)), bound, key=lambda at: keys[at].as_py())
+            if count:
+                yield keys[:count], self._values[:count]
+            if count < len(keys):
+                self.keys, self._values = keys[count:], self._values[count:]
+                return
+            self._read_on()
+            return
