@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,6 +17,8 @@ from pyhudi.metadata.slices import DeleteLayer, Layer, ValueLayer
 
 Piece = tuple[pa.Array, pa.Array]
 """Keys and values (binary), in key order; a null value ends its key."""
+
+_ROWS: Final = 1 << 14  # of a layer at hand, whatever its reader gives at once
 
 Transcode = Callable[[pa.Array, ValueLayer], pa.Array]
 
@@ -63,7 +66,9 @@ def _batches(layer: Layer, transcode: Transcode) -> Iterator[Piece]:
     for batch in layer.batches():
         if not is_strictly_sorted(batch.column(0)):
             raise UnsortedError
-        yield batch.column(0), transcode(batch.column(1), layer)
+        for start in range(0, batch.num_rows, _ROWS):
+            part = batch.slice(start, _ROWS)
+            yield part.column(0), transcode(part.column(1), layer)
 
 
 class _Reader:
