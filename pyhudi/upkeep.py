@@ -5,7 +5,7 @@ lock -> own remains rolled back -> plan written to the timeline -> carried out o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ from pyhudi.services.compaction import (
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
+from pyhudi.timeline.instant import Instant
 from pyhudi.write.kept import check_none_kept
 from pyhudi.write.report import WriteReport
 
@@ -61,11 +62,12 @@ def compaction_plan(state: TableState, options: Options) -> CompactionReport:
         log_files=sum(len(p.logs) for p in pieces),
         log_bytes=sum(p.log_bytes for p in pieces),
         dry_run=True,
-        notes=tuple(
-            f"planned already, would run first: {i.time}"
-            for i in pending_compactions(state.timeline)
-        ),
+        notes=_would_run_first(pending_compactions(state.timeline)),
     )
+
+
+def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
+    return tuple(f"planned already, would run first: {instant.time}" for instant in pending)
 
 
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
@@ -95,9 +97,7 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
         partitions=len(plan.files),
         kept_from=plan.kept_from.time if plan.kept_from else None,
         dry_run=True,
-        notes=tuple(
-            f"planned already, would run first: {i.time}" for i in pending_cleans(state.timeline)
-        ),
+        notes=_would_run_first(pending_cleans(state.timeline)),
     )
 
 
