@@ -109,13 +109,18 @@ class ApacheHudi:
         return answer
 
 
-@pytest.fixture(scope="module")
-def hudis() -> Iterator[list[ApacheHudi]]:
+def skip_unless_asked() -> None:
+    """Skip, saying why, where Apache Hudi cannot be started."""
     if not ORACLE.exists():
         pytest.skip(f"Apache Hudi is not asked: {ORACLE.name} not found beside the fixtures")
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             pytest.skip(f"Apache Hudi is not asked: {tool} is not installed")
+
+
+@pytest.fixture(scope="module")
+def hudis() -> Iterator[list[ApacheHudi]]:
+    skip_unless_asked()
     started = [ApacheHudi(version) for version in VERSIONS]
     yield started
     for hudi in started:

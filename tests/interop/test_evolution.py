@@ -6,7 +6,6 @@ stay beside newer ones, some are rewritten, some get logs of the newer types.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 import pyhudi
 from pyhudi import PythonKeys, TimestampPartition
 from pyhudi.formats.conform import conform
-from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
 from tests.write.schema_matrix import TYPES, VALUES, pairs
 
 pytestmark = pytest.mark.interop
@@ -27,8 +26,7 @@ FEW = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
 
 @pytest.fixture(scope="module")
 def hudis() -> Iterator[list[ApacheHudi]]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     started = [ApacheHudi(version) for version in VERSIONS]
     yield started
     for hudi in started:

@@ -7,7 +7,6 @@ tables do not tell it; in the last turn of a bucket table it finds pyhudi's prop
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 import pyhudi
 from pyhudi.options import IndexKind
-from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
 
 pytestmark = pytest.mark.interop
 
@@ -30,8 +29,7 @@ Row = tuple[str, int, str]
 
 @pytest.fixture(scope="module")
 def hudis() -> Iterator[list[ApacheHudi]]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     started = [ApacheHudi(version) for version in VERSIONS]
     yield started
     for hudi in started:

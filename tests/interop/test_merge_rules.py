@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
 from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
 
 pytestmark = pytest.mark.interop
@@ -26,8 +25,7 @@ NOT_ITS_OWN = {"first value", "python function"}
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     hudi = ApacheHudi(request.param)
     yield hudi
     assert hudi.process.stdin

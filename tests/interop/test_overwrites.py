@@ -6,7 +6,6 @@ listing and record index.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,15 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import ORACLE, SCHEMA, VERSIONS, ApacheHudi, Turns, rows
+from tests.interop.test_apache_hudi import (
+    SCHEMA,
+    VERSIONS,
+    ApacheHudi,
+    Turns,
+    rows,
+    skip_unless_asked,
+)
 
 pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     hudi = ApacheHudi(request.param)
     yield hudi
     assert hudi.process.stdin

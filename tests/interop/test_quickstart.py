@@ -5,7 +5,6 @@ one Apache Hudi reads the same rows, and it answers time travel and incremental 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 
 import pyhudi
-from tests.interop.test_apache_hudi import ORACLE, ApacheHudi
+from tests.interop.test_apache_hudi import ApacheHudi, skip_unless_asked
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -37,8 +36,7 @@ OPERATION = "hoodie.datasource.write.operation"
 
 @pytest.fixture(scope="module")
 def apache() -> Iterator[ApacheHudi]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     hudi = ApacheHudi("0.15.0")
     yield hudi
     assert hudi.process.stdin

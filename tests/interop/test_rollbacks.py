@@ -26,7 +26,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.config import TableType, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
-from tests.interop.test_apache_hudi import ORACLE, VERSIONS, ApacheHudi
+from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -90,8 +90,7 @@ def undo_newest(fs: FileSystem) -> None:
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    if not ORACLE.exists() or not all(map(shutil.which, ("java", "mvn"))):
-        pytest.skip("Apache Hudi is not asked: it needs Java, Maven and ../shared/oracle")
+    skip_unless_asked()
     hudi = ApacheHudi(request.param)
     yield hudi
     assert hudi.process.stdin
