@@ -1,7 +1,16 @@
-"""Settings of every test."""
+"""Settings of every test, and the one Spark session they share."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -11,3 +20,32 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one session of a process: two slots, three attempts a task, batches of a thousand rows.
+
+    No test stops it: a session built elsewhere would be this one, and its end the end of all.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("PySpark is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Java is not installed")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

@@ -4,8 +4,6 @@ one Apache Hudi reads the same rows, and it answers time travel and incremental 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from tests.interop.test_apache_hudi import ApacheHudi, skip_unless_asked
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
 COLUMNS = ["ts", "uuid", "rider", "driver", "fare", "city"]
 TRIPS = [
     (1695159649087, "334e26e9-8355-45cc-97c6-c31daf0df330", "rider-A", "driver-K", 19.10, "sf"),
@@ -42,25 +39,6 @@ def apache() -> Iterator[ApacheHudi]:
     assert hudi.process.stdin
     hudi.process.stdin.close()
     hudi.process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 class Guide:
