@@ -21,6 +21,7 @@ from pyhudi.arguments import (
 )
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
+from pyhudi.indexverbs import TableIndex
 from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.pipeline import create
 from pyhudi.read.capture import capture_rows
@@ -282,6 +283,11 @@ class Table(WritingVerbs, ServiceVerbs):
             self._state(), keys, columns=None if columns is None else tuple(columns),
             engine=self._engine,
         )  # fmt: skip
+
+    @property
+    def index(self) -> TableIndex:
+        """The table's record index: checks, repairs, rebuilding, figures."""
+        return TableIndex(self._fs, self._options, self._engine, self._state)
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)

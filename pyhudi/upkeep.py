@@ -36,7 +36,7 @@ from pyhudi.write.report import WriteReport
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
     """Carry out what is planned, or, where nothing is, plan a compaction and carry it out."""
-    with _alone(fs, options, "compact") as state:
+    with alone(fs, options, "compact") as state:
         pending = pending_compactions(state.timeline)
         if not pending:
             planned = schedule(state, options)
@@ -49,7 +49,7 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
 def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
     """Write a plan to the timeline for `compact` or Apache Hudi to run; its instant, or None if
     no file group has logs."""
-    with _alone(fs, options, "schedule compaction") as state:
+    with alone(fs, options, "schedule compaction") as state:
         planned = schedule(state, options)
         return str(planned.time) if planned else None
 
@@ -72,7 +72,7 @@ def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
 
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Carry out what is planned, then plan a clean and carry it out."""
-    with _alone(fs, options, "clean") as state:
+    with alone(fs, options, "clean") as state:
         reports = [carry_out_clean(state, each) for each in pending_cleans(state.timeline)]
         if reports:
             state = load_state(fs, options.read)
@@ -128,7 +128,7 @@ def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
 
 
 @contextmanager
-def _alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
+def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
     """The table under its lock, without remains of dead writers."""
     with TableLock(fs, purpose=purpose, wait_seconds=options.write.lock_seconds):
         state = load_state(fs, options.read)

@@ -10,6 +10,7 @@ import sys
 import click
 
 from pyhudi.cli import demo, files, services, tables
+from pyhudi.cli.indexes import index
 from pyhudi.cli.output import explain
 from pyhudi.errors import PyhudiError, UserError, WriteConflictError
 
@@ -24,7 +25,7 @@ for command in (
     demo.demo,
     tables.table,
     tables.timeline,
-    tables.index,
+    index,
     services.compaction,
     services.clean,
     files.hfile,

@@ -1,4 +1,4 @@
-"""`pyhudi table`, `pyhudi timeline`, `pyhudi index`."""
+"""`pyhudi table`, `pyhudi timeline`."""
 
 from __future__ import annotations
 
@@ -71,18 +71,3 @@ def timeline_show(path: str, limit: int, as_json: bool) -> None:
         {"time": i.time, "action": i.action.value, "state": i.state.name.lower()} for i in instants
     ]
     show(rows, as_json=as_json)
-
-
-@click.group()
-def index() -> None:
-    """The record index."""
-
-
-@index.command("lookup")
-@click.argument("path")
-@click.argument("keys", nargs=-1, required=True)
-@as_json
-def index_lookup(path: str, keys: tuple[str, ...], as_json: bool) -> None:
-    """Where each record KEY lives."""
-    found = pyhudi.open_table(path).lookup(list(keys))
-    show(found.to_pylist(), as_json=as_json)

@@ -1,0 +1,93 @@
+"""Services of the record index, each from the lock to the report."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError
+from pyhudi.filenames import TEMP
+from pyhudi.options import Options
+from pyhudi.read.state import TableState
+from pyhudi.services.index_repair import mend, mended
+from pyhudi.services.index_report import IndexCheck, IndexRepair
+from pyhudi.services.index_sample import check_sample
+from pyhudi.services.index_verify import BucketCheck, check_index, gathered
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import scratch_disk
+from pyhudi.upkeep import alone
+from pyhudi.write.staging import FileStaging
+
+_REBUILD_SHARE = 0.2
+
+
+def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
+    """Hold the index against the table, whole or at `sample` rows and as many entries."""
+    began = time.monotonic()
+    if sample is not None:
+        if sample < 1:
+            raise UserError("a sample looks at one key at least", sample=sample)
+        seed = secrets.randbits(63)
+        return _told(state, check_sample(state, engine, sample, seed=seed), began)
+    with scratch(state.fs, engine) as store:
+        return _report(state, check_index(state, engine, store), began)
+
+
+def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
+    """Check the index and mend what is wrong, under the table's lock."""
+    with alone(fs, options, "repair index") as state, scratch(fs, engine) as store:
+        began = time.monotonic()
+        checks = check_index(state, engine, store)
+        check = _report(state, checks, began)
+        if check.is_exact:
+            return IndexRepair(check, notes=("nothing to mend",))
+        put, ended = mended(checks)
+        done = mend(state, checks, engine)
+        faulty = sum(1 for each in checks if each.faults is not None)
+        return IndexRepair(check, put, ended, faulty, instant=str(done.time))
+
+
+def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
+    """What `repair` would do now; nothing changes."""
+    began = time.monotonic()
+    with scratch(state.fs, engine) as store:
+        checks = check_index(state, engine, store)
+        put, ended = mended(checks)
+        faulty = sum(1 for each in checks if each.faults is not None)
+        check = _report(state, checks, began)
+        notes: tuple[str, ...] = ()
+        if put + ended > _REBUILD_SHARE * max(1, check.keys):
+            notes = ("so much is wrong that a rebuild is cheaper",)
+        return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
+
+
+def _report(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
+    return _told(state, gathered(checks), began)
+
+
+def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
+    newest = state.timeline.commits.last
+    return IndexCheck(
+        instant=newest.time if newest else None,
+        seconds=round(time.monotonic() - began, 3),
+        **found,
+    )
+
+
+@contextmanager
+def scratch(fs: FileSystem, engine: Engine) -> Iterator[FileStaging]:
+    """Where keys are put aside: this machine's disk, or, for tasks elsewhere, the table's own
+    temporary folder."""
+    if engine.shares_memory:
+        with scratch_disk() as disk:
+            yield FileStaging(disk, "staged")
+        return
+    folder = f"{TEMP}/pyhudi-{secrets.token_hex(8)}"
+    try:
+        yield FileStaging(fs, folder)
+    finally:
+        fs.delete_folder(folder)

@@ -1,0 +1,50 @@
+"""What is done with the index of a table as such: `table.index`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyhudi import indexcare
+from pyhudi.engine import Engine
+from pyhudi.options import Options
+from pyhudi.read.state import TableState
+from pyhudi.services.index_report import IndexCheck, IndexRepair
+from pyhudi.storage.filesystem import FileSystem
+
+
+class TableIndex:
+    """The record index of one table.  Every call sees the table as it is then."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        options: Options,
+        engine: Engine,
+        state: Callable[[], TableState],
+    ) -> None:
+        self._fs = fs
+        self._options = options
+        self._engine = engine
+        self._state = state
+
+    def verify(self, sample: int | None = None) -> IndexCheck:
+        """Hold the index against the table, in both directions.
+
+        sample: None looks at every key and every entry; a number looks at so many of each, drawn
+        at random, and the report says what share of faults that leaves possible.
+        Cost: the key column of the table and every file of the index, once; memory for a few file
+        slices.  No lock is taken, nothing changes.  Raises IndexNotReadyError without an index.
+        """
+        return indexcare.verify(self._state(), self._engine, sample=sample)
+
+    def repair(self, *, dry_run: bool = False) -> IndexRepair:
+        """Check every key and mend what is wrong, as one commit without rows.
+
+        dry_run: tell only.  Raises LockError, WriteConflictError with the table as it was.
+        """
+        if dry_run:
+            return indexcare.repair_plan(self._state(), self._engine)
+        return indexcare.repair(self._fs, self._options, self._engine)
+
+    def __repr__(self) -> str:
+        return f"TableIndex({self._fs.url!r})"

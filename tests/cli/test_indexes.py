@@ -1,0 +1,26 @@
+"""The record index from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+import pyhudi
+from pyhudi.storage.local import LocalFileSystem
+from tests.cli.test_commands import answer, run
+from tests.support.planted import plant
+
+
+def test_an_index_is_checked_and_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1]})
+    pyhudi.create_table(path, rows.schema, record_key="id").bulk_insert(rows)
+    plant(LocalFileSystem(path), {"c": ("", "nobody-0")}, ["a"])
+    checked = run("index", "verify", path, "--json")
+    assert checked.returncode == 3 and '"missing": 1' in checked.stdout
+    assert run("index", "verify", path, "--sample", "50").returncode == 3
+    told = answer("index", "repair", path, "--dry-run")
+    assert isinstance(told, dict) and (told["put"], told["ended"], told["instant"]) == (1, 1, None)
+    answer("index", "repair", path)
+    assert run("index", "verify", path).returncode == 0
