@@ -31,7 +31,7 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
-from pyhudi.options import IndexKind, Options, SchemaMode
+from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
@@ -77,7 +77,8 @@ _SCRATCH = "pyhudi-"
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
     """Create an empty table with its index.  Raises UserError if there is a table already."""
     config = config_of(table)
-    with TableLock(fs, purpose="create", wait_seconds=table.options.write.lock_seconds):
+    wait, rules = table.options.write.lock_seconds, table.options.write.lock
+    with TableLock(fs, purpose="create", wait_seconds=wait, rules=rules):
         if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
             raise UserError(
                 "there is a table here already", path=fs.url, hint="open_table opens it"
@@ -152,7 +153,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
                 setting, planned, instant=None, files=None, notes=_replace_notes(planned)
             )
     purpose = request.operation.value.lower()
-    with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds):
+    with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
         log = _log(fs, config)
@@ -197,21 +198,21 @@ def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
     store_kept(setting.state.fs, done.instant, Kept(after, done.content, report.to_dict()))
 
 
-def publish_kept(fs: FileSystem, time: str, *, lock_seconds: float) -> WriteReport:
+def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
     """Complete a write that was kept back; its report.
 
     Raises UserError if there is none, WriteConflictError if the table has changed under it.
     """
-    with TableLock(fs, purpose="publish", wait_seconds=lock_seconds):
+    with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
         kept = publish(fs, _log(fs, config), InstantTime(time))
     return WriteReport.from_dict({**kept.report, "published": True})
 
 
-def discard_kept(fs: FileSystem, time: str, *, lock_seconds: float) -> WriteReport:
+def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
     """Roll back a write that was kept back.  Raises UserError if there is none."""
-    with TableLock(fs, purpose="discard", wait_seconds=lock_seconds):
+    with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
         done = discard(fs, config, _log(fs, config), InstantTime(time))

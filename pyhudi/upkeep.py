@@ -130,7 +130,12 @@ def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
 @contextmanager
 def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
     """The table under its lock, without remains of dead writers."""
-    with TableLock(fs, purpose=purpose, wait_seconds=options.write.lock_seconds):
+    with TableLock(
+        fs,
+        purpose=purpose,
+        wait_seconds=options.write.lock_seconds,
+        rules=options.write.lock,
+    ):
         state = load_state(fs, options.read)
         check_table(state.config)
         check_none_kept(fs, state.timeline)

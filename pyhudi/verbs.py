@@ -181,7 +181,7 @@ class WritingVerbs:
         Raises UserError if no write is kept at this instant, WriteConflictError if a writer that
         does not know of kept writes has committed since.
         """
-        return publish_kept(self._fs, instant, lock_seconds=self._options.write.lock_seconds)
+        return publish_kept(self._fs, instant, self._options.write)
 
     def preview(
         self,
@@ -200,7 +200,7 @@ class WritingVerbs:
 
     def discard(self, instant: str) -> WriteReport:
         """Roll back what a write with `publish=False` wrote.  Raises UserError if there is none."""
-        return discard_kept(self._fs, instant, lock_seconds=self._options.write.lock_seconds)
+        return discard_kept(self._fs, instant, self._options.write)
 
     def unpublished(self) -> list[str]:
         """Instants of writes that wait to be published: no other begins while there is one."""

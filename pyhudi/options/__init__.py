@@ -1,5 +1,7 @@
 """Every tunable: settings as dataclasses, and the table from `hoodie.*` names to them."""
 
+from pyhudi.options.locks import LockProvider as LockProvider
+from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BulkInsert as BulkInsert

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options.locks import LockProvider
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.values import duration, only
+from pyhudi.options.values import TEXT, class_name, count, duration, only
 
 _LOCK: Final = "hoodie.write.lock."
-_OWN_LOCK: Final = "the table's own lock is always taken; it needs no provider"
+_ANY_PROVIDER: Final = "the table's own lock is always taken; one of Apache Hudi's besides"
+_PROVIDERS: Final = {member.value: member for member in LockProvider}
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.write.lock.wait_time_ms", duration("ms"), "write.lock_seconds"),
@@ -16,32 +18,44 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.concurrency.mode", only("SINGLE_WRITER"), None,
         "writers of this package take turns anyway",
     ),
-    refused(_LOCK + "provider", NOT_YET, _OWN_LOCK),
+    honoured(
+        _LOCK + "provider", class_name(_PROVIDERS, allowed=", ".join(_PROVIDERS)),
+        "write.lock.provider", _ANY_PROVIDER,
+    ),
     refused(_LOCK + "conflict.resolution.strategy", NOT_YET),
-    refused(_LOCK + "client.num_retries", NOT_YET),
-    refused(_LOCK + "client.wait_time_ms_between_retry", NOT_YET),
-    refused(_LOCK + "filesystem.expire", NOT_YET),
-    refused(_LOCK + "filesystem.path", NOT_YET),
-    refused(_LOCK + "heartbeat_interval_ms", NOT_YET),
-    refused(_LOCK + "max_wait_time_ms_between_retry", NOT_YET),
-    refused(_LOCK + "num_retries", NOT_YET),
-    refused(_LOCK + "wait_time_ms_between_retry", NOT_YET),
+    honoured(_LOCK + "filesystem.expire", duration("min"), "write.lock.expire_seconds"),
+    honoured(_LOCK + "filesystem.path", TEXT, "write.lock.folder"),
+    *without_effect(
+        "the lock is waited for as long as hoodie.write.lock.wait_time_ms says",
+        _LOCK + "client.num_retries",
+        _LOCK + "client.wait_time_ms_between_retry",
+        _LOCK + "max_wait_time_ms_between_retry",
+        _LOCK + "num_retries",
+        _LOCK + "wait_time_ms_between_retry",
+    ),
+    *without_effect("of a Hive metastore's locks", _LOCK + "heartbeat_interval_ms"),
     refused(
-        _LOCK + "storage.renew.interval.secs", NOT_YET,
+        _LOCK + "storage.renew.interval.secs", NOT_YET, _ANY_PROVIDER,
         aliases=(_LOCK + "storage.heartbeat.poll.secs",),
     ),
-    refused(_LOCK + "storage.validity.timeout.secs", NOT_YET),
+    refused(_LOCK + "storage.validity.timeout.secs", NOT_YET, _ANY_PROVIDER),
     *refused_all(
-        NOT_YET, _OWN_LOCK,
+        "a Hive metastore is not asked", "use a ZookeeperBasedLockProvider",
         _LOCK + "hivemetastore.database",
         _LOCK + "hivemetastore.table",
         _LOCK + "hivemetastore.uris",
-        _LOCK + "zookeeper.base_path",
-        _LOCK + "zookeeper.connection_timeout_ms",
-        _LOCK + "zookeeper.lock_key",
-        _LOCK + "zookeeper.port",
-        _LOCK + "zookeeper.session_timeout_ms",
-        _LOCK + "zookeeper.url",
+    ),
+    honoured(_LOCK + "zookeeper.url", TEXT, "write.lock.zookeeper_url"),
+    honoured(_LOCK + "zookeeper.port", count(1, 65535), "write.lock.zookeeper_port"),
+    honoured(_LOCK + "zookeeper.base_path", TEXT, "write.lock.zookeeper_base_path"),
+    honoured(_LOCK + "zookeeper.lock_key", TEXT, "write.lock.zookeeper_lock_key"),
+    honoured(
+        _LOCK + "zookeeper.session_timeout_ms", duration("ms"),
+        "write.lock.zookeeper_session_seconds",
+    ),
+    honoured(
+        _LOCK + "zookeeper.connection_timeout_ms", duration("ms"),
+        "write.lock.zookeeper_connect_seconds",
     ),
     refused("hoodie.write.num.retries.on.conflict.failures", NOT_YET, harmless=("0",)),
     refused("hoodie.auto.adjust.lock.configs", NOT_YET, harmless=("false",)),

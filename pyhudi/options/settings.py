@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pyhudi.errors import OptionError
+from pyhudi.options.locks import LockRules
 
 
 class LogFormat(Enum):
@@ -200,7 +201,8 @@ class WriteOptions:
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
-    lock_seconds: float = 60.0
+    lock: LockRules = field(default_factory=LockRules)
+    lock_seconds: float = 60.0  # to wait for other writers
     metadata_enabled: bool = True
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost

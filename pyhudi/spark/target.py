@@ -159,7 +159,12 @@ def save(
 ) -> WriteReport:
     """Write parked rows.  Raises what the verb of the table raises, with the table as it was;
     but where a table is overwritten, what was there is gone once its first file is."""
-    with TableLock(fs, purpose="save", wait_seconds=asked.options.write.lock_seconds):
+    with TableLock(
+        fs,
+        purpose="save",
+        wait_seconds=asked.options.write.lock_seconds,
+        rules=asked.options.write.lock,
+    ):
         config = existing(fs)
         if config is not None and asked.mode is SaveMode.IGNORE:
             return WriteReport(asked.operation, notes=("there is a table: nothing written",))

@@ -74,23 +74,24 @@ class Sink(Protocol):
 
 
 class Mutex(Protocol):
-    """A lock of the store that ends with its holder's process.  Not re-entrant; see `lock.py`."""
+    """A lock that ends with its holder's process.  Not re-entrant; see `lock.py`."""
 
     @property
     def key(self) -> str:
         """Equal for two mutexes of this process that exclude each other."""
         ...
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it was got, and may be another's by now: a lease that could not be renewed."""
-        ...
-
     def acquire(self, wait_seconds: float) -> bool:
         """Whether it was got within the wait."""
         ...
 
-    def release(self) -> None: ...
+    def confirm(self) -> bool:
+        """Whether it is held still, asked of whoever gives it; a lease is renewed by this."""
+        ...
+
+    def release(self) -> None:
+        """Free it, if it is held still.  Raises StorageError where nobody knows whether it is."""
+        ...
 
     def sign(self, text: str) -> None:
         """Leave a text for those who wait; no promise that it is kept."""

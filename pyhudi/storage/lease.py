@@ -1,13 +1,15 @@
 """A writer lock as an object with a lease, for stores that have no locks of their own.
 
-Who creates the object holds the lock, and writes it anew while he lives.  Another process that
-has watched one version of it for a whole lease takes its place, by a put that succeeds only in
-place of that version: of several takers one wins.  Time is measured by the watcher alone, so
-clocks need not agree.
+The object says who holds the lock, and is written anew while he lives.  It is only ever written
+in place of the version that was read: of several who write at once one wins.  A lock that nobody
+holds stays as an object, so that its fencing token counts on: each holder has a greater one than
+all before.  Another process that has watched one version of it for a whole lease takes the lock.
+Time is measured by the watcher alone, by a clock that nobody sets: neither other machines' clocks
+nor a step of one's own matter.
 
-A holder that could not renew in time (a stopped process, a cut network) has lost the lock; it
-learns so from `is_lost`, and must not publish.  What it writes after that is rolled back by the
-next writer as any dead writer's remains are.
+A holder that could not renew in time (a stopped process, a cut network) has lost the lock.  It
+learns so from `confirm` at the latest, which it asks right before it publishes.  What it wrote is
+rolled back by the next writer as any dead writer's remains are.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 from typing import Any, Final, Protocol
 
 from pyhudi.errors import StorageError
+from pyhudi.storage.clocks import steady_seconds
 
 LEASE_SECONDS: Final = 30.0
 _RENEWALS: Final = 4  # in one lease, so that a lost request or two do no harm
@@ -37,25 +40,30 @@ class LeaseObject(Protocol):
         there."""
         ...
 
-    def remove(self) -> None: ...
-
 
 _WATCHED: dict[str, tuple[Any, float]] = {}
 """By key, the version seen last and since when; kept between attempts shorter than a lease."""
 
+_KEPT: set[str] = set()
+"""Keys of locks whose store is known to keep the condition of a put."""
+
 
 class LeaseMutex:
-    """Mutex by a lease on an object.  lease_seconds: how long a holder may be silent."""
+    """Mutex by a lease on an object.  lease_seconds: how long a holder may be silent.
+
+    token: the fencing token of the last time it was held, 0 before.
+    """
 
     def __init__(
         self, target: LeaseObject, key: str, *, lease_seconds: float = LEASE_SECONDS
     ) -> None:
         self.key = "lease:" + key
+        self.token = 0
         self._target = target
         self._lease_seconds = lease_seconds
         self._held = threading.Lock()
         self._text = ""
-        self._token = ""
+        self._holder = ""
         self._version: Any = None
         self._renewed = 0.0
         self._renewal: threading.Thread | None = None
@@ -63,48 +71,69 @@ class LeaseMutex:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lock was held and may be another's by now."""
+        """Whether the lock was held and may be another's by now; the store is not asked."""
         return self._renewal is not None and (
-            self._version is None or time.monotonic() - self._renewed > self._lease_seconds
+            self._version is None or steady_seconds() - self._renewed > self._lease_seconds
         )
 
     def acquire(self, wait_seconds: float) -> bool:
-        end = time.monotonic() + wait_seconds
+        end = steady_seconds() + wait_seconds
         while True:
             if self._try():
                 return True
-            left = end - time.monotonic()
+            left = end - steady_seconds()
             if left <= 0:
                 return False
             time.sleep(min(_POLL_SECONDS, self._lease_seconds / _RENEWALS, left))
 
     def _try(self) -> bool:
         """Take the lock if it is free, or if its holder has been silent for a lease."""
-        token, started = secrets.token_hex(8), time.monotonic()
-        content = _content(token, "")
-        version = self._target.write(content, None)
-        if version is None:
-            found = self._target.read()
-            if found is not None:
-                if _token(found[0]) == token:  # the put came through, its answer did not
-                    version = found[1]
-                elif self._is_silent(found[1]):
-                    version = self._target.write(content, found[1])
+        found = self._target.read()
+        if found is not None and _holder(found[0]) and not self._is_silent(found[1]):
+            return False
+        holder, started = secrets.token_hex(8), steady_seconds()
+        token = 1 + (0 if found is None else _token(found[0]))
+        version = self._put(_content(token, holder, ""), found[1] if found else None)
         if version is None:
             return False
         _WATCHED.pop(self.key, None)
-        self._token, self._version, self._text, self._renewed = token, version, "", started
+        self._check_condition()
+        self.token, self._holder, self._text = token, holder, ""
+        self._version, self._renewed = version, started
         self._ended = threading.Event()
         self._renewal = threading.Thread(target=self._renew, args=(self._ended,), daemon=True)
         self._renewal.start()
         return True
 
+    def _put(self, content: bytes, version: Any) -> Any | None:
+        """Write in place of a version; the new one, or None if another was there.
+
+        A put that came through though its answer did not is seen by what is there now.
+        """
+        written = self._target.write(content, version)
+        if written is None:
+            found = self._target.read()
+            if found is not None and found[0] == content:  # no two contents are equal
+                return found[1]
+        return written
+
+    def _check_condition(self) -> None:
+        """Raise StorageError for a store that puts in place of anything, whatever is asked."""
+        if self.key in _KEPT:
+            return
+        if self._target.write(_content(0, "", ""), None) is not None:
+            raise StorageError(
+                "the store does not keep the condition of a put, so it cannot lock a table",
+                path=self.key, hint="write to a store that honours If-None-Match",
+            )  # fmt: skip
+        _KEPT.add(self.key)
+
     def _is_silent(self, version: Any) -> bool:
         known, since = _WATCHED.get(self.key, (None, 0.0))
         if known != version:
-            _WATCHED[self.key] = (version, time.monotonic())
+            _WATCHED[self.key] = (version, steady_seconds())
             return False
-        return time.monotonic() - since > self._lease_seconds
+        return steady_seconds() - since > self._lease_seconds
 
     def _renew(self, ended: threading.Event) -> None:
         while not ended.wait(self._lease_seconds / _RENEWALS):
@@ -113,30 +142,33 @@ class LeaseMutex:
                     return
 
     def _write(self) -> bool:
-        """Write the lock anew; whether it is still held."""
-        started = time.monotonic()
-        content = _content(self._token, self._text)
+        """Write the lock anew; whether it is still held, as far as is known."""
+        started = steady_seconds()
+        if self._version is None:
+            return False
         try:
-            version = self._target.write(content, self._version)
-            if version is None:
-                found = self._target.read()
-                ours = found is not None and _token(found[0]) == self._token
-                version = found[1] if found is not None and ours else None
+            content = _content(self.token, self._holder, self._text)
+            self._version = self._put(content, self._version)
         except StorageError:
             return True  # the lease goes on; it is lost when it ends before a renewal succeeds
-        self._version = version
-        if version is not None:
+        if self._version is not None:
             self._renewed = started
-        return version is not None
+        return self._version is not None
+
+    def confirm(self) -> bool:
+        """Whether the lock is held now, for another lease: it is written anew."""
+        with self._held:
+            if self.is_lost:
+                return False
+            before = self._renewed
+            return self._write() and self._renewed > before
 
     def release(self) -> None:
         self._ended.set()
         with self._held:
             lost, self._renewal = self.is_lost, None
             if not lost:
-                found = self._target.read()
-                if found is not None and _token(found[0]) == self._token:
-                    self._target.remove()
+                self._put(_content(self.token, "", ""), self._version)
             self._version = None
 
     def sign(self, text: str) -> None:
@@ -152,8 +184,9 @@ class LeaseMutex:
         return "" if found is None else str(_facts(found[0]).get("text") or "")
 
 
-def _content(token: str, text: str) -> bytes:
-    return json.dumps({"token": token, "text": text, "at": secrets.token_hex(4)}).encode()
+def _content(token: int, holder: str, text: str) -> bytes:
+    facts = {"token": token, "holder": holder, "text": text, "at": secrets.token_hex(4)}
+    return json.dumps(facts).encode()
 
 
 def _facts(content: bytes) -> dict[str, Any]:
@@ -164,5 +197,12 @@ def _facts(content: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _token(content: bytes) -> str | None:
-    return _facts(content).get("token")
+def _holder(content: bytes) -> str | None:
+    """Who holds it; an empty text if nobody does, None if the content is not ours."""
+    held = _facts(content).get("holder")
+    return held if isinstance(held, str) else "unknown"
+
+
+def _token(content: bytes) -> int:
+    token = _facts(content).get("token")
+    return token if isinstance(token, int) else 0

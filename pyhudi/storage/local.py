@@ -185,10 +185,7 @@ class LocalMutex:
         self._place = place
         self.key = "local:" + os.path.realpath(place)
         self._lock = FileLock(place, thread_local=False)
-
-    @property
-    def is_lost(self) -> bool:
-        return False
+        self._inode = -1
 
     def acquire(self, wait_seconds: float) -> bool:
         with _typed(self._place):
@@ -197,7 +194,15 @@ class LocalMutex:
                 self._lock.acquire(timeout=wait_seconds, poll_interval=0.02)
             except Timeout:
                 return False
+            self._inode = os.stat(self._place).st_ino
         return True
+
+    def confirm(self) -> bool:
+        """False where the file was removed by hand: another process may hold a new one."""
+        try:
+            return os.stat(self._place).st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         _unlink(self._signature)

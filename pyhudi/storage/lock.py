@@ -1,17 +1,21 @@
-"""The table's writer lock: one writer at a time among threads and processes of this package.
+"""The table's writer lock: one writer at a time among threads and processes.
 
-On the local disk it is an advisory lock of the operating system (flock) on `.hoodie/.pyhudi.lock`,
-so the death of its holder frees it; nothing is ever judged by age.  Who holds it is signed beside
-it, for the message of those who wait in vain; that text decides nothing.  Apache Hudi and hudi-rs
-pass over both names, and they do not take this lock: it guards pyhudi's writers against each
-other.
+Every writer of this package takes the table's own lock, which the store gives: on the local disk
+an advisory lock of the operating system (flock) on `.hoodie/.pyhudi.lock`, so the death of its
+holder frees it; elsewhere a lease, see `lease.py`.  Who holds it is signed beside it, for the
+message of those who wait in vain; that text decides nothing.  Apache Hudi and hudi-rs pass over
+these names and do not take this lock.
 
-A store offers a `Mutex`; TableLock adds re-entrance, the wait and the message.
+Where options name a lock provider of Apache Hudi, its lock is taken besides, inside the own one:
+then writers of both packages exclude each other, and at most one of this package waits for it.
+
+A store or a provider offers a `Mutex`; TableLock adds re-entrance, the wait and the message.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -20,12 +24,15 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
-from pyhudi.errors import LockError
+from pyhudi.errors import LockError, StorageError
+from pyhudi.options import LockRules
 from pyhudi.storage.filesystem import FileSystem, Mutex
+from pyhudi.storage.providers import provided
 
 LOCK: Final = ".hoodie/.pyhudi.lock"
 WAIT_SECONDS: Final = 60.0
 
+_log = logging.getLogger("pyhudi")
 _SIGNED: Final = ("pid", "host", "thread", "purpose", "since")
 
 
@@ -34,64 +41,94 @@ class TableLock:
 
     A context manager, re-entrant in a thread, also through another TableLock of the same table.
     Leaving the outermost `with` frees it; so does the end of the process, however it comes.
-    wait_seconds: how long to wait for another writer before LockError.
+    wait_seconds: how long to wait for other writers before LockError.  rules: the lock of Apache
+    Hudi that is taken besides, if any.
     """
 
     def __init__(
-        self, fs: FileSystem, *, purpose: str = "write", wait_seconds: float = WAIT_SECONDS
+        self,
+        fs: FileSystem,
+        *,
+        purpose: str = "write",
+        wait_seconds: float = WAIT_SECONDS,
+        rules: LockRules | None = None,
     ) -> None:
-        self._where = f"{fs.url}/{LOCK}"
         self._purpose = purpose
         self._wait_seconds = wait_seconds
-        self._gate = _gate_of(fs.mutex(LOCK))
+        self._own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
+        other = provided(fs, rules) if rules else None
+        self._gates = [self._own]
+        if other is not None:
+            self._gates.append(_gate_of(other, other.key.partition(":")[2]))
 
     @property
     def is_held(self) -> bool:
         """Whether the calling thread holds it."""
-        return self._gate.owner == threading.get_ident()
+        return self._own.owner == threading.get_ident()
 
     def __enter__(self) -> Self:
-        if not self._gate.enter(self._wait_seconds):
-            raise LockError(
-                "another writer holds the table's lock",
-                path=self._where,
-                waited_seconds=self._wait_seconds,
-                **self._gate.signature(),
-                hint="wait for it to end, or allow a longer wait",
-            )
-        if self._gate.depth == 1:
-            self._gate.sign(self._purpose)
+        end = time.monotonic() + self._wait_seconds
+        entered: list[_Gate] = []
+        try:
+            for gate in self._gates:
+                self._enter(gate, end)
+                entered.append(gate)
+        except BaseException:
+            for gate in reversed(entered):
+                gate.leave()
+            raise
+        self._own.beside.extend(self._gates[1:])
         return self
 
+    def _enter(self, gate: _Gate, end: float) -> None:
+        if not gate.enter(max(end - time.monotonic(), 0)):
+            raise LockError(
+                "another writer holds the table's lock",
+                path=gate.where,
+                waited_seconds=self._wait_seconds,
+                **gate.signature(),
+                hint="wait for it to end, or allow a longer wait",
+            )
+        if gate.depth == 1:
+            gate.sign(self._purpose)
+
     def __exit__(self, *_: object) -> None:
-        self._gate.leave()
+        for gate in self._gates[1:]:
+            self._own.beside.remove(gate)
+        for gate in reversed(self._gates):
+            gate.leave()
 
 
 def check_lock(fs: FileSystem) -> None:
     """Raise LockError if this process held the lock of the table at `fs` and has lost it.
 
-    Asked right before a commit is published: only leases can be lost, see `lease.py`.
+    Asked right before a commit is published.  The store, or the provider, is asked whose the lock
+    is now, and a lease is renewed: what follows within one lease is done by its holder.
     """
-    if _gate_of(fs.mutex(LOCK)).is_lost:
-        raise LockError(
-            "the table's lock was lost while the write went on",
-            path=f"{fs.url}/{LOCK}",
-            hint="the process stood still or was cut off for longer than a lease; write again",
-        )
+    own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
+    for gate in (own, *own.beside):
+        if gate.depth and not gate.confirm():
+            raise LockError(
+                "the table's lock was lost while the write went on",
+                path=gate.where,
+                hint="the process stood still or was cut off for longer than a lease, or the lock"
+                " was removed by hand; write again",
+            )
 
 
 class _Gate:
     """One mutex of this process: threads queue at an RLock, the process at the store's mutex."""
 
-    def __init__(self, mutex: Mutex) -> None:
-        self._mutex = mutex
-        self._threads = threading.RLock()
+    def __init__(self, mutex: Mutex, where: str) -> None:
+        self.where = where
         self.depth = 0
         self.owner: int | None = None
+        self.beside: list[_Gate] = []  # of providers, held with this one
+        self._mutex = mutex
+        self._threads = threading.RLock()
 
-    @property
-    def is_lost(self) -> bool:
-        return self._mutex.is_lost
+    def confirm(self) -> bool:
+        return self._mutex.confirm()
 
     def enter(self, wait_seconds: float) -> bool:
         """Whether it was entered within the wait."""
@@ -118,6 +155,8 @@ class _Gate:
             if self.depth == 0:
                 self.owner = None
                 self._mutex.release()
+        except StorageError as error:  # what was done under it stands
+            _log.warning("a lock could not be released: %s; %s", self.where, error)
         finally:
             self._threads.release()
 
@@ -144,11 +183,11 @@ _GATES: WeakValueDictionary[str, _Gate] = WeakValueDictionary()
 _GATES_LOCK = threading.Lock()
 
 
-def _gate_of(mutex: Mutex) -> _Gate:
+def _gate_of(mutex: Mutex, where: str) -> _Gate:
     with _GATES_LOCK:
         gate = _GATES.get(mutex.key)
         if gate is None:
-            gate = _GATES[mutex.key] = _Gate(mutex)
+            gate = _GATES[mutex.key] = _Gate(mutex, where)
         return gate
 
 

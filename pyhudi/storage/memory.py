@@ -141,12 +141,11 @@ class MemoryMutex:
         self._store, self._name = store, name
         self.key = f"memory:{id(store)}:{name}"
 
-    @property
-    def is_lost(self) -> bool:
-        return False
-
     def acquire(self, wait_seconds: float) -> bool:
         return self._lock.acquire(timeout=wait_seconds)
+
+    def confirm(self) -> bool:
+        return self._lock.locked()
 
     def release(self) -> None:
         self._store.signatures.pop(self._name, None)

@@ -322,10 +322,6 @@ class _Lease:
             ):
                 return None
 
-    def remove(self) -> None:
-        with suppress(FileMissingError), self._fs._typed(self._name):
-            _library().delete(self._fs.bucket, self._name)
-
 
 def _version(meta: Mapping[str, Any]) -> dict[str, str]:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pyhudi.errors import LockError, StorageError, UserError
 from pyhudi.metadata import slices
 from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.locate import locate
-from pyhudi.storage.lock import LOCK, TableLock
+from pyhudi.storage.lock import LOCK, TableLock, check_lock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.walked import WalkedObjectStore
 from tests.support.object_stores import S3Server, fresh_s3, object_store_in_memory, shared_s3
@@ -58,9 +59,6 @@ class Register:
         self.held = (content, self.count)
         return self.count
 
-    def remove(self) -> None:
-        self.held = None
-
     def _check(self) -> None:
         if self.broken:
             raise StorageError("cut off", retryable=True)
@@ -75,10 +73,11 @@ def test_a_dead_holder_is_followed_after_one_lease() -> None:
     assert not heir.acquire(0.05)
     assert heir.acquire(2)
     assert dead.is_lost and not heir.is_lost
+    assert heir.token == dead.token + 1 and not dead.confirm() and heir.confirm()
     dead.release()
-    assert register.held is not None
+    assert not LeaseMutex(register, "t").acquire(0)
     heir.release()
-    assert register.held is None
+    assert LeaseMutex(register, "t").acquire(0)
 
 
 def test_a_living_holder_is_not_followed() -> None:
@@ -103,7 +102,7 @@ def test_a_holder_cut_off_learns_that_it_has_lost_the_lock() -> None:
 
 def test_one_of_many_takers_of_a_silent_lock_wins() -> None:
     register = Register()
-    LeaseMutex(register, "w", lease_seconds=0.1)._target.write(b"{}", None)
+    register.write(b'{"holder": "dead"}', None)
     won: list[int] = []
 
     def take(number: int) -> None:
@@ -120,12 +119,14 @@ def test_one_of_many_takers_of_a_silent_lock_wins() -> None:
     assert len(won) == 1
 
 
-def test_the_lock_object_goes_with_its_holder(s3: S3Server) -> None:
+def test_the_lock_object_stays_and_nobody_holds_it(s3: S3Server) -> None:
     fs = fresh_s3()
-    with TableLock(fs, purpose="test"):
-        assert fs.exists(LOCK)
-        assert not pickle.loads(pickle.dumps(fs)).mutex(LOCK).acquire(0)
-    assert not fs.exists(LOCK)
+    for token in (1, 2):
+        with TableLock(fs, purpose="test"):
+            assert json.loads(fs.read(LOCK))["token"] == token
+            assert not pickle.loads(pickle.dumps(fs)).mutex(LOCK).acquire(0)
+            check_lock(fs)
+        assert json.loads(fs.read(LOCK))["holder"] == ""
 
 
 def test_a_put_that_was_sent_twice_counts_once() -> None:
@@ -239,12 +240,10 @@ def test_a_writer_that_lost_the_lock_does_not_publish(
     url = "s3://bucket/tables/lost"
     table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=s3.options)
     table.upsert(rows(("a", "p", 1)))
-    monkeypatch.setattr(LeaseMutex, "is_lost", True)
+    monkeypatch.setattr(LeaseMutex, "confirm", lambda self: False)
     with pytest.raises(LockError, match="lost"):
         table.upsert(rows(("b", "p", 2)))
     monkeypatch.undo()
-    fs = locate(url, storage_options=s3.options)
-    fs.delete([LOCK])
     assert table.scan().count() == 1
     table.upsert(rows(("c", "p", 3)))
     assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == ["a", "c"]

@@ -1,0 +1,49 @@
+"""A lease object out of create-if-absent alone, for stores that cannot put in place of a version.
+
+Its versions are the numbered files of a folder; the greatest number is what holds.  To write in
+place of version n is to create n + 1.  Older files go after, and a writer so late that its number
+was taken and removed before sees a greater one, and takes its own back: only the greatest ever
+counts, and it is never removed but by one that is greater.
+"""
+
+from __future__ import annotations
+
+from pyhudi.errors import FileMissingError
+from pyhudi.storage.filesystem import FileSystem
+
+_DIGITS = 12
+
+
+class NumberedLease:
+    """LeaseObject over the folder `folder` of any file system whose `create` keeps its word."""
+
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        self._fs, self._folder = fs, folder
+
+    def read(self) -> tuple[bytes, int] | None:
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return None
+            try:
+                return self._fs.read(self._name(numbers[-1])), numbers[-1]
+            except FileMissingError:  # a newer one took its place meanwhile
+                continue
+
+    def write(self, content: bytes, version: int | None) -> int | None:
+        mine = (version or 0) + 1
+        if not self._fs.create(self._name(mine), content):
+            return None
+        numbers = self._numbers()
+        if numbers[-1] != mine:
+            self._fs.delete([self._name(mine)])
+            return None
+        self._fs.delete([self._name(number) for number in numbers[:-1]])
+        return mine
+
+    def _numbers(self) -> list[int]:
+        names = (info.name for info in self._fs.children(self._folder))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _name(self, number: int) -> str:
+        return f"{self._folder}/{number:0{_DIGITS}d}"

@@ -1,0 +1,167 @@
+"""The ZooKeeper lock of Apache Hudi's ZookeeperBasedLockProvider, by the library kazoo.
+
+Contenders are ephemeral sequential nodes below `<base_path>/<lock_key>`, in the names of the
+recipe that Apache Hudi's library (Curator) follows, `<unique>-lock-<sequence>`: the least sequence
+holds the lock, whoever made the node.  A session that ends takes its node with it, so the death of
+a holder frees the lock after the session's time.  `confirm` asks the server for the node, past
+whatever the server has not caught up with; the sequence that ZooKeeper gave is the fencing token.
+Needs `pip install "pyhudi[zookeeper]"`; nothing here is imported by `import pyhudi`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pyhudi.errors import StorageError, UserError
+
+_NODE: Final = "-lock-"
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperPlace:
+    """A node of a ZooKeeper.  hosts: host:port, several with commas between."""
+
+    hosts: str
+    path: str
+    session_seconds: float = 60.0
+    connect_seconds: float = 15.0
+
+
+@cache
+def _library() -> Any:
+    """The module kazoo, loaded when first needed."""
+    try:
+        import kazoo.client
+        import kazoo.exceptions
+        import kazoo.handlers.threading
+        import kazoo.recipe.lock
+    except ImportError as absent:
+        raise UserError(
+            "ZooKeeper locks need the library kazoo", hint="pip install 'pyhudi[zookeeper]'"
+        ) from absent
+    return kazoo
+
+
+@cache
+def _recipe() -> Any:
+    """kazoo's lock with the node names that Curator's contenders have."""
+    library = _library()
+    names = {"_NODE_NAME": _NODE, "_EXCLUDE_NAMES": [_NODE]}
+    return type("CuratorLock", (library.recipe.lock.Lock,), names)
+
+
+@cache
+def _failures() -> tuple[type[Exception], ...]:
+    """What kazoo raises when the server refuses, cannot be reached, or does not answer."""
+    library = _library()
+    return (
+        library.exceptions.KazooException,
+        library.handlers.threading.KazooTimeoutError,
+        OSError,
+    )
+
+
+class ZooKeeperMutex:
+    """Mutex by the least of the contenders' nodes."""
+
+    def __init__(self, place: ZooKeeperPlace) -> None:
+        self.key = f"zookeeper:{place.hosts}{place.path}"
+        self._place = place
+        self._client: Any = None
+        self._lock: Any = None
+
+    @property
+    def token(self) -> int:
+        """The sequence of the node that holds the lock; 0 where it is not held."""
+        return int(self._lock.node[-10:]) if self._lock is not None else 0
+
+    def acquire(self, wait_seconds: float) -> bool:
+        client = self._connected()
+        lock = _recipe()(client, self._place.path, "")
+        taken = False
+        try:
+            taken = _acquired(lock, wait_seconds)
+        except _failures() as error:
+            raise self._failed(error) from error
+        finally:
+            if not taken:
+                _close(client)
+        if taken:
+            self._client, self._lock = client, lock
+        return taken
+
+    def confirm(self) -> bool:
+        node = f"{self._place.path}/{self._lock.node}"
+        try:
+            self._client.sync(node)
+            found = self._client.exists(node)
+        except _failures():
+            return False  # cut off: the session may have ended, and the node with it
+        session = (self._client.client_id or (None,))[0]
+        return found is not None and found.ephemeralOwner == session
+
+    def release(self) -> None:
+        client, lock = self._client, self._lock
+        self._client = self._lock = None
+        try:
+            lock.release()
+        except _failures():
+            pass  # the end of the session removes the node
+        finally:
+            _close(client)
+
+    def sign(self, text: str) -> None:
+        with suppress(*_failures()):
+            self._client.set(f"{self._place.path}/{self._lock.node}", text.encode())
+
+    def signature(self) -> str:
+        """What the least node says: of a writer here; Apache Hudi's say where they run."""
+        try:
+            client = self._connected()
+        except StorageError:
+            return ""
+        try:
+            found = client.get_children(self._place.path)
+            names = sorted((n for n in found if _NODE in n), key=lambda n: n[-10:])
+            text = client.get(f"{self._place.path}/{names[0]}")[0].decode() if names else ""
+        except _failures():
+            return ""
+        finally:
+            _close(client)
+        return text if text.startswith("{") else json.dumps({"purpose": text[:200]})
+
+    def _connected(self) -> Any:
+        """A client with a session.  Raises StorageError."""
+        library = _library()
+        client = library.client.KazooClient(
+            hosts=self._place.hosts, timeout=self._place.session_seconds
+        )
+        try:
+            client.start(timeout=self._place.connect_seconds)
+        except _failures() as error:
+            _close(client)
+            raise self._failed(error) from error
+        return client
+
+    def _failed(self, error: Exception) -> StorageError:
+        reason = str(error) or type(error).__name__
+        return StorageError(
+            "ZooKeeper does not answer", path=self.key, reason=reason, retryable=True
+        )
+
+
+def _acquired(lock: Any, wait_seconds: float) -> bool:
+    try:
+        taken: bool = lock.acquire(blocking=wait_seconds > 0, timeout=wait_seconds or None)
+    except _library().exceptions.LockTimeout:
+        return False
+    return taken
+
+
+def _close(client: Any) -> None:
+    client.stop()
+    client.close()
