@@ -29,7 +29,6 @@ from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
 from pyhudi.read.schema import schema_text
@@ -38,7 +37,7 @@ from pyhudi.read.state import TableState, load_state
 from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.services.commit import Done, commit, prepare
 from pyhudi.services.kept import discard, publish
-from pyhudi.services.rollback import roll_back_failed
+from pyhudi.services.recovery import recover
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
@@ -158,7 +157,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
         check_table(config)
         log = _log(fs, config)
         check_none_kept(fs, log.load())
-        rolled_back = roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
+        rolled_back = recover(fs, config, log)
         _sweep(fs)
         replayed = _replayed(fs, config, request)
         if replayed is not None:

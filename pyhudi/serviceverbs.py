@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pyhudi import upkeep
+from pyhudi import undo, upkeep
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.compaction import CompactionReport
+from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.undo import RollbackReport
 
 
 class ServiceVerbs:
@@ -47,3 +49,30 @@ class ServiceVerbs:
         if dry_run:
             return upkeep.clean_plan(self._state(), self._options)
         return upkeep.clean(self._fs, self._options, self._engine)
+
+    def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackReport:
+        """Undo the newest completed commit, for good; the metadata table and the record index
+        follow.  dry_run: tell only, which files would go.
+
+        Raises UserError, before anything changes, where a later commit, a savepoint, a pending
+        service or a compaction of the metadata table stands on it.
+        """
+        if dry_run:
+            return undo.rollback_plan(self._state(), instant)
+        return undo.rollback(self._fs, self._options, instant)
+
+    def savepoint(self, comment: str = "", instant: str | None = None) -> Savepoint:
+        """Keep the snapshot at a commit (None: the newest) from cleaning and archival.
+
+        Raises UserError for what is no completed commit or has a savepoint already,
+        SnapshotExpiredError where files of the snapshot have been cleaned.
+        """
+        return undo.savepoint(self._fs, self._options, comment, instant)
+
+    def savepoints(self) -> list[Savepoint]:
+        """The table's savepoints, oldest first."""
+        return savepoints(self._state())
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Let the snapshot at `instant` go.  Raises UserError if it has no savepoint."""
+        undo.delete_savepoint(self._fs, self._options, instant)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyhudi.engine import Engine
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
@@ -26,7 +25,7 @@ from pyhudi.services.compaction import (
     report_of,
     schedule,
 )
-from pyhudi.services.rollback import roll_back_failed
+from pyhudi.services.recovery import recover
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
 from pyhudi.timeline.instant import Instant
@@ -139,5 +138,5 @@ def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState
         state = load_state(fs, options.read)
         check_table(state.config)
         check_none_kept(fs, state.timeline)
-        roll_back_failed(fs, state.config, state.log, metadata_rollback=rollback_metadata)
+        recover(fs, state.config, state.log)
         yield load_state(fs, options.read)

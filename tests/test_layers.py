@@ -25,7 +25,7 @@ FLOORS = (
     "services",
     "pipeline arguments agreement",
     "upkeep",
-    "indexcare",
+    "indexcare undo",
     "verbs serviceverbs indexverbs",
     "api",
     "__init__",

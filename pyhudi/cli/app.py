@@ -28,6 +28,8 @@ for command in (
     index,
     services.compaction,
     services.clean,
+    services.rollback,
+    services.savepoint,
     files.hfile,
     files.log,
 ):

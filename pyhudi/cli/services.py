@@ -1,4 +1,4 @@
-"""`pyhudi compaction`, `pyhudi clean`."""
+"""`pyhudi compaction`, `pyhudi clean`, `pyhudi rollback`, `pyhudi savepoint`."""
 
 from __future__ import annotations
 
@@ -55,3 +55,59 @@ def clean() -> None:
 def clean_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
     """Carry out planned cleans, then plan one and carry it out."""
     show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
+
+
+@click.group()
+def rollback() -> None:
+    """Undo the newest commit."""
+
+
+@rollback.command("run")
+@click.argument("path")
+@click.argument("instant")
+@dry_run
+@option
+@as_json
+def rollback_run(
+    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Undo the commit at INSTANT, which must be the newest."""
+    report = _opened(path, options).rollback(instant, dry_run=dry_run)
+    show(report.to_dict(), as_json=as_json)
+
+
+@click.group()
+def savepoint() -> None:
+    """Keep snapshots from cleaning and archival."""
+
+
+@savepoint.command("create")
+@click.argument("path")
+@click.argument("instant", required=False)
+@click.option("--comment", default="", help="Why it is kept.")
+@option
+@as_json
+def savepoint_create(
+    path: str, instant: str | None, comment: str, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Keep the snapshot at INSTANT, or the newest."""
+    show(_opened(path, options).savepoint(comment, instant).to_dict(), as_json=as_json)
+
+
+@savepoint.command("show")
+@click.argument("path")
+@as_json
+def savepoint_show(path: str, as_json: bool) -> None:
+    """Savepoints, oldest first."""
+    show([each.to_dict() for each in _opened(path, ()).savepoints()], as_json=as_json)
+
+
+@savepoint.command("delete")
+@click.argument("path")
+@click.argument("instant")
+@option
+@as_json
+def savepoint_delete(path: str, instant: str, options: tuple[str, ...], as_json: bool) -> None:
+    """Let the snapshot at INSTANT go."""
+    _opened(path, options).delete_savepoint(instant)
+    show({"deleted": instant}, as_json=as_json)

@@ -113,19 +113,35 @@ def rollback(
 ) -> RolledBack:
     """Undo the newest completed commit, for good.  The caller holds the table's lock.
 
-    Raises UserError, before anything is changed, for any other instant, a savepointed one, one
-    that a pending service or the metadata table's compaction builds on, and one whose
-    predecessors' files are cleaned.
+    Raises UserError, before anything is changed, for what `plan_rollback` refuses.
     """
     roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback)
-    timeline = log.load()
-    target = _undoable(timeline, instant)
+    planned = plan_rollback(fs, config, log, instant)
+    at = _request(fs, log, planned)
+    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+
+
+def plan_rollback(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, instant: InstantTime
+) -> RollbackPlan:
+    """What undoing the newest completed commit takes; nothing changes.
+
+    Raises UserError for any other instant, a savepointed one, one that a pending service or the
+    metadata table's compaction builds on, and one whose predecessors' files are cleaned.
+    """
+    target = _undoable(log.load(), instant)
     _check_metadata_table(fs, config, target)
     written = log.commit(target)
     _check_predecessors(fs, written, target)
-    planned = plan(target, files_of_completed(fs, written))
-    at = _request(fs, log, planned)
-    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+    return plan_completed(fs, config, log, target)
+
+
+def plan_completed(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, done: Instant
+) -> RollbackPlan:
+    """How a completed commit is taken back, whatever stands on it."""
+    files = files_of_completed(fs, log.commit(done), done, has_logs=config.is_merge_on_read)
+    return plan(done, files)
 
 
 def roll_back_compaction(
@@ -210,26 +226,39 @@ def execute(
     began = time.monotonic()
     if at.state is State.REQUESTED:
         at = log.start(at)
-    failed = Instant(planned.time, planned.action, State.INFLIGHT)
-    log.unpublish(replace(failed, action=COMPLETES_AS[failed.action], state=State.COMPLETED))
-    deleted = tuple(path for removal in planned.removals for path in removal.files)
-    fs.delete(deleted)
-    commands, logs = _append_commands(fs, planned, at.time)
-    done = RolledBack(failed, at.time, deleted, commands, logs)
+    done = take_back(fs, log, planned, at.time)
     if "files" in config.metadata_partitions:
         metadata_rollback(
-            fs, config, log, log.load(), failed=failed, at=at.time, log_files=done.log_files()
+            fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
         )
-    if planned.keeps_request:
-        log.reopen(failed)
-    else:
-        log.forget(failed)
+    forget(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
     result = to_metadata(done, root=fs.url, took_millis=took_millis)
     log.complete(at, write_avro(ROLLBACK_METADATA, result))
     remove_markers(fs, planned.time)
     remove_heartbeat(fs, planned.time)
     return done
+
+
+def take_back(
+    fs: FileSystem, log: TimelineLog, planned: RollbackPlan, at: InstantTime
+) -> RolledBack:
+    """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
+    failed = Instant(planned.time, planned.action, State.INFLIGHT)
+    log.unpublish(replace(failed, action=COMPLETES_AS[failed.action], state=State.COMPLETED))
+    deleted = tuple(path for removal in planned.removals for path in removal.files)
+    fs.delete(deleted)
+    commands, logs = _append_commands(fs, planned, at)
+    return RolledBack(failed, at, deleted, commands, logs)
+
+
+def forget(log: TimelineLog, planned: RollbackPlan) -> None:
+    """Remove what is left of the instant on the timeline: its inflight file, and its request
+    unless that is a plan to be carried out again."""
+    ends = COMPLETES_AS[planned.action]
+    for left in log.load().pending:
+        if left.time == planned.time and COMPLETES_AS[left.action] is ends:
+            (log.reopen if planned.keeps_request else log.forget)(left)
 
 
 def _append_commands(

@@ -106,11 +106,24 @@ def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> I
                 yield found
 
 
-def files_of_completed(fs: FileSystem, written: CommitMetadata) -> Iterator[FoundFile]:
-    """A completed commit's files: exactly those its metadata names."""
+def files_of_completed(
+    fs: FileSystem, written: CommitMetadata, done: Instant, *, has_logs: bool
+) -> Iterator[FoundFile]:
+    """A completed commit's files: those its metadata names.
+
+    has_logs: of a merge-on-read table.  Then also logs on top of its base files, which later
+    writes left that were rolled back: without their base file they would one day hide the slice
+    before.  Cost there: a listing of each partition it wrote to.
+    """
+    groups = written.groups
     for stat in written.stats:
         for path in (stat.path, *(stat.cdc_sizes or {})):
             name = parse_data_file(path.rpartition("/")[2])
             if name is not None:
                 size_bytes = fs.size(path) if fs.exists(path) else stat.size_bytes
                 yield FoundFile(stat.partition, name, size_bytes, isinstance(name, LogFileName))
+    if has_logs:
+        for partition in sorted({group.partition for group in groups}):
+            for found in _files_in(fs, done, partition, lambda *_: False):
+                if FileGroupId(partition, found.name.file_id) in groups:
+                    yield found

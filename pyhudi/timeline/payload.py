@@ -15,42 +15,15 @@ from typing import Any, Final
 import fastavro
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.timeline.avrotypes import INSTANT_INFO as _INSTANT_INFO
+from pyhudi.timeline.avrotypes import NAMESPACE
+from pyhudi.timeline.avrotypes import STRING as _STRING
+from pyhudi.timeline.avrotypes import array as _array
+from pyhudi.timeline.avrotypes import map_of as _map
+from pyhudi.timeline.avrotypes import optional as _optional
+from pyhudi.timeline.avrotypes import record as _record
+from pyhudi.timeline.avrotypes import version as _version
 from pyhudi.timeline.stats import CommitMetadata
-
-NAMESPACE: Final = "org.apache.hudi.avro.model"
-_STRING: Final = {"type": "string", "avro.java.string": "String"}
-
-
-def _optional(kind: Any) -> list[Any]:
-    return ["null", kind]
-
-
-def _array(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _map(values: Any) -> dict[str, Any]:
-    return {"type": "map", "values": values, "avro.java.string": "String"}
-
-
-def _record(name: str, *fields: tuple[Any, ...]) -> dict[str, Any]:
-    """A record schema; a field is (name, type) or (name, type, default)."""
-    return {
-        "type": "record",
-        "name": name,
-        "namespace": NAMESPACE,
-        "fields": [
-            {"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})}
-            for f in fields
-        ],
-    }
-
-
-def _version(number: int = 1) -> tuple[str, Any, int]:
-    return ("version", ["int", "null"], number)
-
-
-_INSTANT_INFO: Final = _record("HoodieInstantInfo", ("commitTime", _STRING), ("action", _STRING))
 
 COMPACTION_PLAN: Final = _record(
     "HoodieCompactionPlan",

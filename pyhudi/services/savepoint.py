@@ -1,0 +1,157 @@
+"""Savepoints: the snapshot at a commit is kept, whatever cleaning and archival would do.
+
+```
+S.savepoint.inflight    empty
+S.savepoint             comment, user, and per partition the names of the files of the snapshot
+```
+
+S is the time of the commit itself.  Deleting a savepoint removes both files.  The caller holds the
+table's lock.  Source: table_format 4, 7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyhudi.errors import UserError
+from pyhudi.read.expiry import check_not_expired
+from pyhudi.read.state import TableState
+from pyhudi.records import InstantTime
+from pyhudi.table.cleaning import file_names, planned_files
+from pyhudi.timeline.clock import system_clock
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.timeline.undoing import SAVEPOINT_METADATA
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint: of which commit, and what it holds."""
+
+    instant: str
+    comment: str
+    user: str
+    created_at: str
+    partitions: int
+    files: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def create_savepoint(
+    state: TableState, comment: str, instant: InstantTime | None = None
+) -> Savepoint:
+    """Keep the snapshot at a completed commit (None: the newest).
+
+    Raises UserError for an instant that is no completed commit of the active timeline or has a
+    savepoint, SnapshotExpiredError where files of the snapshot are cleaned already.
+    """
+    log, timeline = state.log, state.timeline
+    commit = _commit_at(timeline, instant)
+    if any(i.time == commit.time for i in timeline.where({Action.SAVEPOINT}, State.COMPLETED)):
+        raise UserError(
+            "there is a savepoint of this commit", instant=commit.time,
+            hint="delete it first to change its comment",
+        )  # fmt: skip
+    view = state.view(limit=commit.time)
+    check_not_expired(state, view, commit.time)
+    files = file_names(view.latest_slices())
+    _check_not_going(state, commit, files)
+    record = {
+        "savepointedBy": "",
+        "savepointedAt": round(system_clock().timestamp() * 1000),
+        "comments": comment,
+        "partitionMetadata": {
+            partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+            for partition, names in files.items()
+        },
+        "version": 1,
+    }
+    begun = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
+    state.fs.create(log.path(begun), b"")
+    log.complete(begun, write_avro(SAVEPOINT_METADATA, record))
+    return _described(commit.time, record)
+
+
+def delete_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:
+    """Let cleaning and archival have the snapshot again.  Raises UserError if there is none."""
+    for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED):
+        if saved.time == instant:
+            log.unpublish(saved)
+            log.forget(Instant(saved.time, Action.SAVEPOINT, State.INFLIGHT))
+            return saved
+    raise no_savepoint(timeline, instant)
+
+
+def no_savepoint(timeline: Timeline, instant: InstantTime) -> UserError:
+    there = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
+    return UserError(
+        "no savepoint of this instant",
+        instant=instant,
+        savepoints=", ".join(i.time for i in there) or None,
+    )
+
+
+def savepoints(state: TableState) -> list[Savepoint]:
+    """The table's savepoints, oldest first.  Cost: a small read each."""
+    found = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
+    return [_described(i.time, state.log.record(i)) for i in found]
+
+
+def forget_unfinished(log: TimelineLog, timeline: Timeline) -> None:
+    """Savepoints that were never completed hold nothing, and end."""
+    for begun in timeline.where({Action.SAVEPOINT}, State.REQUESTED, State.INFLIGHT):
+        log.forget(begun)
+
+
+def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:
+    commits = timeline.commits
+    if instant is None:
+        if commits.last is None:
+            raise UserError("the table has no commit to keep")
+        return commits.last
+    for commit in commits:
+        if commit.time == instant:
+            return commit
+    raise UserError(
+        "not a completed commit of the active timeline",
+        instant=instant,
+        oldest=commits.first and commits.first.time,
+        newest=commits.last and commits.last.time,
+    )
+
+
+def _check_not_going(
+    state: TableState, commit: Instant, files: Mapping[str, tuple[str, ...]]
+) -> None:
+    """A clean that is planned already does not ask for savepoints."""
+    for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
+        going = planned_files(state.log.requested(clean))
+        for partition, names in files.items():
+            if not set(names).isdisjoint(going.get(partition, ())):
+                raise UserError(
+                    "a planned clean deletes files of this snapshot",
+                    instant=commit.time,
+                    clean=clean.time,
+                    partition=partition,
+                    hint="run clean, then keep a later commit",
+                )
+
+
+def _described(time: str, record: Mapping[str, Any]) -> Savepoint:
+    partitions = record.get("partitionMetadata") or {}
+    made = datetime.fromtimestamp((record.get("savepointedAt") or 0) / 1000, UTC)
+    return Savepoint(
+        instant=time,
+        comment=record.get("comments") or "",
+        user=record.get("savepointedBy") or "",
+        created_at=made.isoformat(timespec="milliseconds"),
+        partitions=len(partitions),
+        files=sum(len(part.get("savepointDataFile") or ()) for part in partitions.values()),
+    )

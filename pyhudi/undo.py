@@ -1,0 +1,91 @@
+"""Taking back: rollback, savepoints, restore; each from the lock to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.read.state import TableState, load_state
+from pyhudi.records import InstantTime
+from pyhudi.services.cleaning import carry_out as carry_out_clean
+from pyhudi.services.cleaning import pending_cleans
+from pyhudi.services.rollback import plan_rollback
+from pyhudi.services.rollback import rollback as roll_back
+from pyhudi.services.savepoint import Savepoint, create_savepoint
+from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.instant import State
+from pyhudi.upkeep import alone
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport:
+    """What a rollback undid, or (instant None) would undo.
+
+    instant: of the rollback.  undone: the commit taken back.  deleted: its files, from the
+    table's root.  command_blocks: slices whose logs were answered by a command block.
+    """
+
+    undone: str
+    instant: str | None = None
+    deleted: tuple[str, ...] = ()
+    command_blocks: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
+    """Undo the newest completed commit."""
+    with alone(fs, options, "rollback") as state:
+        state = without_pending_cleans(state, options)
+        done = roll_back(
+            fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata
+        )
+    return RollbackReport(
+        undone=done.failed.time,
+        instant=done.at,
+        deleted=done.deleted,
+        command_blocks=len(done.command_blocks),
+    )
+
+
+def rollback_plan(state: TableState, instant: str) -> RollbackReport:
+    """What `rollback` would do now; nothing changes."""
+    planned = plan_rollback(state.fs, state.config, state.log, InstantTime(instant))
+    return RollbackReport(
+        undone=planned.time,
+        deleted=tuple(path for removal in planned.removals for path in removal.files),
+        command_blocks=sum(1 for removal in planned.removals if removal.logs),
+        dry_run=True,
+    )
+
+
+def without_pending_cleans(state: TableState, options: Options) -> TableState:
+    """The table when no clean is planned: it would delete what is to come back.
+
+    A plan of which nothing was done is forgotten, one that began is carried out.
+    """
+    pending = pending_cleans(state.timeline)
+    for clean in pending:
+        if clean.state is State.REQUESTED:
+            state.log.forget(clean)
+        else:
+            carry_out_clean(state, clean)
+    return load_state(state.fs, options.read) if pending else state
+
+
+def savepoint(fs: FileSystem, options: Options, comment: str, instant: str | None) -> Savepoint:
+    """Keep the snapshot at a commit (None: the newest)."""
+    with alone(fs, options, "savepoint") as state:
+        return create_savepoint(state, comment, InstantTime(instant) if instant else None)
+
+
+def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> None:
+    """Let a snapshot go.  Raises UserError if it has no savepoint."""
+    with alone(fs, options, "delete savepoint") as state:
+        drop_savepoint(state.log, state.timeline, InstantTime(instant))

@@ -1,0 +1,95 @@
+"""A rollback, savepoint, restore or archival that stops anywhere is finished by the next process.
+
+Rows are those before or those after, never between; the record index is exact; the next write
+leaves nothing pending, and a second recovery changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.services.recovery import recover
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType, load_config
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.log import TimelineLog
+from tests.crash.test_every_stop import before, check_index, open_, rows, snapshot
+from tests.support.filesystems import TracingFileSystem, clone, every_stop
+
+
+def newest(table: Table) -> str:
+    last = table.timeline.commits.last
+    assert last is not None
+    return last.time
+
+
+def oldest(table: Table) -> str:
+    first = table.timeline.commits.first
+    assert first is not None
+    return first.time
+
+
+ACTS: dict[str, Callable[[Table], object]] = {
+    "rollback": lambda table: table.rollback(newest(table)),
+    "savepoint": lambda table: table.savepoint("here", oldest(table)),
+    "delete_savepoint": lambda table: table.delete_savepoint(oldest(table)),
+}
+
+
+def prepared(act: str, kind: TableType) -> MemoryFileSystem:
+    fs = before(kind)
+    table = open_(fs)
+    if act == "rollback" and kind is TableType.MERGE_ON_READ:
+        table.compact()
+        table.upsert(rows(range(2, 6), 3))
+        table.upsert(rows(range(10, 14), 3))
+    if act == "delete_savepoint":
+        table.savepoint("kept", oldest(table))
+    return fs
+
+
+def changes_of_a_recovery(fs: FileSystem) -> list[str]:
+    watched = TracingFileSystem(fs)
+    config = load_config(watched)
+    recover(watched, config, TimelineLog(watched, zone=zone_of(config.timezone)))
+    return watched.trace
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("act", ACTS)
+def test_a_stop_anywhere_is_finished_by_the_next_process(act: str, kind: TableType) -> None:
+    sweep(act, kind, after=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("act", ACTS)
+def test_a_step_done_but_never_heard_of_changes_nothing(act: str, kind: TableType) -> None:
+    sweep(act, kind, after=True)
+
+
+def sweep(act: str, kind: TableType, *, after: bool) -> None:
+    start = prepared(act, kind)
+    done = clone(start)
+    ACTS[act](open_(done))
+    allowed = [snapshot(start), snapshot(done)]
+    stops = 0
+    for stop in every_stop(start, lambda fs: ACTS[act](open_(fs)), after=after):
+        stops += 1
+        found = snapshot(stop.fs)
+        assert found in allowed, str(stop)
+        check_index(stop.fs, found)
+        changes_of_a_recovery(stop.fs)
+        found = snapshot(stop.fs)
+        assert found in allowed, str(stop)
+        assert changes_of_a_recovery(stop.fs) == [], str(stop)
+        open_(stop.fs).upsert(rows(range(30, 32), 9))
+        want = found | {"k30": 9, "k31": 9}
+        assert snapshot(stop.fs) == want, str(stop)
+        check_index(stop.fs, want)
+        assert not open_(stop.fs).timeline.pending, str(stop)
+    assert stops > 1
