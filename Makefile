@@ -34,13 +34,13 @@ demo: build
 	$(BIN)/python tests/interop/apache_hudi.py build/demo
 
 test: build
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not slow'
 
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not slow'
 	$(BIN)/python -m bench --smoke
 
 bench: build

@@ -46,7 +46,7 @@ class DefaultSource(DataSource):
         return _room("sink").sink(self.options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> Any:
-        return _room("stream").stream(self.options, schema)
+        return _room("faces").stream(self.options, schema)
 
 
 def _room(name: str) -> Any:

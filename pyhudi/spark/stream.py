@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 import pyarrow as pa
@@ -100,17 +98,6 @@ def _flag(found: Given, name: str) -> bool:
     if text not in ("true", "false"):
         raise OptionError("impossible value", option=name, value=text, hint="true or false")
     return text == "true"
-
-
-def stream(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of a stream, with the face that the installed PySpark knows."""
-    asked = stream_asked(options)
-    if find_spec("pyspark.sql.streaming.datasource") is None:
-        return PlainStream(asked, schema)
-    reader: DataSourceStreamReader = import_module("pyhudi.spark.admission").AdmittingStream(
-        asked, schema
-    )
-    return reader
 
 
 class TableStream(DataSourceStreamReader):
@@ -251,23 +238,3 @@ def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
         return None
     paths = (file.path for task in plan.tasks for file in task.slice.files)
     return plan if all(map(state.fs.exists, paths)) else None
-
-
-class PlainStream(TableStream):
-    """For PySpark 4.0 and 4.1, which tell neither start nor limit: both are remembered."""
-
-    last: InstantTime | None = None
-
-    def initialOffset(self) -> dict[str, str]:
-        found = super().initialOffset()
-        self.last = InstantTime(found["instant"])
-        return found
-
-    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]
-        start = self.last or BEFORE_ALL_INSTANTS
-        limits = self.asked.limits if self.last is not None else None
-        return self.after(start, limits)
-
-    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        self.last = InstantTime(end["instant"])
-        return super().partitions(start, end)

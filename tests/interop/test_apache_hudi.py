@@ -10,12 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
-import os
 import random
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
-FIXTURES = Path(
-    os.environ.get("PYHUDI_FIXTURES", Path(__file__).parents[2].parent / "shared" / "fixtures")
-)
-ORACLE = FIXTURES.parent / "oracle" / "hudi_oracle.py"
-VERSIONS = ("0.15.0", "1.2.0")
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -85,48 +76,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat()
     return str(value)
-
-
-class ApacheHudi:
-    """One warm process of one version."""
-
-    def __init__(self, version: str) -> None:
-        self.version = version
-        self.process = subprocess.Popen(
-            [sys.executable, str(ORACLE), "--hudi", version, "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert answer.get("ok"), f"Apache Hudi {self.version}: {answer.get('error')}"
-        return answer
-
-
-def skip_unless_asked() -> None:
-    """Skip, saying why, where Apache Hudi cannot be started."""
-    if not ORACLE.exists():
-        pytest.skip(f"Apache Hudi is not asked: {ORACLE.name} not found beside the fixtures")
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"Apache Hudi is not asked: {tool} is not installed")
-
-
-@pytest.fixture(scope="module")
-def hudis() -> Iterator[list[ApacheHudi]]:
-    skip_unless_asked()
-    started = [ApacheHudi(version) for version in VERSIONS]
-    yield started
-    for hudi in started:
-        assert hudi.process.stdin
-        hudi.process.stdin.close()
-        hudi.process.wait(60)
 
 
 class Turns:

@@ -7,20 +7,15 @@ from pathlib import Path
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import (  # noqa: F401  (a fixture)
-    SCHEMA,
-    ApacheHudi,
-    Turns,
-    hudis,
-    rows,
-)
+from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
 
 def test_either_reads_and_continues_what_the_other_compacted(
     tmp_path: Path,
-    hudis: list[ApacheHudi],  # noqa: F811
+    hudis: list[ApacheHudi],
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(

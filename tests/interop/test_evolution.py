@@ -6,7 +6,7 @@ stay beside newer ones, some are rewritten, some get logs of the newer types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,11 @@ import pytest
 import pyhudi
 from pyhudi import PythonKeys, TimestampPartition
 from pyhudi.formats.conform import conform
-from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import VERSIONS, ApacheHudi
 from tests.write.schema_matrix import TYPES, VALUES, pairs
 
 pytestmark = pytest.mark.interop
 FEW = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
-
-
-@pytest.fixture(scope="module")
-def hudis() -> Iterator[list[ApacheHudi]]:
-    skip_unless_asked()
-    started = [ApacheHudi(version) for version in VERSIONS]
-    yield started
-    for hudi in started:
-        assert hudi.process.stdin
-        hudi.process.stdin.close()
-        hudi.process.wait(60)
 
 
 def plain(table: pa.Table, names: list[str]) -> dict[str, list[Any]]:

@@ -8,7 +8,6 @@ tables do not tell it; in the last turn of a bucket table it finds pyhudi's prop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,13 @@ import pytest
 
 import pyhudi
 from pyhudi.options import IndexKind
-from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 KINDS = [kind for kind in IndexKind if kind is not IndexKind.RECORD]
 Row = tuple[str, int, str]
-
-
-@pytest.fixture(scope="module")
-def hudis() -> Iterator[list[ApacheHudi]]:
-    skip_unless_asked()
-    started = [ApacheHudi(version) for version in VERSIONS]
-    yield started
-    for hudi in started:
-        assert hudi.process.stdin
-        hudi.process.stdin.close()
-        hudi.process.wait(60)
 
 
 class Turns:

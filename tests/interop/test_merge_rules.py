@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import ApacheHudi
 from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
 
 pytestmark = pytest.mark.interop
 
 NOT_ITS_OWN = {"first value", "python function"}
 """Rules that neither release has."""
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    skip_unless_asked()
-    hudi = ApacheHudi(request.param)
-    yield hudi
-    assert hudi.process.stdin
-    hudi.process.stdin.close()
-    hudi.process.wait(60)
 
 
 def batches(rule: Rule) -> list[list[Row]]:

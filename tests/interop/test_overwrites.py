@@ -6,7 +6,6 @@ listing and record index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,26 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import (
-    SCHEMA,
-    VERSIONS,
-    ApacheHudi,
-    Turns,
-    rows,
-    skip_unless_asked,
-)
+from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    skip_unless_asked()
-    hudi = ApacheHudi(request.param)
-    yield hudi
-    assert hudi.process.stdin
-    hudi.process.stdin.close()
-    hudi.process.wait(60)
 
 
 def only(table: pa.Table, *parts: str) -> pa.Table:

@@ -4,7 +4,6 @@ one Apache Hudi reads the same rows, and it answers time travel and incremental 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 
 import pyhudi
-from tests.interop.test_apache_hudi import ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -29,16 +28,6 @@ TRIPS = [
     (1695115999911, "c8abbe79-8d89-47ea-b4ce-4d224bae5bfa", "rider-J", "driver-T", 17.85, "che"),
 ]
 OPERATION = "hoodie.datasource.write.operation"
-
-
-@pytest.fixture(scope="module")
-def apache() -> Iterator[ApacheHudi]:
-    skip_unless_asked()
-    hudi = ApacheHudi("0.15.0")
-    yield hudi
-    assert hudi.process.stdin
-    hudi.process.stdin.close()
-    hudi.process.wait(60)
 
 
 class Guide:
@@ -83,6 +72,7 @@ class Guide:
         return self.load().select(*COLUMNS)
 
 
+@pytest.mark.parametrize("apache", ["0.15.0"], indirect=True)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_apache_hudi_reads_what_the_guide_wrote(
     spark: Any, apache: ApacheHudi, tmp_path: Path, kind: str

@@ -7,7 +7,6 @@ written to by Apache Hudi and checked again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.config import TableType, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
-from tests.interop.test_apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import ApacheHudi
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -86,16 +85,6 @@ def undo_newest(fs: FileSystem) -> None:
     newest = log.load().commits.last
     assert newest is not None
     rollback(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def apache(request: pytest.FixtureRequest) -> Iterator[ApacheHudi]:
-    skip_unless_asked()
-    hudi = ApacheHudi(request.param)
-    yield hudi
-    assert hudi.process.stdin
-    hudi.process.stdin.close()
-    hudi.process.wait(60)
 
 
 def read_by(apache: ApacheHudi, path: Path, *, metadata: str) -> Rows:

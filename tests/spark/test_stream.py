@@ -22,8 +22,9 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.options import StreamOptions
+from pyhudi.spark.faces import PlainStream
 from pyhudi.spark.sink import attempted
-from pyhudi.spark.stream import PlainStream, stream_asked
+from pyhudi.spark.stream import stream_asked
 from pyhudi.spark.types import to_spark
 from pyhudi.write.once import CHECKPOINT, StreamBatch
 from pyhudi.write.report import WriteReport

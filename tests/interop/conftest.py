@@ -1,0 +1,37 @@
+"""Apache Hudi, started once for all tests of this folder and only when one asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+
+
+@pytest.fixture(scope="session")
+def apache_hudi() -> Iterator[Callable[[str], ApacheHudi]]:
+    """The warm process of a version, by the version's name."""
+    skip_unless_asked()
+    started: dict[str, ApacheHudi] = {}
+
+    def of(version: str) -> ApacheHudi:
+        if version not in started:
+            started[version] = ApacheHudi(version)
+        return started[version]
+
+    yield of
+    for hudi in started.values():
+        hudi.close()
+
+
+@pytest.fixture(scope="session")
+def hudis(apache_hudi: Callable[[str], ApacheHudi]) -> list[ApacheHudi]:
+    """Every version, for tests in which all take turns on one table."""
+    return [apache_hudi(version) for version in VERSIONS]
+
+
+@pytest.fixture(params=VERSIONS)
+def apache(request: pytest.FixtureRequest, apache_hudi: Callable[[str], ApacheHudi]) -> ApacheHudi:
+    """Each version in turn, for tests with one of them."""
+    return apache_hudi(request.param)
