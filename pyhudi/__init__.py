@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyhudi.api import Table as Table
     from pyhudi.api import create_table as create_table
     from pyhudi.api import open_table as open_table
+    from pyhudi.index.opened import OpenIndex as OpenIndex
+    from pyhudi.index.opened import open_index as open_index
     from pyhudi.read.scan import Scan as Scan
     from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
     from pyhudi.write.keys import PythonKeys as PythonKeys
@@ -41,12 +43,14 @@ _HOMES: Final = {
     "HFileReader": "pyhudi._native",
     "HFileWriter": "pyhudi._native",
     "InlineFileSystem": "pyhudi.storage.inline",
+    "OpenIndex": "pyhudi.index.opened",
     "PythonKeys": "pyhudi.write.keys",
     "Scan": "pyhudi.read.scan",
     "Table": "pyhudi.api",
     "TimestampPartition": "pyhudi.write.newkeys",
     "WriteReport": "pyhudi.write.report",
     "create_table": "pyhudi.api",
+    "open_index": "pyhudi.index.opened",
     "open_table": "pyhudi.api",
 }
 """Where each name that is loaded late lives."""

@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyhudi.engine import Engine
-from pyhudi.errors import UserError
+from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import TEMP
+from pyhudi.formats.parquet import footer
+from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.options import Options
-from pyhudi.read.state import TableState
+from pyhudi.pipeline import check_table
+from pyhudi.read.state import TableState, load_state
+from pyhudi.services.index_rebuild import Tell, build_now, gather_keys, plan_build
 from pyhudi.services.index_repair import mend, mended
-from pyhudi.services.index_report import IndexCheck, IndexRepair
+from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.services.index_sample import check_sample
 from pyhudi.services.index_verify import BucketCheck, check_index, gathered
 from pyhudi.storage.filesystem import FileSystem
@@ -23,6 +27,8 @@ from pyhudi.upkeep import alone
 from pyhudi.write.staging import FileStaging
 
 _REBUILD_SHARE = 0.2
+ENTRIES_PLANNED = 1_000_000
+"""Entries of a bucket that a table of so many rows is planned for."""
 
 
 def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
@@ -63,6 +69,56 @@ def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
         if put + ended > _REBUILD_SHARE * max(1, check.keys):
             notes = ("so much is wrong that a rebuild is cheaper",)
         return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
+
+
+def rebuild_plan(state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
+    """What `rebuild` would do now; nothing changes."""
+    before = _buckets_before(state)
+    plan = plan_build(state, _bucket_count(state, options, buckets))
+    return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
+
+
+def rebuild(
+    fs: FileSystem, options: Options, engine: Engine, buckets: int | None, tell: Tell
+) -> IndexRebuild:
+    """Put keys aside without the lock; then, under it, those that changed since, and the rest."""
+    began = time.monotonic()
+    state = load_state(fs, options.read)
+    check_table(state.config)
+    count = _bucket_count(state, options, buckets)
+    first = plan_build(state, count)
+    gather_keys(first, engine, tell)
+    with alone(fs, options, "rebuild index") as now:
+        before = _buckets_before(now)
+        built = build_now(now, count, engine, tell)
+    return IndexRebuild(
+        count,
+        before,
+        len(first.groups),
+        len(first.kept),
+        entries=built.entries,
+        bytes_written=built.bytes_written,
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+def _buckets_before(state: TableState) -> int:
+    try:
+        return state.record_index.shard_count
+    except (IndexNotReadyError, CorruptFileError):
+        return 0
+
+
+def _bucket_count(state: TableState, options: Options, asked: int | None) -> int:
+    """As asked; else as before; else by the options, and more if the table's rows want more."""
+    count = asked or _buckets_before(state)
+    if not count:
+        slices = state.view().latest_slices()
+        rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
+        count = max(options.write.shard_count, -(-rows * 13 // (10 * ENTRIES_PLANNED)))
+    if not 1 <= count <= SHARDS_MAX:
+        raise UserError("the number of index buckets is out of range", buckets=count)
+    return count
 
 
 def _report(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:

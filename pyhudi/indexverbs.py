@@ -8,7 +8,8 @@ from pyhudi import indexcare
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
-from pyhudi.services.index_report import IndexCheck, IndexRepair
+from pyhudi.services.index_rebuild import Tell, silent
+from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -45,6 +46,27 @@ class TableIndex:
         if dry_run:
             return indexcare.repair_plan(self._state(), self._engine)
         return indexcare.repair(self._fs, self._options, self._engine)
+
+    def rebuild(
+        self,
+        buckets: int | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Tell | None = None,
+    ) -> IndexRebuild:
+        """Build the index out of the table's keys: where there is none, where it is damaged, or
+        with another number of buckets.
+
+        buckets: None keeps the number there is; of a first index it is that of the options, more
+        if the table has more than a million rows a bucket.  The new index is built beside the old
+        one, held against the table, and then put in its place.  Keys are read without the lock; a
+        build that was killed goes on where it stopped.  progress: called after some tasks each.
+        dry_run: tell only.  Raises IndexNotReadyError while a write is pending.
+        """
+        if dry_run:
+            return indexcare.rebuild_plan(self._state(), self._options, buckets)
+        tell = progress or silent
+        return indexcare.rebuild(self._fs, self._options, self._engine, buckets, tell)
 
     def __repr__(self) -> str:
         return f"TableIndex({self._fs.url!r})"

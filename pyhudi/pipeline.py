@@ -32,10 +32,10 @@ from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_I
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
 from pyhudi.read.schema import schema_text
-from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState, load_state
-from pyhudi.records import META_COLUMNS, RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.services.commit import Done, commit, prepare
+from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.services.kept import discard, publish
 from pyhudi.services.recovery import recover
 from pyhudi.storage.filesystem import FileSystem
@@ -268,22 +268,10 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
     state = load_state(fs, request.options.read)
     if choice is None and len(state.timeline.commits):
         raise no_index(fs.url)
-    return create_metadata(
-        fs,
-        config,
-        _log(fs, config),
-        shard_count=request.options.write.shard_count,
-        records=_stored_keys(state) if with_records else None,
-    )
-
-
-def _stored_keys(state: TableState) -> Iterator[tuple[pa.ChunkedArray, FileGroupId]]:
-    """(record keys, file group) of every slice."""
-    view = state.view()
-    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, view.visibility)
-    for slice_ in view.latest_slices():
-        rows = read_slice(state.fs, slice_, spec=spec)
-        yield rows.column(RECORD_KEY), slice_.group
+    if not with_records or RECORD_INDEX.path in config.metadata_partitions:
+        return create_metadata(fs, config, _log(fs, config), records=None)
+    build_now(state, request.options.write.shard_count, request.engine, silent)
+    return load_config(fs)
 
 
 def _setting(

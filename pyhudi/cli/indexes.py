@@ -9,6 +9,7 @@ import click
 import pyhudi
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
+from pyhudi.services.index_rebuild import Progress
 
 _PROBLEMS = 3
 
@@ -47,3 +48,22 @@ def index_verify(path: str, sample: int | None, as_json: bool) -> None:
 def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
     """Check the whole index and mend what is wrong."""
     show(pyhudi.open_table(path).index.repair(dry_run=dry_run).to_dict(), as_json=as_json)
+
+
+@index.command("rebuild")
+@click.argument("path")
+@click.option("--buckets", type=int, help="How many; without it as many as there are.")
+@dry_run
+@as_json
+def index_rebuild(path: str, buckets: int | None, dry_run: bool, as_json: bool) -> None:
+    """Build the index out of the table's keys, beside the one there is."""
+    opened = pyhudi.open_table(path).index
+    done = opened.rebuild(buckets, dry_run=dry_run, progress=_told)
+    show(done.to_dict(), as_json=as_json)
+
+
+def _told(progress: Progress) -> None:
+    """A line on standard error, over the one before."""
+    end = progress.done == progress.total
+    line = f"\r{progress.phase}: {progress.done} of {progress.total}, {progress.seconds:.1f} s"
+    click.echo(line, nl=end, err=True)

@@ -16,7 +16,7 @@ Source: table_format 9.1, 9.8; writer_conformance 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -222,21 +222,52 @@ def create_partition(
     groups: list[tuple[pa.Array, pa.Array] | None],
 ) -> TableConfig:
     """Create a partition of len(groups) file groups with their first rows, and list it."""
+
+    def write_first(own: FileSystem, time: InstantTime) -> list[WriteStat]:
+        return [
+            _write_first(own, partition, number, time, rows)
+            for number, rows in enumerate(groups)
+            if rows is not None
+        ]
+
+    return publish_partition(fs, config, data, partition, len(groups), write_first)
+
+
+FirstFiles = Callable[[FileSystem, InstantTime], list[WriteStat]]
+"""Writes the first base files of a partition, named after the instant; rooted at the metadata
+table."""
+
+
+def publish_partition(
+    fs: FileSystem,
+    config: TableConfig,
+    data: Timeline,
+    partition: MetadataPartition,
+    group_count: int,
+    write_first: FirstFiles,
+) -> TableConfig:
+    """Create a partition of so many file groups with what `write_first` writes, and list it."""
     log = own_log(fs, config)
     time = _free_init_instant(log, data)
     instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
     ensure_partition(log.fs, partition.path, time)
-    stats: list[WriteStat] = []
-    for number, rows in enumerate(groups):
-        file_id = partition.file_id(number)
-        first = LogFileName(file_id, time, 1, _GROUP_TOKEN)
+    for number in range(group_count):
+        first = LogFileName(partition.file_id(number), time, 1, _GROUP_TOKEN)
         log.fs.create(join(partition.path, str(first)), empty_delete_block(time))
-        if rows is not None:
-            stats.append(_write_first(log.fs, partition, number, time, rows))
-    done = CommitMetadata(tuple(stats), operation="BULK_INSERT", extra={"schema": COMMIT_SCHEMA})
+    stats = tuple(write_first(log.fs, time))
+    done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": COMMIT_SCHEMA})
     log.complete(instant, done.to_json())
     listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
     return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
+
+
+def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) -> TableConfig:
+    """Take one partition out of those that readers may trust, then away."""
+    if partition.path in config.metadata_partitions:
+        left = ",".join(sorted(config.metadata_partitions - {partition.path}))
+        config = store_config(fs, config.with_properties({LISTED: left}))
+    fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
+    return config
 
 
 def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
@@ -264,15 +295,22 @@ def _write_first(
     keys, values = rows
     name = BaseFileName(partition.file_id(number), new_write_token(number), time, HFILE)
     size = write_base(fs, partition.path, name, keys, values)
+    return first_stat(partition, number, name, entries=len(keys), size_bytes=size)
+
+
+def first_stat(
+    partition: MetadataPartition, number: int, name: BaseFileName, *, entries: int, size_bytes: int
+) -> WriteStat:
+    """What a commit says of the first base file of a group."""
     return WriteStat(
         partition=partition.path,
         file_id=partition.file_id(number),
         path=join(partition.path, str(name)),
         previous_instant=None,
-        write_count=len(keys),
+        write_count=entries,
         delete_count=0,
         update_count=0,
-        insert_count=len(keys),
-        size_bytes=size,
-        write_bytes=size,
+        insert_count=entries,
+        size_bytes=size_bytes,
+        write_bytes=size_bytes,
     )

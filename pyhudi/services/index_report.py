@@ -69,3 +69,25 @@ class IndexRepair:
             **{name: getattr(self, name) for name in self.__slots__},
             "check": self.check.to_dict(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRebuild:
+    """What `table.index.rebuild` did, or (dry_run) would do.
+
+    file_slices: to read; reused: how many runs of their keys an earlier build had put aside.
+    buckets_before: 0 where the table had no record index.
+    """
+
+    buckets: int
+    buckets_before: int
+    file_slices: int
+    reused: int
+    entries: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}

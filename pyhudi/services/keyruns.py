@@ -5,12 +5,13 @@ slices -> runs     some slices a task: [key: string, home: int32], by bucket and
 runs   -> pieces   a bucket's rows of every run, cut at the same keys
 ```
 
-A run is an Arrow file that is mapped, so a bucket is read without its neighbours.  home: the
-number of the slice that the key is in, of those asked for.
+A run is an Arrow file that is mapped, so a bucket is read without its neighbours.  home: which of
+the run's slices the key is in.
 """
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi._native import argsort, shard_of
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -57,47 +59,58 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """A run that was put aside, and how many keys are in it."""
+    """A run that was put aside.  first: the number of its first slice, of those asked for."""
 
     stored: Stored
-    key_count: int
+    first: int
 
 
 def run_tasks(
     state: TableState, slices: Sequence[FileSlice], bucket_count: int, store: Store
 ) -> list[RunTask]:
-    """Tasks that together read the keys of all slices, in the order of the slices."""
+    """Tasks that together read the keys of all slices, in the order of the slices.
+
+    A run is of one partition, and its name is one of what is read: equal names, equal runs.
+    """
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
-    tasks: list[RunTask] = []
+    newest = state.timeline.commits.last
+    seen = f"{len(state.timeline)} {newest.time if newest else ''}"
+    return [
+        RunTask(state.fs, spec, group, bucket_count, store, _name(group, bucket_count, seen))
+        for group in _groups(slices)
+    ]
+
+
+def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:
     group: list[tuple[int, FileSlice]] = []
     size = 0
     for number, slice_ in enumerate(slices):
-        if group and size + slice_.size_bytes > _RUN_BYTES:
-            tasks.append(_task(state, spec, group, bucket_count, store, len(tasks)))
+        other = group and slice_.partition != group[0][1].partition
+        if other or (group and size + slice_.size_bytes > _RUN_BYTES):
+            yield tuple(group)
             group, size = [], 0
         group.append((number, slice_))
         size += slice_.size_bytes
     if group:
-        tasks.append(_task(state, spec, group, bucket_count, store, len(tasks)))
-    return tasks
+        yield tuple(group)
 
 
-def _task(
-    state: TableState,
-    spec: SliceSpec,
-    group: list[tuple[int, FileSlice]],
-    bucket_count: int,
-    store: Store,
-    number: int,
-) -> RunTask:
-    return RunTask(state.fs, spec, tuple(group), bucket_count, store, f"keys-{number:06d}")
+def _name(group: Sequence[tuple[int, FileSlice]], bucket_count: int, seen: str) -> str:
+    """seen: the commits that readers believe, which decide what logs say."""
+    facts = [str(bucket_count)]
+    for _, slice_ in group:
+        facts.append(slice_.partition)
+        facts += [f"{file.name} {file.size_bytes}" for file in slice_.files]
+        if slice_.logs:
+            facts.append(seen)
+    return f"keys-{hashlib.sha256(chr(10).join(facts).encode()).hexdigest()[:24]}"
 
 
 def make_run(task: RunTask) -> KeyRun:
     """Read the keys of some slices, as readers see them, and put them aside.  May run twice."""
     keys: list[pa.Array] = []
     homes: list[pa.Array] = []
-    for number, slice_ in task.slices:
+    for number, (_, slice_) in enumerate(task.slices):
         column = read_slice(task.fs, slice_, spec=task.spec).column(RECORD_KEY)
         keys += column.chunks
         homes.append(pa.array(np.full(len(column), number, np.int32)))
@@ -110,14 +123,15 @@ def make_run(task: RunTask) -> KeyRun:
     starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=task.bucket_count))])
     table = pa.table({"key": key.take(pa.array(order)), "home": home.take(pa.array(order))})
     facts = {_STARTS: starts.astype(np.int64).tobytes()}
-    return KeyRun(task.store.put(task.name, table.replace_schema_metadata(facts)), len(key))
+    stored = task.store.put(task.name, table.replace_schema_metadata(facts))
+    return KeyRun(stored, task.slices[0][0])
 
 
 class BucketKeys:
     """The keys of one bucket over all runs, taken off in key order: those up to a bound."""
 
     def __init__(self, runs: Sequence[KeyRun], bucket: int) -> None:
-        self._runs: list[tuple[pa.Array, pa.Array]] = []
+        self._runs: list[tuple[pa.Array, pa.Array, int]] = []
         self._at: list[int] = []
         for run in runs:
             table = run.stored.load()
@@ -125,23 +139,24 @@ class BucketKeys:
             low, high = starts[bucket], starts[bucket + 1]
             if low < high:
                 some = table.slice(low, high - low)
-                self._runs.append((_one(some.column("key")), _one(some.column("home"))))
+                self._runs.append((_one(some.column("key")), _one(some.column("home")), run.first))
                 self._at.append(0)
 
     @property
     def left(self) -> int:
         """How many have not been taken."""
-        return sum(len(keys) - at for (keys, _), at in zip(self._runs, self._at, strict=True))
+        return sum(len(keys) - at for (keys, *_), at in zip(self._runs, self._at, strict=True))
 
     def up_to(self, bound: bytes | None) -> tuple[pa.Array, pa.Array]:
-        """(keys, homes) of those not taken, up to `bound` (None: all); in no order."""
+        """(keys, numbers of their slices) of those not taken, up to `bound` (None: all); in no
+        order."""
         keys, homes = [pa.array([], pa.string())], [pa.array([], pa.int32())]
-        for number, (column, home) in enumerate(self._runs):
+        for number, (column, home, first) in enumerate(self._runs):
             start = self._at[number]
             end = len(column) if bound is None else _after(column, bound, start)
             if end > start:
                 keys.append(column[start:end])
-                homes.append(home[start:end])
+                homes.append(pc.add(home[start:end], pa.scalar(first, pa.int32())))
                 self._at[number] = end
         return pa.concat_arrays(keys), pa.concat_arrays(homes)
 
@@ -157,7 +172,7 @@ class BucketKeys:
         """A key that about `share` of what is left does not exceed: the middle one of what each
         run says, weighed by its rows."""
         marks: list[tuple[bytes, int]] = []
-        for (column, _), at in zip(self._runs, self._at, strict=True):
+        for (column, *_), at in zip(self._runs, self._at, strict=True):
             rest = len(column) - at
             if rest:
                 marks.append((column[at + int(rest * share)].as_py().encode(), rest))

@@ -20,6 +20,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
 from tests.support.engines import FarEngine
+from tests.support.golden import golden_table
 from tests.support.planted import plant
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
@@ -144,6 +145,15 @@ def test_tasks_elsewhere_find_the_same(tmp_path: Path) -> None:
     far.index.repair()
     assert table.index.verify().is_exact
     assert not [e.name for e in fs.children(".hoodie/.temp") if e.name.startswith("pyhudi-")]
+
+
+@pytest.mark.parametrize(
+    "name", ["cow_clustered", "cow_restored", "cow_overwritten", "mor_rli_avro", "mor_logcompact"]
+)
+def test_what_apache_hudi_wrote_is_exact(name: str) -> None:
+    table = Table(golden_table(name), options=parse_options({}), engine=LocalEngine(1))
+    check = table.index.verify()
+    assert check.is_exact and check.keys == check.entries > 20
 
 
 def test_a_table_without_the_index_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""How soon does a small web service answer where a key is, at 200 requests a second?
+
+    python -m bench.lookup_service [--smoke]
+
+`examples/lookup_service.py` over a table of 1 M keys on one core; requests come at fixed times
+(so a slow answer delays none of those after it), over 8 connections, while another process
+upserts.  Target: 5 ms at the 99th percentile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+import pyhudi
+
+PER_SECOND, CONNECTIONS = 200, 8
+ROOT = Path(__file__).parents[1]
+WRITER = """
+import pyarrow as pa, pyhudi, sys, time
+table = pyhudi.open_table(sys.argv[1])
+for turn in range(1000):
+    ids = [f"k{i:08d}" for i in range(turn * 500, turn * 500 + 500)]
+    parts = [f"p{i % 4}" for i in range(501)]
+    table.upsert(pa.table({"id": [*ids, f"new{turn}"], "part": parts, "v": [turn] * 501}))
+    print(turn, flush=True)
+    time.sleep(0.5)
+"""
+
+
+async def load(port: int, keys: int, seconds: float) -> list[float]:
+    """Milliseconds from when each request was due to its answer."""
+    pool: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        pool.put_nowait(await asyncio.open_connection("127.0.0.1", port))
+    spent: list[float] = []
+
+    async def ask(due: float) -> None:
+        reader, writer = await pool.get()
+        key = f"k{random.randrange(keys):08d}"
+        writer.write(f"GET /locations/{key} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+        found = json.loads(await reader.readexactly(length))
+        assert found["found"] and found["key"] == key
+        spent.append((time.perf_counter() - due) * 1000)
+        pool.put_nowait((reader, writer))
+
+    start = time.perf_counter() + 0.1
+    tasks = []
+    for number in range(int(seconds * PER_SECOND)):
+        due = start + number / PER_SECOND
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        tasks.append(asyncio.create_task(ask(due)))
+    await asyncio.gather(*tasks)
+    return sorted(spent)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used of the processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def run(keys: int, seconds: float) -> None:
+    rows = pa.table(
+        {
+            "id": [f"k{i:08d}" for i in range(keys)],
+            "part": [f"p{i % 4}" for i in range(keys)],
+            "v": [0] * keys,
+        }
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        made = pyhudi.create_table(
+            f"{folder}/t", rows.schema, record_key="id", partition_by="part", table_type="mor"
+        )
+        made.bulk_insert(rows)
+        program = [sys.executable, str(ROOT / "examples/lookup_service.py"), f"{folder}/t"]
+        service = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
+        os.sched_setaffinity(service.pid, {0})
+        writing = [sys.executable, "-c", WRITER, f"{folder}/t"]
+        writer = subprocess.Popen(writing, stdout=subprocess.PIPE, text=True, env=environment)
+        others = set(range(1, os.cpu_count() or 1)) or {0}
+        os.sched_setaffinity(writer.pid, others)
+        try:
+            assert service.stdout is not None and writer.stdout is not None
+            port = int(service.stdout.readline().rsplit(":", 1)[1])
+            asyncio.run(load(port, keys, 1.0))  # connections, caches
+            busy = cpu_seconds(service.pid)
+            spent = asyncio.run(load(port, keys, seconds))
+            busy = cpu_seconds(service.pid) - busy
+            commits = len(pyhudi.open_table(f"{folder}/t").timeline.commits) - 1
+        finally:
+            for process in (service, writer):
+                process.kill()
+                process.wait()
+    shown = ", ".join(
+        f"{name} {spent[min(len(spent) - 1, int(len(spent) * share))]:.2f} ms"
+        for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("worst", 1.0))
+    )
+    print(f"{len(spent)} requests at {PER_SECOND} a second, {commits} commits beside: {shown}")
+    machine = f"load of the machine {os.getloadavg()[0]:.1f}"
+    print(f"the service worked {busy / seconds:.0%} of the time; {machine}")
+
+
+if __name__ == "__main__":
+    small = "--smoke" in sys.argv[1:]
+    run(20_000 if small else 1_000_000, 2.0 if small else 20.0)

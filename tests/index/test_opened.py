@@ -1,0 +1,71 @@
+"""An index opened on its own answers as the table does, follows it, and loads little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import IndexNotReadyError, TableNotFoundError
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string())])
+
+
+def rows(ids: range) -> pa.Table:
+    return pa.table({"id": [f"k{i}" for i in ids], "part": [f"p{i % 3}" for i in ids]})
+
+
+def made(path: Path) -> pyhudi.Table:
+    table = pyhudi.create_table(path, SCHEMA, record_key="id", partition_by="part")
+    table.bulk_insert(rows(range(50)))
+    return table
+
+
+def test_it_answers_as_the_table_does_and_follows_it(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    index = pyhudi.open_index(tmp_path / "t")
+    old = pyhudi.open_index(tmp_path / "t", max_age_seconds=1e9)
+    keys = ["k3", None, "nobody", "k49", "k3"]
+    assert index.locations(keys) == table.lookup(keys)
+    assert index.contains(keys).to_pylist() == [True, False, False, True, True]
+    place = index.get("k3")
+    assert place is not None and index.get("nobody") is None
+    assert (place.partition, place.instant) == ("p0", table.timeline.commits.last.time)  # type: ignore[union-attr]
+    table.upsert(rows(range(48, 60)))
+    table.delete(keys=["k3"])
+    assert index.get("k3") is None and index.get("k55") is not None
+    assert old.get("k3") is not None and old.instant != index.instant
+    old.warm()
+    assert old.get("k3") is None and old.instant == index.instant
+    table.index.rebuild(3)
+    assert index.contains(["k3", "k55"]).to_pylist() == [False, True]
+    assert index.bucket_count == 3
+
+
+def test_a_process_that_opens_an_index_loads_neither_writer_nor_reader(tmp_path: Path) -> None:
+    made(tmp_path / "t")
+    text = (
+        "import sys, pyhudi\nassert pyhudi.open_index(sys.argv[1]).get('k7')\nprint(*sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, tmp_path / "t"], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    own = {name for name in loaded if name.startswith("pyhudi.")}
+    for room in ("write", "services", "pipeline", "api", "verbs", "cli", "spark"):
+        assert not {name for name in own if name.split(".")[1] == room}, room
+    assert {name for name in own if name.startswith("pyhudi.read.")} == {"pyhudi.read.trust"}
+    # pandas is taken in by pyarrow itself, where it is installed
+    assert not loaded & {"pyspark", "fsspec", "click", "rich", "duckdb", "pyarrow.dataset"}
+
+
+def test_what_is_no_table_or_has_no_index_says_so(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        pyhudi.open_index(tmp_path)
+    pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", index="bloom")
+    with pytest.raises(IndexNotReadyError):
+        pyhudi.open_index(tmp_path / "t")
