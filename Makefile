@@ -3,6 +3,8 @@
 # make check    format, ruff, mypy --strict, layer test, tests, bench smoke
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
+# make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
+# make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make kills    long form: a stream is killed at 50 random points
 # make options  write docs/options.md and docs/schema_evolution.md from the code
 # make fuzz     long form: damage in every byte of the sample files
@@ -12,7 +14,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop options kills fuzz wheel build clean
+.PHONY: demo test check bench interop hdfs zookeeper options kills fuzz wheel build clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -52,6 +54,13 @@ interop: build
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
 	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
+
+hdfs: build
+	$(BIN)/python -m tests.support.hdfs --fetch
+	$(BIN)/python -m pytest -m hdfs tests/contracts tests/interop
+
+zookeeper: build
+	$(BIN)/python -m pytest -m zookeeper tests
 
 kills: build
 	$(BIN)/python -m tests.spark.streaming_kill --kills 50

@@ -3,6 +3,7 @@
 /data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
 memory://trips                                                     this process's memory
 s3://bucket/trips, gs://bucket/trips, abfs://container@account...  object stores
+hdfs://host:port/trips, webhdfs://host:port/trips                  HDFS
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from pyhudi.errors import UserError
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.hdfs import SCHEMES as HDFS_SCHEMES
+from pyhudi.storage.hdfs import HdfsFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.storage.object_store import SCHEMES, ObjectStoreFileSystem
@@ -37,8 +40,10 @@ def locate(
         return MemoryFileSystem(_MEMORY, rest.strip("/"))
     if scheme in SCHEMES:
         return ObjectStoreFileSystem(text, storage_options)
+    if scheme in HDFS_SCHEMES:
+        return HdfsFileSystem(text, storage_options)
     raise UserError(
         f"stores of the scheme {scheme}: are not served yet",
         path=text,
-        hint=f"these are: file, memory, {', '.join(SCHEMES)}",
+        hint=f"these are: file, memory, {', '.join((*SCHEMES, *HDFS_SCHEMES))}",
     )

@@ -11,18 +11,13 @@ from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported
 
 from __future__ import annotations
 
-import io
 import secrets
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
-import pyarrow as pa
-
 from pyhudi.errors import (
-    CorruptFileError,
     FileMissingError,
     PyhudiError,
     StorageError,
@@ -30,15 +25,13 @@ from pyhudi.errors import (
 )
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.lease import LeaseMutex
-from pyhudi.storage.sink import PublishedOnClose
+from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
 
 SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
 _ATTEMPT: Final = "pyhudi-attempt"
 """Metadata of an object: the token of the put that made it."""
 
-_AHEAD_BYTES: Final = 256 << 10  # asked for on opening: most logs, most footers, all small files
-_IN_MEMORY_BYTES: Final = 64 << 20  # a sink that grows beyond is kept on the local disk
 _ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store does conditionally
 _DELETES: Final = 1000  # names in one request at most
 
@@ -103,26 +96,24 @@ class ObjectStoreFileSystem:
             offset, length
         )
 
-    def open(self, path: str) -> ObjectFile:
-        return self._opened(path, {"range": (0, _AHEAD_BYTES)})
+    def open(self, path: str) -> RangedFile:
+        return self._opened(path, {"range": (0, AHEAD_BYTES)})
 
-    def _opened(self, path: str, ask: Mapping[str, Any]) -> ObjectFile:
+    def _opened(self, path: str, ask: Mapping[str, Any]) -> RangedFile:
         name = self._file(path)
         with self._typed(path):
             try:
                 answer = _library().get(self.bucket, name, options=dict(ask))
             except _library().exceptions.BaseError:  # an empty object has no range at all
                 size = int(_library().head(self.bucket, name)["size"])
-                return ObjectFile(self, path, size, 0, b"")
+                return RangedFile(self, path, size, 0, b"")
             first, last = answer.range
             size = int(answer.meta["size"])
-            return ObjectFile(self, path, size, first, bytes(answer.bytes())[: last - first])
+            return RangedFile(self, path, size, first, bytes(answer.bytes())[: last - first])
 
     def arrow_file(self, path: str) -> Any:
-        opened = self._opened(path, {"range": {"suffix": _AHEAD_BYTES}})
-        if opened.is_whole:
-            return pa.BufferReader(opened.read_at(0, opened.size))
-        return pa.PythonFile(_Seekable(opened), mode="r")
+        opened = self._opened(path, {"range": {"suffix": AHEAD_BYTES}})
+        return arrow_file(opened)
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Bytes of an object that is known to be long enough: one request."""
@@ -195,21 +186,25 @@ class ObjectStoreFileSystem:
         with self._typed(path):
             _library().put(self.bucket, self._file(path), bytes(data))
 
-    def open_sink(self, path: str) -> ObjectSink:
+    def open_sink(self, path: str) -> UploadedSink:
         name = self._file(path)
         with suppress(FileMissingError), self._typed(path):
             _library().head(self.bucket, name)
-            raise _name_taken(f"{self._url}/{path}")
-        return ObjectSink(self, path)
+            raise name_taken(f"{self._url}/{path}")
+        return self.open_scratch(path)
 
-    def open_scratch(self, path: str) -> ObjectSink:
+    def open_scratch(self, path: str) -> UploadedSink:
         self._file(path)
-        return ObjectSink(self, path)
+        return UploadedSink(f"{self._url}/{path}", partial(self._upload, path))
 
-    def put_parts(self, path: str, content: Any) -> None:
-        """A large file in parts; it takes its name when the last part is there."""
+    def _upload(self, path: str, content: Any, size_bytes: int) -> bool:
+        """A new file: in one conditional put, or a large one in parts, where no store knows
+        conditions: it takes its name when the last part is there."""
+        if size_bytes <= _ONE_PUT_BYTES:
+            return self.create(path, content.read())
         with self._typed(path):
             _library().put(self.bucket, self._file(path), content, use_multipart=True)
+        return True
 
     def delete(self, paths: Iterable[str]) -> None:
         names = [self._file(path) for path in paths]
@@ -288,10 +283,6 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _name_taken(path: str) -> StorageError:
-    return StorageError("the file exists already", path=path)
-
-
 class _Lease:
     """The object that a lease mutex is about, with its versions."""
 
@@ -325,104 +316,3 @@ class _Lease:
 
 def _version(meta: Mapping[str, Any]) -> dict[str, str]:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
-
-
-class ObjectFile:
-    """RandomAccess by range requests, with the bytes that came with the opening."""
-
-    def __init__(
-        self, fs: ObjectStoreFileSystem, path: str, size: int, held_at: int, held: bytes
-    ) -> None:
-        self._fs = fs
-        self._path = path
-        self._size = size
-        self._held_at = held_at
-        self._held = held
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self._held) == self._size
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        if offset < 0 or length < 0 or offset + length > self._size:
-            raise CorruptFileError(
-                "read past the end of the file",
-                path=f"{self._fs.url}/{self._path}",
-                offset=offset,
-                length=length,
-            )
-        start = offset - self._held_at
-        if start >= 0 and start + length <= len(self._held):
-            return self._held[start : start + length]
-        if not length:
-            return b""
-        return self._fs.get_range(self._path, offset, length)
-
-    def close(self) -> None:
-        """Nothing is open between requests."""
-
-
-class _Seekable(io.RawIOBase):
-    """An ObjectFile as Python's own kind of file, for Arrow."""
-
-    def __init__(self, file: ObjectFile) -> None:
-        super().__init__()
-        self._file = file
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = max(start + offset, 0)
-        return self._at
-
-    def readinto(self, target: Any) -> int:
-        length = max(min(len(target), self._file.size - self._at), 0)
-        target[:length] = self._file.read_at(self._at, length)
-        self._at += length
-        return length
-
-
-class ObjectSink(PublishedOnClose):
-    """A file that goes up when it is closed: kept in memory, or on the local disk when large."""
-
-    def __init__(self, fs: ObjectStoreFileSystem, path: str) -> None:
-        super().__init__()
-        self._fs, self._path = fs, path
-        self._data = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
-
-    def write(self, data: Any) -> int:
-        return self._data.write(data)
-
-    def tell(self) -> int:
-        return self._data.tell()
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        super().close()
-        try:
-            if not self.abandoned:
-                self._publish()
-        finally:
-            self._data.close()
-
-    def _publish(self) -> None:
-        size = self._data.tell()
-        self._data.seek(0)
-        if size > _ONE_PUT_BYTES:
-            self._fs.put_parts(self._path, self._data)
-        elif not self._fs.create(self._path, self._data.read()):
-            raise _name_taken(f"{self._fs.url}/{self._path}")

@@ -24,12 +24,21 @@ from hypothesis.stateful import (
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.hdfs import HdfsFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.filesystems import TracingFileSystem, tree
+from tests.support.hdfs import fresh_hdfs
 from tests.support.object_stores import fresh_s3, object_store_in_memory
 
-KINDS = ("local", "memory", "traced", "object", "s3")
+KINDS = (
+    "local",
+    "memory",
+    "traced",
+    "object",
+    "s3",
+    pytest.param("hdfs", marks=[pytest.mark.hdfs, pytest.mark.slow]),
+)
 
 
 def make(kind: str, folder: Path) -> FileSystem:
@@ -43,6 +52,8 @@ def make(kind: str, folder: Path) -> FileSystem:
             return object_store_in_memory()
         case "s3":
             return fresh_s3()
+        case "hdfs":
+            return fresh_hdfs()
         case _:
             return TracingFileSystem(MemoryFileSystem())
 
@@ -156,6 +167,10 @@ def test_names_may_be_any_unicode(fs: FileSystem) -> None:
         "x:y",
         "😀",
     ):
+        if isinstance(fs, HdfsFileSystem) and ":" in name:
+            with pytest.raises(StorageError, match="Invalid"):
+                fs.create(f"{name}/{name}", b"")
+            continue
         assert fs.create(f"{name}/{name}", name.encode())
         assert fs.read(f"{name}/{name}") == name.encode()
         assert fs.children(name) == [FileInfo(f"{name}/{name}", len(name.encode()))]
@@ -349,7 +364,7 @@ def test_any_series_of_calls_behaves_like_a_dict(kind: str, tmp_path: Path) -> N
 
     Sized.kind = kind
     Model.folder = tmp_path / "0"
-    examples = {"local": 15, "s3": 3}.get(kind, 60)
+    examples = {"local": 15, "s3": 3, "hdfs": 2}.get(kind, 60)
     run_state_machine_as_test(
         Sized,
         settings=settings(

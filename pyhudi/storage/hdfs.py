@@ -1,0 +1,186 @@
+"""HDFS (`hdfs://`, `webhdfs://`) through WebHDFS, with fsspec's connection and its ways to log in.
+
+A new file is written under a hidden name beside its place and renamed to it, which the name node
+does at once and refuses if the name is taken.  A rename whose answer was lost is told by the hidden
+file: it is gone only if the rename was done.  There are no locks and no put in place of a version:
+the writer lock is a lease made of numbered files, see `numbered.py`.  HDFS itself keeps a closed
+file's bytes on its data nodes; whether they sync their disks is its setting
+(`dfs.datanode.synconclose`).  A name may not have a colon.
+Needs `pip install "pyhudi[hdfs]"`; nothing here is imported by `import pyhudi`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
+from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.local import STAGED
+from pyhudi.storage.numbered import NumberedLease
+from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
+from pyhudi.storage.webhdfs import NameNode
+
+SCHEMES: Final = ("hdfs", "webhdfs")
+_HTTP_PORT: Final = 9870
+
+
+class HdfsFileSystem:
+    """FileSystem over one folder of an HDFS.
+
+    url: `hdfs://host:port/folder`, where the port is the name node's own and not asked, or
+    `webhdfs://host:port/folder` with the port of WebHDFS.  options: `port` (of WebHDFS, 9870),
+    `host`, `user`, `kerberos`, `token`, `use_https`, `data_proxy` and whatever else fsspec's
+    `webhdfs` takes, and `timeout` in seconds for each request.  Pickles by these two.
+    """
+
+    def __init__(
+        self, url: str, options: Mapping[str, Any] | None = None, *, node: NameNode | None = None
+    ) -> None:
+        self._url = url.rstrip("/")
+        self.options = dict(options or {})
+        parts = urlsplit(self._url)
+        self._root = parts.path
+        self._node = node or _name_node(parts.scheme, parts.hostname, parts.port, self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HdfsFileSystem, (self._url, self.options)
+
+    def __repr__(self) -> str:
+        return f"HdfsFileSystem({self._url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def sub(self, folder: str) -> HdfsFileSystem:
+        url = f"{self._url}/{quoted}" if (quoted := checked(folder)) else self._url
+        deeper = HdfsFileSystem(url, self.options, node=self._node)
+        deeper._root = self._at(folder)
+        return deeper
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{checked(path)}" if path else self._root
+
+    def _file(self, path: str) -> str:
+        return self._at(checked_file(path))
+
+    def read(self, path: str) -> bytes:
+        return self._node.read(self._file(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        if offset < 0 or length <= 0:
+            return self.open(path).read_at(offset, length)
+        found = self._node.read(self._file(path), offset=offset, length=length)
+        if len(found) < length:
+            raise CorruptFileError(
+                "read past the end of the file", path=f"{self._url}/{path}", offset=offset,
+                length=length,
+            )  # fmt: skip
+        return found
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        return self.read_range(path, offset, length)
+
+    def open(self, path: str) -> RangedFile:
+        first = self._node.read(self._file(path), offset=0, length=AHEAD_BYTES)
+        size = len(first) if len(first) < AHEAD_BYTES else self.size(path)
+        return RangedFile(self, path, size, 0, first)
+
+    def arrow_file(self, path: str) -> Any:
+        size = self.size(path)
+        start = max(size - AHEAD_BYTES, 0)
+        last = self.read_range(path, start, size - start) if size else b""
+        return arrow_file(RangedFile(self, path, size, start, last))
+
+    def size(self, path: str) -> int:
+        return int(self._node.status(self._file(path))["length"])
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._node.status(self._at(path))
+        except FileMissingError:
+            return False
+        return True
+
+    def children(self, folder: str = "") -> list[FileInfo]:
+        prefix = f"{folder}/" if folder else ""
+        try:
+            entries = self._node.listed(self._at(folder))
+        except FileMissingError:
+            return []
+        found = [
+            FileInfo(prefix + one["pathSuffix"], int(one["length"]), one["type"] == "DIRECTORY")
+            for one in entries
+            if one["pathSuffix"] and not one["pathSuffix"].startswith(STAGED)
+        ]
+        return sorted(found, key=lambda info: info.path)
+
+    def create(self, path: str, data: Bytes) -> bool:
+        return self._put(path, bytes(data), over=False)
+
+    def replace(self, path: str, data: Bytes) -> None:
+        self._put(path, bytes(data), over=True)
+
+    def _put(self, path: str, content: Any, *, over: bool) -> bool:
+        """A whole file; whether the name was free, or taken over."""
+        place = self._file(path)
+        folder = place.rpartition("/")[0]
+        staged = f"{folder}/{STAGED}{secrets.token_hex(8)}"
+        try:
+            self._node.write(staged, content)
+            done = self._node.rename(staged, place, over=over)
+        except BaseException:
+            with suppress(StorageError):
+                self._node.delete(staged)
+            raise
+        if not done:
+            self._node.delete(staged)
+        return done
+
+    def open_sink(self, path: str) -> UploadedSink:
+        self._file(path)
+        if self.exists(path):
+            raise name_taken(f"{self._url}/{path}")
+        return self.open_scratch(path)
+
+    def open_scratch(self, path: str) -> UploadedSink:
+        self._file(path)
+        return UploadedSink(f"{self._url}/{path}", partial(self._upload, path))
+
+    def _upload(self, path: str, content: Any, _: int) -> bool:
+        return self._put(path, content, over=False)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._node.delete(self._file(path))
+
+    def delete_folder(self, folder: str) -> None:
+        place = self._at(checked_file(folder))
+        with suppress(FileMissingError):
+            if self._node.status(place)["type"] != "DIRECTORY":
+                raise StorageError("not a folder", path=f"{self._url}/{folder}")
+            self._node.delete(place, recursive=True)
+
+    def mutex(self, path: str) -> LeaseMutex:
+        self._file(path)
+        return LeaseMutex(NumberedLease(self, path), f"{self._url}/{path}")
+
+
+def _name_node(
+    scheme: str, host: str | None, port: int | None, options: Mapping[str, Any]
+) -> NameNode:
+    given = {str(key).lower(): value for key, value in options.items()}
+    host = given.pop("host", None) or host
+    if not host:
+        raise UserError(
+            "an HDFS needs the host of its name node",
+            hint="hdfs://host:port/path, or host in storage_options",
+        )
+    http_port = given.pop("port", None) or (port if scheme == "webhdfs" else None) or _HTTP_PORT
+    return NameNode(str(host), int(http_port), given)
