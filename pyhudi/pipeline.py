@@ -1,16 +1,16 @@
 """One write from the lock to the report: what surrounds the steps of `write/`.
 
-lock -> own remains rolled back -> index ready -> batch fitted and planned -> instant drawn
+lock -> remains of the dead rolled back -> index ready -> batch fitted and planned -> instant drawn
      -> files and index written -> metadata table -> data commit -> markers gone
 
-The table's lock is held throughout, so whatever is pending under it was left by the dead.
+The table's lock is held throughout; `optimistic` holds it at the begin and the end only.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,7 +37,8 @@ from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.services.commit import Done, commit, prepare
 from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.services.kept import discard, publish
-from pyhudi.services.recovery import recover
+from pyhudi.services.rollback_plan import RolledBack
+from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
@@ -66,6 +67,7 @@ from pyhudi.write.operations import (
     Stopwatch,
     plan_write,
 )
+from pyhudi.write.parked import parking_folder, sweep_parked
 from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
@@ -86,11 +88,11 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
         config = create_metadata(
             fs,
             config,
-            _log(fs, config),
+            timeline_log(fs, config),
             shard_count=table.options.write.shard_count,
             records=() if _wants_records(table.index, table.options) else None,
         )
-        return _with_facts(fs, config, table.options, LocalEngine())
+        return with_facts(fs, config, table.options, LocalEngine())
 
 
 def _wants_records(index: IndexKind, options: Options) -> bool:
@@ -104,7 +106,7 @@ def _wants_records(index: IndexKind, options: Options) -> bool:
     return by_record or bool(keep)
 
 
-def _with_facts(
+def with_facts(
     fs: FileSystem, config: TableConfig, options: Options, engine: Engine
 ) -> TableConfig:
     """The table with the column statistics and blooms that the options ask for."""
@@ -114,10 +116,10 @@ def _with_facts(
         wanted[COLUMN_STATS] = facts.column_stats_groups
     if facts.bloom_filters:
         wanted[BLOOM_FILTERS] = facts.bloom_filters_groups
-    return create_facts(fs, config, _log(fs, config), group_counts=wanted, engine=engine)
+    return create_facts(fs, config, timeline_log(fs, config), group_counts=wanted, engine=engine)
 
 
-def _log(fs: FileSystem, config: TableConfig) -> TimelineLog:
+def timeline_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
     return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
 
 
@@ -137,58 +139,89 @@ class WriteRequest:
     schema_mode: SchemaMode | None = None  # None: as the options say
 
 
-def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
-    """Do one write and report it.
+def dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
+    """What the write would do to the table as it is now."""
+    with scratch(fs, request) as staging:
+        setting, _ = make_setting(fs, load_config(fs), request, staging, Stopwatch())
+        planned = plan_request(setting, request)
+        return report_of(setting, planned, instant=None, files=None, notes=replace_notes(planned))
 
-    Raises SchemaError, UserError before anything changes; LockError, WriteConflictError,
-    StorageError with the table as it was.
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A table that a write can begin on, its lock held."""
+
+    config: TableConfig
+    rolled_back: tuple[RolledBack, ...]
+
+
+def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
+    """Remains of the dead gone, index and facts there; or the report of a write that is in the
+    table already.  The caller holds the table's lock."""
+    config = load_config(fs)
+    check_table(config)
+    log = timeline_log(fs, config)
+    check_none_kept(fs, log.load())
+    rolled_back = roll_back_dead(fs, config, log, request.options.write)
+    sweep(fs)
+    known = replayed(fs, config, request)
+    if known is not None:
+        return known
+    config = ensure_index(fs, config, request)
+    config = with_facts(fs, config, request.options, request.engine)
+    return Ready(config, tuple(rolled_back))
+
+
+def write_alone(
+    fs: FileSystem, request: WriteRequest, *, staging: Staging | None = None
+) -> WriteReport:
+    """Do one write under the table's lock and report it.
+
+    staging: where its rows are put aside; None: somewhere for this write.  Raises SchemaError,
+    UserError before anything changes; LockError, WriteConflictError, StorageError with the table
+    as it was.
     """
-    options = request.options.write
-    if request.dry_run:
-        with _scratch(fs, request) as staging:
-            setting, _ = _setting(fs, load_config(fs), request, staging, Stopwatch())
-            planned = _plan(setting, request)
-            return report_of(
-                setting, planned, instant=None, files=None, notes=_replace_notes(planned)
-            )
-    purpose = request.operation.value.lower()
-    with TableLock(fs, purpose=purpose, wait_seconds=options.lock_seconds, rules=options.lock):
-        config = load_config(fs)
-        check_table(config)
-        log = _log(fs, config)
-        check_none_kept(fs, log.load())
-        rolled_back = recover(fs, config, log)
-        _sweep(fs)
-        replayed = _replayed(fs, config, request)
-        if replayed is not None:
-            return replayed
-        config = ensure_index(fs, config, request)
-        config = _with_facts(fs, config, request.options, request.engine)
-        with _scratch(fs, request) as staging:
+    with table_lock(fs, request.options.write, request.operation.value.lower()):
+        ready = make_ready(fs, request)
+        if isinstance(ready, WriteReport):
+            return ready
+        with nullcontext(staging) if staging else scratch(fs, request) as place:
             watch = Stopwatch()
-            setting, fitted = _setting(fs, config, request, staging, watch)
-            planned = _plan(setting, request)
-            notes = (*_notes(request, fitted), *_replace_notes(planned))
+            setting, fitted = make_setting(fs, ready.config, request, place, watch)
+            planned = plan_request(setting, request)
             if planned.is_empty and not fitted.has_changed:
-                return report_of(
-                    setting, planned, instant=None, files=None,
-                    notes=("nothing to write", *_replace_notes(planned)),
-                )  # fmt: skip
+                return nothing_to_write(setting, planned)
             carry_out = commit if request.publish else prepare
             done = carry_out(setting, planned)
-            report = report_of(
-                setting,
-                planned,
-                instant=done.instant,
-                files=done.files,
-                rolled_back=tuple(str(done.failed.time) for done in rolled_back),
-                added_columns=fitted.added,
-                notes=notes,
-                published=request.publish,
-            )
+            report = full_report(setting, planned, done, request, fitted, ready)
             if not request.publish:
                 _keep(setting, done, report)
             return report
+
+
+def nothing_to_write(setting: Setting, planned: PlannedWrite) -> WriteReport:
+    notes = ("nothing to write", *replace_notes(planned))
+    return report_of(setting, planned, instant=None, files=None, notes=notes)
+
+
+def full_report(
+    setting: Setting,
+    planned: PlannedWrite,
+    done: Done,
+    request: WriteRequest,
+    fitted: FittedSchema,
+    ready: Ready,
+) -> WriteReport:
+    return report_of(
+        setting,
+        planned,
+        instant=done.instant,
+        files=done.files,
+        rolled_back=tuple(str(done.failed.time) for done in ready.rolled_back),
+        added_columns=fitted.added,
+        notes=(*notes_of(request, fitted), *replace_notes(planned)),
+        published=request.publish,
+    )
 
 
 def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
@@ -205,7 +238,7 @@ def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
     with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
-        kept = publish(fs, _log(fs, config), InstantTime(time))
+        kept = publish(fs, timeline_log(fs, config), InstantTime(time))
     return WriteReport.from_dict({**kept.report, "published": True})
 
 
@@ -214,24 +247,24 @@ def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
     with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
-        done = discard(fs, config, _log(fs, config), InstantTime(time))
+        done = discard(fs, config, timeline_log(fs, config), InstantTime(time))
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
-def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
+def replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
     """The report of a stream's batch that is in the table already; None for any other write."""
     batch = StreamBatch.of(request.options.write.commit_metadata)
     if batch is None:
         return None
     archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
-    done = written_before(batch, _log(fs, config), archive)
+    done = written_before(batch, timeline_log(fs, config), archive)
     if done is None:
         return None
     note = f"batch {batch.number} of stream {batch.identifier} is in the table, by {done[0]}"
     return WriteReport(request.operation.value.lower(), notes=(note,))
 
 
-def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:
+def plan_request(setting: Setting, request: WriteRequest) -> PlannedWrite:
     return plan_write(setting, request.rows, request.operation, partitions=request.partitions)
 
 
@@ -269,12 +302,12 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
     if choice is None and len(state.timeline.commits):
         raise no_index(fs.url)
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
-        return create_metadata(fs, config, _log(fs, config), records=None)
+        return create_metadata(fs, config, timeline_log(fs, config), records=None)
     build_now(state, request.options.write.shard_count, request.engine, silent)
     return load_config(fs)
 
 
-def _setting(
+def make_setting(
     fs: FileSystem,
     config: TableConfig,
     request: WriteRequest,
@@ -336,7 +369,7 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
     return arrow_to_avro(fitted.table, name=name, namespace=namespace)
 
 
-def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
+def notes_of(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
     notes = [f"option without effect here: {name}" for name in request.options.ignored]
     notes += [f"option {text}" for text in request.options.mapped]
     notes += [f"column added to the table: {name}" for name in fitted.added]
@@ -344,12 +377,12 @@ def _notes(request: WriteRequest, fitted: FittedSchema) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
+def replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
     return tuple(f"no such partition: {name}" for name in planned.replaced.unknown)
 
 
 @contextmanager
-def _scratch(fs: FileSystem, request: WriteRequest) -> Iterator[Staging]:
+def scratch(fs: FileSystem, request: WriteRequest) -> Iterator[Staging]:
     """Where the write stages its rows: memory if tasks share it and the rows are in it anyway;
     else a temporary folder, of this machine where only its tasks read it and the table is far."""
     if request.engine.shares_memory and not isinstance(request.rows, StreamRows):
@@ -360,14 +393,17 @@ def _scratch(fs: FileSystem, request: WriteRequest) -> Iterator[Staging]:
             yield FileStaging(disk, "staged")
         return
     folder = f"{TEMP}/{_SCRATCH}{secrets.token_hex(8)}"
+    if request.options.write.concurrency.optimistic:  # others must not take it for a dead one's
+        folder = parking_folder()
     try:
         yield FileStaging(fs, folder)
     finally:
         fs.delete_folder(folder)
 
 
-def _sweep(fs: FileSystem) -> None:
+def sweep(fs: FileSystem) -> None:
     """Remove what dead writers staged."""
     for entry in fs.children(TEMP):
         if entry.is_folder and entry.name.startswith(_SCRATCH):
             fs.delete_folder(entry.path)
+    sweep_parked(fs)

@@ -6,7 +6,7 @@ lock -> own remains rolled back -> plan written to the timeline -> carried out o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pyhudi.engine import Engine
@@ -19,17 +19,16 @@ from pyhudi.services.cleaning import schedule as schedule_clean
 from pyhudi.services.compaction import (
     CompactionReport,
     carry_out,
+    claim,
     deltas_since,
     pending_compactions,
     proposed,
     report_of,
     schedule,
 )
-from pyhudi.services.recovery import recover
+from pyhudi.services.transaction import opened
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock
 from pyhudi.timeline.instant import Instant
-from pyhudi.write.kept import check_none_kept
 from pyhudi.write.report import WriteReport
 
 
@@ -40,9 +39,15 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
         if not pending:
             planned = schedule(state, options)
             pending = [planned] if planned else []
-        if not pending:
-            return CompactionReport(notes=("no file group has logs",))
-        return report_of([carry_out(state, each, options, engine) for each in pending])
+        taken = [claim(state, each, options) for each in pending]
+    mine = [each for each in taken if each is not None]
+    if not mine:
+        nothing = "no file group has logs" if not pending else "another process carries it out"
+        return CompactionReport(notes=(nothing,))
+    with ExitStack() as beats:  # a failure ends all claims
+        for each in mine:
+            beats.callback(each.beat.stop)
+        return report_of([carry_out(each, options, engine) for each in mine])
 
 
 def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
@@ -129,14 +134,6 @@ def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
 @contextmanager
 def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
     """The table under its lock, without remains of dead writers."""
-    with TableLock(
-        fs,
-        purpose=purpose,
-        wait_seconds=options.write.lock_seconds,
-        rules=options.write.lock,
-    ):
-        state = load_state(fs, options.read)
+    with opened(fs, options, purpose) as state:
         check_table(state.config)
-        check_none_kept(fs, state.timeline)
-        recover(fs, state.config, state.log)
-        yield load_state(fs, options.read)
+        yield state

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
+from pyhudi.optimistic import write
 from pyhudi.options import Options
-from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept, write
+from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
 from pyhudi.read.plan import ScanRequest
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState

@@ -24,7 +24,7 @@ FLOORS = (
     "write",
     "services",
     "pipeline arguments agreement",
-    "upkeep",
+    "upkeep optimistic",
     "indexcare undo",
     "verbs serviceverbs indexverbs",
     "api",

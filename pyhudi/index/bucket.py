@@ -48,6 +48,11 @@ class BucketRule:
     fields: tuple[str, ...]
 
 
+def bucket_of_group(group: FileGroupId) -> tuple[str, str]:
+    """Equal for two groups of one bucket: two writers may have begun it at a time."""
+    return group.partition, group.file_id[:_PREFIX]
+
+
 def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
     """The bucket of each key; keys: strings without nulls.
 

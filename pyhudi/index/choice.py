@@ -11,13 +11,15 @@ Source: table_format 8.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import IndexNotReadyError, OptionError
-from pyhudi.index.bucket import BucketRule
+from pyhudi.index.bucket import BucketRule, bucket_of_group
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.options import IndexKind, IndexRules, WriteOptions
+from pyhudi.records import FileGroupId
 from pyhudi.table.config import TableConfig
 
 INDEX_TYPE: Final = "hoodie.index.type"
@@ -42,6 +44,11 @@ class IndexChoice:
     @property
     def is_global(self) -> bool:
         return self.kind.is_global
+
+    @property
+    def alike(self) -> Callable[[FileGroupId], Hashable] | None:
+        """Equal for file groups that a table must not have both of; None: each is its own."""
+        return bucket_of_group if self.bucket else None
 
 
 def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | None:

@@ -103,11 +103,13 @@ class GroupTarget:
 class ShardTarget:
     """One bucket of the record index to write to; picklable.
 
-    epoch_millis: the commit's instant, as entries hold it.
+    epoch_millis: the commit's instant, as entries hold it.  waits_in: a folder of the data table
+    where its logs wait for the end of the commit; None: they go to their place.
     """
 
     group: GroupTarget
     epoch_millis: int
+    waits_in: str | None = None
 
     @property
     def number(self) -> int:

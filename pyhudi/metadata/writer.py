@@ -82,7 +82,10 @@ def write_shard(
     if len(gone):
         blocks.append(tombstone_block(gone, RECORD_INDEX.path, instant=instant.time))
     log = group.new_log()
-    size = write_log(fs.sub(METADATA_TABLE), RECORD_INDEX.path, log, blocks)
+    if target.waits_in is None:
+        size = write_log(fs.sub(METADATA_TABLE), RECORD_INDEX.path, log, blocks)
+    else:
+        size = write_log(fs, target.waits_in, log, blocks)
     return group.stat(log, values=len(new), deletes=len(gone), size_bytes=size)
 
 

@@ -6,7 +6,9 @@ from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
+from pyhudi.options.settings import Concurrency as Concurrency
 from pyhudi.options.settings import FileSizing as FileSizing
+from pyhudi.options.settings import Heartbeats as Heartbeats
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
 from pyhudi.options.settings import IndexKind as IndexKind
 from pyhudi.options.settings import IndexRules as IndexRules

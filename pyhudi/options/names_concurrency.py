@@ -5,34 +5,83 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.locks import LockProvider
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.values import TEXT, class_name, count, duration, only
+from pyhudi.options.row import (
+    NOT_YET,
+    Row,
+    honoured,
+    mapped,
+    refused,
+    refused_all,
+    without_effect,
+)
+from pyhudi.options.values import FLAG, TEXT, choice, class_name, count, duration, only
 
 _LOCK: Final = "hoodie.write.lock."
+_STRATEGIES: Final = tuple(
+    f"org.apache.hudi.client.transaction.{kind}ConcurrentFileWritesConflictResolutionStrategy"
+    for kind in ("Simple", "BucketIndex")
+)
 _ANY_PROVIDER: Final = "the table's own lock is always taken; one of Apache Hudi's besides"
 _PROVIDERS: Final = {member.value: member for member in LockProvider}
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.write.lock.wait_time_ms", duration("ms"), "write.lock_seconds"),
+    honoured(_LOCK + "client.num_retries", count(), "write.lock_retries"),
     honoured(
-        "hoodie.write.concurrency.mode", only("SINGLE_WRITER"), None,
-        "writers of this package take turns anyway",
+        _LOCK + "client.wait_time_ms_between_retry", duration("ms"), "write.lock_retry_seconds"
+    ),
+    mapped(
+        "hoodie.write.concurrency.mode",
+        choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
+        "write.concurrency.optimistic",
+        "one writer: a write holds the table's lock from begin to end; optimistic: at its begin "
+        "and its end only",
+    ),
+    honoured(
+        "hoodie.write.num.retries.on.conflict.failures", count(), "write.concurrency.retries",
+        "4 unless said: the last one holds the lock from its beginning",
+    ),
+    honoured(
+        "hoodie.write.concurrency.early.conflict.detection.enable", FLAG,
+        "write.concurrency.detects_early", "markers are looked at once, when a write is planned",
+    ),
+    honoured(
+        _LOCK + "conflict.resolution.strategy", only(*_STRATEGIES), None,
+        "file groups are compared, in a bucket index buckets; new keys and columns too",
+    ),
+    honoured(
+        "hoodie.clean.failed.writes.policy",
+        choice({"EAGER": False, "LAZY": True}), "write.concurrency.heartbeats.always",
+        "the next writer rolls back what has no living heartbeat; LAZY: every write keeps one",
+        aliases=("hoodie.cleaner.policy.failed.writes",),
+    ),
+    honoured(
+        "hoodie.client.heartbeat.interval_in_ms", duration("ms"),
+        "write.concurrency.heartbeats.interval_seconds",
+    ),
+    honoured(
+        "hoodie.client.heartbeat.tolerable.misses", count(1), "write.concurrency.heartbeats.misses"
+    ),
+    *without_effect(
+        "there is one lock and one way to wait for it",
+        "hoodie.auto.adjust.lock.configs",
+        _LOCK + "max_wait_time_ms_between_retry",
+        _LOCK + "num_retries",
+        _LOCK + "wait_time_ms_between_retry",
+    ),
+    *without_effect(
+        "conflicts are looked for when a write is planned and when it ends",
+        "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
+        "hoodie.write.concurrency.async.conflict.detector.period_ms",
+        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
+        "hoodie.write.concurrency.early.conflict.detection.strategy",
     ),
     honoured(
         _LOCK + "provider", class_name(_PROVIDERS, allowed=", ".join(_PROVIDERS)),
         "write.lock.provider", _ANY_PROVIDER,
     ),
-    refused(_LOCK + "conflict.resolution.strategy", NOT_YET),
     honoured(_LOCK + "filesystem.expire", duration("min"), "write.lock.expire_seconds"),
     honoured(_LOCK + "filesystem.path", TEXT, "write.lock.folder"),
-    *without_effect(
-        "the lock is waited for as long as hoodie.write.lock.wait_time_ms says",
-        _LOCK + "client.num_retries",
-        _LOCK + "client.wait_time_ms_between_retry",
-        _LOCK + "max_wait_time_ms_between_retry",
-        _LOCK + "num_retries",
-        _LOCK + "wait_time_ms_between_retry",
-    ),
     *without_effect("of a Hive metastore's locks", _LOCK + "heartbeat_interval_ms"),
     refused(
         _LOCK + "storage.renew.interval.secs", NOT_YET, _ANY_PROVIDER,
@@ -57,21 +106,6 @@ ROWS: Final[tuple[Row, ...]] = (
         _LOCK + "zookeeper.connection_timeout_ms", duration("ms"),
         "write.lock.zookeeper_connect_seconds",
     ),
-    refused("hoodie.write.num.retries.on.conflict.failures", NOT_YET, harmless=("0",)),
-    refused("hoodie.auto.adjust.lock.configs", NOT_YET, harmless=("false",)),
-    refused(
-        "hoodie.write.concurrency.early.conflict.detection.enable", NOT_YET,
-        harmless=("false",),
-    ),
-    *refused_all(
-        NOT_YET, "",
-        "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
-        "hoodie.write.concurrency.async.conflict.detector.period_ms",
-        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
-        "hoodie.write.concurrency.early.conflict.detection.strategy",
-    ),
-    refused("hoodie.client.heartbeat.interval_in_ms", NOT_YET, harmless=("60000",)),
-    refused("hoodie.client.heartbeat.tolerable.misses", NOT_YET, harmless=("2",)),
     refused("hoodie.write.markers.type", NOT_YET, harmless=("DIRECT",)),
     refused(
         "_.hoodie.allow.multi.write.on.same.instant", "an instant has one write",

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import CleaningPolicy
-from pyhudi.options.values import FLAG, choice, count, only
+from pyhudi.options.values import FLAG, choice, count
 
 _PLANS: Final = "hoodie.clustering.plan.strategy."
 _CLASS: Final = "a Java class cannot be called from Python"
@@ -56,11 +56,6 @@ _CLEANING: Final = (
     honoured(
         "hoodie.clean.policy", _POLICIES, "services.cleaning",
         aliases=("hoodie.cleaner.policy",),
-    ),
-    honoured(
-        "hoodie.clean.failed.writes.policy", only("EAGER"), None,
-        "the next write rolls back what a dead writer left",
-        aliases=("hoodie.cleaner.policy.failed.writes",),
     ),
     refused(
         "hoodie.clean.trigger.max.commits", NOT_YET, aliases=("hoodie.clean.max.commits",)

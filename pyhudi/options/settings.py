@@ -184,6 +184,34 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """How a pending instant shows that it is worked on.  Used by write/heartbeat."""
+
+    interval_seconds: float = 60.0
+    misses: int = 2  # beats that may stay away before others count it as dead
+    always: bool = False  # also under the lock, for Apache Hudi's writers with the policy LAZY
+
+    @property
+    def seconds_max(self) -> float:
+        return self.interval_seconds * max(1, self.misses)
+
+    def __post_init__(self) -> None:
+        _positive("hoodie.client.heartbeat.interval_in_ms", self.interval_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How a write goes on beside others.  Used by pipeline and services/transaction."""
+
+    optimistic: bool = False  # off: no write is ever done twice, and none needs a heartbeat
+    retries: int = 4  # after conflicts; the last one under the lock from its beginning
+    retry_seconds: float = 0.1  # before the first retry at most, twice that before the second, ...
+    retry_seconds_max: float = 5.0
+    detects_early: bool = False  # look at the markers of others before files are written
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
+
+
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """What a write does with its rows.  Used by write/ and pipeline."""
 
@@ -203,6 +231,9 @@ class WriteOptions:
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     lock: LockRules = field(default_factory=LockRules)
     lock_seconds: float = 60.0  # to wait for other writers
+    lock_retries: int = 0  # further waits of `lock_seconds`
+    lock_retry_seconds: float = 5.0  # between two of them
+    concurrency: Concurrency = field(default_factory=Concurrency)
     metadata_enabled: bool = True
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost

@@ -1,32 +1,52 @@
-"""One write carried out: instant drawn, files and index written, published.
+"""One write carried out: files and index written, published.
 
-requested -> metadata table's services -> inflight -> data files, index entries -> leftovers of
-lost attempts gone -> nobody came between -> metadata delta commit -> data commit -> markers gone
+alone (the caller holds the table's lock throughout)
 
-The caller holds the table's lock.
+    requested -> metadata table's services -> inflight -> data files, index entries
+    -> leftovers of lost attempts gone -> nobody came between -> metadata delta commit
+    -> data commit -> markers gone
+
+beside others (the caller drew the instant under the lock and keeps its heartbeat)
+
+    inflight -> data files; index entries wait -> leftovers gone -> lock -> nobody came between
+    -> metadata delta commit, entries handed over -> data commit -> lock free -> markers gone
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi.errors import PyhudiError, WriteConflictError
+from pyhudi.errors import PyhudiError
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.metadata.writer import begin_metadata
+from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
+from pyhudi.services.keyclash import find_clash
 from pyhudi.services.rollback import roll_back_failed
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.config import load_config
+from pyhudi.services.transaction import (
+    OvertakenError,
+    Touched,
+    check_nothing_between,
+    claimed,
+    complete,
+    finishing,
+)
+from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata
-from pyhudi.write.commit import conflicting_instant
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.commit import completed_since
 from pyhudi.write.execution import WrittenFiles, write_files
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
+from pyhudi.write.staging import staging_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +59,40 @@ class Done:
 
 
 def commit(setting: Setting, planned: PlannedWrite) -> Done:
-    """Draw the instant, write, publish.  A failure that can be caught is rolled back at once."""
-    done = prepare(setting, planned)
+    """Draw the instant, write, publish; under the table's lock.
+
+    A failure that can be caught is rolled back at once.
+    """
     state = setting.state
-    try:
-        check_lock(state.fs)
-        completed = state.log.complete(done.instant, done.content)
-    except (PyhudiError, OSError):
-        roll_back_failed(state.fs, state.config, state.log, metadata_rollback=rollback_metadata)
-        raise
-    remove_markers(state.fs, completed.time)  # the commit stands, whatever becomes of them
-    return replace(done, instant=completed)
+
+    def publish(done: Done) -> Done:
+        return replace(done, instant=complete(state, done.instant, done.content))
+
+    done = _drawn(setting, planned, publish)
+    remove_markers(state.fs, done.instant.time)  # the commit stands, whatever becomes of them
+    return done
 
 
 def prepare(setting: Setting, planned: PlannedWrite) -> Done:
     """`commit` but for its last step: nothing is visible, and the next writer rolls it back."""
+    return _drawn(setting, planned, lambda done: done)
+
+
+def _drawn(setting: Setting, planned: PlannedWrite, last: Callable[[Done], Done]) -> Done:
+    """Draw the instant, write, do the last step.  A failure is rolled back."""
     state = setting.state
-    fs, config = state.fs, state.config
-    requested = _request(state, planned.operation)
+    requested = request_instant(state, planned.operation)
+    beats = setting.options.concurrency.heartbeats.always
     try:
-        return _write(setting, planned, requested)
+        with claimed(state.fs, requested, setting.options) if beats else nullcontext():
+            return last(_write(setting, planned, requested))
     except (PyhudiError, OSError, pa.ArrowException):
-        roll_back_failed(fs, config, state.log, metadata_rollback=rollback_metadata)
+        roll_back_failed(state.fs, state.config, state.log, metadata_rollback=rollback_metadata)
         raise
 
 
-def _request(state: TableState, operation: Operation) -> Instant:
+def request_instant(state: TableState, operation: Operation) -> Instant:
+    """Draw the instant of a write."""
     if not operation.replaces:
         merges = state.config.is_merge_on_read
         return state.log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
@@ -79,46 +107,93 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
     fs, config, log = state.fs, state.config, state.log
     with setting.watch.phase("index"):
         metadata = begin_metadata(fs, config, log, log.load(), requested)
-    content = profile(planned.assignment.targets, planned.operation.value)
-    inflight = log.start(requested, content)
+    inflight = log.start(requested, _profile(planned))
     with setting.watch.phase("write"):
         files = write_files(setting, planned, inflight, metadata)
     with setting.watch.phase("commit"):
         remove_leftovers(fs, inflight.time, stats=files.stats)
-        _check_unchanged(setting, planned, inflight)
-        content = CommitMetadata(
-            files.stats,
-            operation=planned.operation.value,
-            extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
-            replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
-        ).to_json()
+        check_nothing_between(state, inflight, touched(setting, planned))
+        content = _content(setting, planned, files)
         metadata.finish(files.stats, files.index)
     return Done(inflight, files, content)
 
 
-def _check_unchanged(setting: Setting, planned: PlannedWrite, instant: Instant) -> None:
-    """Raise WriteConflictError if somebody who does not know our lock came between."""
+def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
+    """Write without the table's lock, publish under it.
+
+    setting: of the state under the lock that `requested` was drawn under.  A failure leaves the
+    instant pending: the caller lets its heartbeat end and rolls it back.  Raises OvertakenError
+    where another writer came between.
+    """
     state = setting.state
-    config = load_config(state.fs)
-    if (config.version, config.metadata_partitions) != (
-        state.config.version,
-        state.config.metadata_partitions,
-    ):
-        raise WriteConflictError(
-            "the table's properties changed during the write", path=state.fs.url
-        )
-    written = frozenset(target.group for target in planned.assignment.targets)
-    other = conflicting_instant(
-        state.log,
-        before=state.timeline,
-        now=state.log.load(),
-        mine=instant,
-        groups=written | planned.replaced.groups,
+    inflight = state.log.start(requested, _profile(planned))
+    shards = len(setting.index.records.shards) if setting.index.records else 0
+    waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, shards)
+    with setting.watch.phase("write"):
+        files = write_files(setting, planned, inflight, waiting)
+    with setting.watch.phase("commit"):
+        remove_leftovers(state.fs, inflight.time, stats=files.stats)
+        content = _content(setting, planned, files)
+        mine = touched(setting, planned)
+        with finishing(state, inflight, setting.options, touched=mine) as ending:
+            _check_rows(setting, planned, inflight, ending.now)
+            if ending.cleaned:  # a partition that was empty may have lost its metafile
+                for partition in sorted(mine.written):
+                    ensure_partition(state.fs, partition, inflight.time)
+            metadata = ending.begin_metadata(setting.engine)
+            index = waiting.hand_over(state.fs, files.index, metadata, setting.engine)
+            metadata.finish(files.stats, index)
+            completed = complete(state, inflight, content)
+    remove_markers(state.fs, completed.time)
+    return Done(completed, files, content)
+
+
+def touched(setting: Setting, planned: PlannedWrite) -> Touched:
+    """What a write changes."""
+    targets = planned.assignment.targets
+    written = frozenset(target.group for target in targets)
+    return Touched(
+        written | planned.replaced.groups,
+        written=frozenset(group.partition for group in written),
+        replaced=frozenset(planned.replaced.partitions),
+        whole_table=planned.operation is Operation.INSERT_OVERWRITE_TABLE,
+        alike=setting.index.choice.alike,
     )
-    if other is not None:
-        raise WriteConflictError(
-            "another writer changed the same file groups",
-            instant=other.instant.time,
-            action=other.instant.action.value,
-            file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in other.groups),
+
+
+def _check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
+    """Raise OvertakenError for what file groups do not tell: columns, and new keys."""
+    state = setting.state
+    since = completed_since(state.timeline, now)
+    if not since:
+        return
+    stated = schema_text(state.log, state.timeline, state.archive, state.config)
+    if stated != schema_text(state.log, now, state.archive, state.config):
+        raise OvertakenError("another writer changed the table's columns", instant=since[-1].time)
+    later = now.commits.after(mine.time).last
+    if later is not None and setting.avro_schema != stated:
+        # the newest commit states the columns, and that would not be this one
+        raise OvertakenError(
+            "a later write has committed before this one, which changes the table's columns",
+            instant=later.time,
         )
+    clash = find_clash(setting, planned, now)
+    if clash is not None:
+        raise OvertakenError(
+            "another writer inserted the same keys" if clash.key else
+            "another writer inserted rows, perhaps of the same keys",
+            instant=clash.instant.time, key=clash.key,
+        )  # fmt: skip
+
+
+def _profile(planned: PlannedWrite) -> bytes:
+    return profile(planned.assignment.targets, planned.operation.value)
+
+
+def _content(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -> bytes:
+    return CommitMetadata(
+        files.stats,
+        operation=planned.operation.value,
+        extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
+        replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
+    ).to_json()

@@ -8,7 +8,8 @@ C.commit                 readers see them; logs of before are for the cleaner
 
 A plan left pending is carried out as it stands; what a failed attempt wrote is rolled back, the
 plan stays.  Logs that writers add meanwhile are named after C and lie on top of the new files.
-The caller holds the table's lock.  Source: table_format 7.4.
+The table's lock is held while a plan is made or claimed and while its end is published; writers
+go on between.  Source: table_format 7.4.
 """
 
 from __future__ import annotations
@@ -23,14 +24,20 @@ from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError, UserError
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import Options
 from pyhudi.read.schema import schema_text
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import META_COLUMNS, with_meta
 from pyhudi.services.rollback import roll_back_compaction
-from pyhudi.storage.lock import check_lock
+from pyhudi.services.transaction import (
+    Touched,
+    claimed,
+    complete,
+    finishing,
+    is_claimed,
+    table_lock,
+)
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Action, Instant, State
@@ -39,6 +46,7 @@ from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.compact import CompactTask, compact_slice
 from pyhudi.write.files import FilePlan
+from pyhudi.write.heartbeat import Heartbeat
 from pyhudi.write.markers import remove_leftovers, remove_markers
 
 
@@ -92,20 +100,45 @@ def schedule(state: TableState, options: Options) -> Instant | None:
     )
 
 
-def carry_out(state: TableState, pending: Instant, options: Options, engine: Engine) -> Done:
-    """Run a plan.  A failure that can be caught leaves the plan pending and nothing else."""
-    fs, config, log = state.fs, state.config, state.log
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A plan that this process carries out.  state: the table when it was claimed."""
+
+    state: TableState
+    instant: Instant
+    beat: Heartbeat
+
+
+def claim(state: TableState, pending: Instant, options: Options) -> Claim | None:
+    """Take a plan on; None if somebody is at it.  The caller holds the table's lock.
+
+    What an attempt that died has written is rolled back first.
+    """
+    fs, log = state.fs, state.log
+    if is_claimed(fs, pending, options.write):
+        return None
     if pending.state is State.INFLIGHT:
-        roll_back_compaction(fs, config, log, pending, metadata_rollback=rollback_metadata)
+        roll_back_compaction(fs, state.config, log, pending, metadata_rollback=rollback_metadata)
         pending = Instant(pending.time, pending.action, State.REQUESTED)
-    state = load_state(fs, options.read)
-    try:
-        return _publish(state, pending, options, engine)
-    except (PyhudiError, OSError, pa.ArrowException):
-        for left in pending_compactions(log.load()):
-            if left.time == pending.time and left.state is State.INFLIGHT:
-                roll_back_compaction(fs, config, log, left, metadata_rollback=rollback_metadata)
-        raise
+    beat = claimed(fs, pending, options.write)
+    return Claim(load_state(fs, options.read), pending, beat)
+
+
+def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
+    """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
+    nothing else."""
+    fs, config, log = taken.state.fs, taken.state.config, taken.state.log
+    with taken.beat:
+        try:
+            return _publish(taken.state, taken.instant, options, engine)
+        except (PyhudiError, OSError, pa.ArrowException):
+            with table_lock(fs, options.write, "compaction failed"):
+                for left in pending_compactions(log.load()):
+                    if left.time == taken.instant.time and left.state is State.INFLIGHT:
+                        roll_back_compaction(
+                            fs, config, log, left, metadata_rollback=rollback_metadata
+                        )
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +149,10 @@ class Done:
     stats: tuple[WriteStat, ...]
 
 
+_NOTHING = Touched(frozenset())
+"""Writers may touch the groups of a plan: what they write lies on top of the new files."""
+
+
 def _publish(state: TableState, pending: Instant, options: Options, engine: Engine) -> Done:
     fs, config, log = state.fs, state.config, state.log
     operations = log.requested(pending).get("operations") or ()
@@ -124,16 +161,15 @@ def _publish(state: TableState, pending: Instant, options: Options, engine: Engi
     if avro_schema is None:
         raise SchemaError("no commit of the table states its schema", path=fs.url)
     tasks = _tasks(state, pieces, pending, avro_schema, options)
-    metadata = begin_metadata(fs, config, log, log.load(), pending, engine=engine)
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)
     content = CommitMetadata(
         stats, operation="COMPACT", compacted=True, extra={"schema": avro_schema}
     )
-    check_lock(fs)
-    metadata.finish(stats, ())
-    completed = log.complete(inflight, content.to_json())
+    with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
+        ending.begin_metadata(engine).finish(stats, ())
+        completed = complete(state, inflight, content.to_json())
     remove_markers(fs, completed.time)
     return Done(completed, stats)
 

@@ -11,8 +11,8 @@ under its own R.  X's instant files go only after its data files are dealt with.
 before the next commit's instant: a command block later than the commit behind it would hide that
 commit from Apache Hudi 0.15.
 
-The caller holds the table's lock, over which this package's writes live whole: a pending write
-met under it has no living writer.  Planned services (compaction, clustering) are not failures.
+The caller holds the table's lock: a pending write met under it has no living writer, unless its
+heartbeat says so.  Planned services (compaction, clustering) are not failures.
 Source: table_format 5.4, 6.2, 7.7.
 """
 
@@ -33,6 +33,7 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.formats.logblock import rollback_block
+from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.rollback_files import (
     files_of_compaction,
@@ -55,7 +56,7 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.heartbeat import remove_heartbeat
+from pyhudi.write.heartbeat import living, remove_heartbeat
 from pyhudi.write.kept import is_kept
 from pyhudi.write.markers import remove_markers
 
@@ -80,7 +81,12 @@ class MetadataRollback(Protocol):
 
 
 def roll_back_failed(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, *, metadata_rollback: MetadataRollback
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    *,
+    metadata_rollback: MetadataRollback,
+    heartbeats: Heartbeats | None = None,
 ) -> list[RolledBack]:
     """Roll back every failed write, newest first, after finishing rollbacks that were cut short.
 
@@ -93,7 +99,7 @@ def roll_back_failed(
         execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
         for at, resumed in _cut_short(log, timeline)
     ]
-    for failed in reversed(failed_writes(log, log.load() if done else timeline)):
+    for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
         planned = plan(failed, files_of_pending(fs, log, failed))
         at = _request(fs, log, planned)
         done.append(
@@ -162,14 +168,21 @@ def roll_back_compaction(
     return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
 
 
-def failed_writes(log: TimelineLog, timeline: Timeline) -> list[Instant]:
-    """Pending commits, delta commits and replace commits that are no planned service's and not
-    kept to be published."""
+def failed_writes(
+    log: TimelineLog, timeline: Timeline, heartbeats: Heartbeats | None = None
+) -> list[Instant]:
+    """Pending commits, delta commits and replace commits that are no planned service's, not kept
+    to be published and not alive."""
     pending = timeline.where(WRITES - _SERVICES, State.REQUESTED, State.INFLIGHT)
+    if not pending.instants:
+        return []
+    alive = living(log.fs, heartbeats)
     return [
         instant
         for instant in pending
-        if not _is_clustering(log, instant) and not is_kept(log.fs, instant)
+        if instant.time not in alive
+        and not _is_clustering(log, instant)
+        and not is_kept(log.fs, instant)
     ]
 
 

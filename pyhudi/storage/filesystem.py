@@ -24,13 +24,15 @@ Bytes = bytes | bytearray | memoryview
 class FileInfo:
     """One entry of a listing: its path relative to the file system's root.
 
-    tag: other for other content, where the store tells one.
+    tag: other for other content, where the store tells one.  modified: when the content was put
+    there, in seconds since 1970 by the store's clock; None where it does not tell.
     """
 
     path: str
     size_bytes: int
     is_folder: bool = False
     tag: str | None = field(default=None, compare=False)
+    modified: float | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:

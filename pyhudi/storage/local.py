@@ -101,8 +101,15 @@ class LocalFileSystem:
                             continue
                         with contextlib.suppress(FileNotFoundError):
                             is_folder = entry.is_dir()
-                            size = 0 if is_folder else entry.stat().st_size
-                            found.append(FileInfo(prefix + entry.name, size, is_folder))
+                            stat = None if is_folder else entry.stat()
+                            found.append(
+                                FileInfo(
+                                    prefix + entry.name,
+                                    stat.st_size if stat else 0,
+                                    is_folder,
+                                    modified=stat.st_mtime if stat else None,
+                                )
+                            )
             except (FileNotFoundError, NotADirectoryError):
                 return []
         return sorted(found, key=lambda info: info.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.files: SortedDict = SortedDict()
+        self.times: dict[str, float] = {}
         self.lock = threading.RLock()
         self.mutexes: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self.signatures: dict[str, str] = {}
@@ -30,6 +32,7 @@ class MemoryStore:
         twin = MemoryStore()
         with self.lock:
             twin.files.update(self.files)
+            twin.times.update(self.times)
         return twin
 
 
@@ -95,7 +98,8 @@ class MemoryFileSystem:
                 first, _, rest = full[skip:].partition("/")
                 path = f"{folder}/{first}" if folder else first
                 size = 0 if rest else len(self.store.files[full])
-                found.setdefault(first, FileInfo(path, size, bool(rest)))
+                at = None if rest else self.store.times.get(full)
+                found.setdefault(first, FileInfo(path, size, bool(rest), modified=at))
         return [found[key] for key in sorted(found)]
 
     def create(self, path: str, data: Bytes) -> bool:
@@ -104,11 +108,14 @@ class MemoryFileSystem:
             if name in self.store.files:
                 return False
             self.store.files[name] = bytes(data)
+            self.store.times[name] = time.time()
             return True
 
     def replace(self, path: str, data: Bytes) -> None:
         with self.store.lock:
-            self.store.files[self._file(path)] = bytes(data)
+            name = self._file(path)
+            self.store.files[name] = bytes(data)
+            self.store.times[name] = time.time()
 
     def open_sink(self, path: str) -> MemorySink:
         if self._file(path) in self.store.files:

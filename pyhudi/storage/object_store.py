@@ -145,7 +145,8 @@ class ObjectStoreFileSystem:
         for one in found["objects"]:
             own = one["path"][skip:]
             if own and own not in folders and "/" not in own:
-                entries.append(FileInfo(prefix + own, int(one["size"])))
+                at = one["last_modified"].timestamp()
+                entries.append(FileInfo(prefix + own, int(one["size"]), modified=at))
         return sorted(entries, key=lambda info: info.path)
 
     def below(self, folder: str = "") -> list[FileInfo]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pyhudi.formats.avroschema import with_meta_fields
-from pyhudi.metadata.writer import MetadataCommit
+from pyhudi.metadata.writer import ShardTarget
 from pyhudi.options import BaseFileOptions
 from pyhudi.read.slices import SliceSpec
 from pyhudi.records import RECORD_KEY, with_meta
@@ -33,8 +34,14 @@ class WrittenFiles:
         return tuple(w.stat for w in self.data if w.stat is not None)
 
 
+class IndexTargets(Protocol):
+    """Where index entries go: a `MetadataCommit`, or a `WaitingIndex`."""
+
+    def shard_targets(self) -> tuple[ShardTarget, ...]: ...
+
+
 def write_files(
-    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: MetadataCommit
+    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
 ) -> WrittenFiles:
     """Write every target and the index entries, in one run of the engine."""
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)

@@ -1,22 +1,34 @@
-"""Heartbeats: a pending write shows that its writer lives.
+"""Heartbeats: a pending instant shows that whoever works on it lives.
 
-`.hoodie/.heartbeat/<T>`, empty, written anew every minute; a writer of a table with the policy
-LAZY leaves a pending instant alone while its heartbeat is younger than two.  A table with EAGER
-rolls back every pending write it meets, heartbeat or not.  Source: table_format 6.2.
+`.hoodie/.heartbeat/<T>` is written anew every minute while an instant is worked on outside the
+table's lock.  An instant is alive while its heartbeat is: on the machine that wrote it the process
+is asked, so a killed one is known at once; from elsewhere the file's age tells, as Apache Hudi
+does, whose heartbeats are empty files.  Ages compare the store's clock with this machine's.
+Source: table_format 6.2.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import secrets
 import threading
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final, Self
 
-from pyhudi.errors import StorageError
-from pyhudi.filenames import HEARTBEATS
+from pyhudi.errors import FileMissingError, StorageError
+from pyhudi.filenames import HEARTBEATS, join
+from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import FileInfo, FileSystem
 
-INTERVAL_SECONDS: Final = 60.0
+INTERVAL_SECONDS: Final = Heartbeats().interval_seconds
+_BEATING: Final[set[str]] = set()
+"""Tokens of the heartbeats of this process that have not ended."""
 
 
 def heartbeat_path(instant: InstantTime) -> str:
@@ -27,10 +39,28 @@ def remove_heartbeat(fs: FileSystem, instant: InstantTime) -> None:
     fs.delete([heartbeat_path(instant)])
 
 
-class Heartbeat:
-    """Keeps an instant's heartbeat while the block runs; leaving it removes the file.
+def living(fs: FileSystem, rules: Heartbeats | None = None) -> frozenset[InstantTime]:
+    """Instants whose heartbeats are alive.  Cost: one listing, and a read a heartbeat."""
+    rules, now = rules or Heartbeats(), time.time()
+    found = (i for i in fs.children(HEARTBEATS) if not i.is_folder)
+    return frozenset(InstantTime(i.name) for i in found if _is_alive(fs, i, rules, now))
 
-    A beat the store refuses is tried again at the next.
+
+def _is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
+    try:
+        who = _Beater.parse(fs.read(beat.path))
+    except FileMissingError:
+        return False
+    if who is not None and who.is_here:
+        return who.lives
+    # a store that tells no times: never roll back what may be alive
+    return beat.modified is None or now - beat.modified <= rules.seconds_max
+
+
+class Heartbeat:
+    """Keeps an instant's heartbeat from `start` to `stop`, which removes the file.
+
+    As a context manager it does both.  A beat the store refuses is tried again at the next.
     """
 
     def __init__(
@@ -38,20 +68,104 @@ class Heartbeat:
     ) -> None:
         self._fs, self._instant = fs, instant
         self._interval_seconds = interval_seconds
+        self._who = _Beater.own()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="pyhudi-heartbeat", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._fs.replace(heartbeat_path(self._instant), b"")
+    def start(self) -> Self:
+        """To be called under the table's lock, which whoever judges it holds too.  Doing it
+        again changes nothing."""
+        if self._thread.ident is not None:
+            return self
+        _BEATING.add(self._who.token)
+        try:
+            self._fs.replace(heartbeat_path(self._instant), self._who.text())
+        except BaseException:
+            _BEATING.discard(self._who.token)
+            raise
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Doing it again changes nothing."""
+        if self._stopped.is_set():
+            return
         self._stopped.set()
-        self._thread.join()
+        _BEATING.discard(self._who.token)
+        if self._thread.is_alive():
+            self._thread.join()
         remove_heartbeat(self._fs, self._instant)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _beat(self) -> None:
         while not self._stopped.wait(self._interval_seconds):
             with contextlib.suppress(StorageError):
-                self._fs.replace(heartbeat_path(self._instant), b"")
+                self._fs.replace(heartbeat_path(self._instant), self._who.text())
+
+
+@dataclass(frozen=True, slots=True)
+class _Beater:
+    """Who writes a heartbeat.  machine: of the boot and of the process ids, "" where not known."""
+
+    machine: str
+    pid: int
+    started: str
+    token: str
+
+    @classmethod
+    def own(cls) -> _Beater:
+        pid = os.getpid()
+        return cls(_machine(), pid, _started(pid), secrets.token_hex(8))
+
+    @classmethod
+    def parse(cls, content: bytes) -> _Beater | None:
+        """None for another writer's heartbeat."""
+        try:
+            found = json.loads(content)
+            return cls(
+                str(found["machine"]), int(found["pid"]), str(found["started"]), str(found["token"])
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def text(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the process ids of this machine tell about it."""
+        return bool(self.machine) and self.machine == _machine()
+
+    @property
+    def lives(self) -> bool:
+        if self.pid == os.getpid():
+            return self.token in _BEATING
+        return bool(self.started) and _started(self.pid) == self.started
+
+
+@cache
+def _machine() -> str:
+    """This boot of this machine, and which process ids are meant; "" where it cannot be told."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return join(boot, os.readlink("/proc/self/ns/pid"))
+    return ""
+
+
+def _started(pid: int) -> str:
+    """When a process began, in ticks since the boot; "" if there is none, or it is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    state, *rest = stat.rpartition(")")[2].split()
+    return "" if state in "ZX" else rest[18]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BEATING.clear)

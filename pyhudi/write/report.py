@@ -19,6 +19,7 @@ class WriteReport:
     duplicates: incoming rows dropped because another row of the batch has the same key.
     deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
     published: False for a write that `table.publish(instant)` is to complete.
+    conflicts: attempts given up because another writer came between; the report is of the last.
     index: the path the look-up took, and why.  notes: what a reader of the log should know.
     """
 
@@ -43,6 +44,7 @@ class WriteReport:
     added_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     published: bool = True
+    conflicts: int = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:

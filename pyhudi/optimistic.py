@@ -1,0 +1,135 @@
+"""Writes beside others: the table's lock is held at the begin and at the end, not between.
+
+lock -> remains of the dead rolled back -> the table as it is now -> instant drawn, heartbeat begun
+     -> (no lock) batch planned, files written
+     -> lock -> nobody came between -> index, metadata table and data commit -> markers gone
+
+Whoever finds that another writer came between rolls itself back and plans anew on the new state,
+after a pause of chance length.  The last attempt holds the lock from its beginning, so every write
+ends however busy the table is.  See docs/transactions.md.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pyhudi.errors import FileMissingError, PyhudiError
+from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
+from pyhudi.options import Concurrency, WriteOptions
+from pyhudi.pipeline import (
+    WriteRequest,
+    dry_run,
+    full_report,
+    make_ready,
+    make_setting,
+    nothing_to_write,
+    plan_request,
+    scratch,
+    write_alone,
+)
+from pyhudi.read.state import TableState
+from pyhudi.services.commit import commit_beside, request_instant
+from pyhudi.services.early import check_early
+from pyhudi.services.transaction import (
+    OvertakenError,
+    claimed,
+    roll_back_dead,
+    table_lock,
+)
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.instant import State
+from pyhudi.write.heartbeat import Heartbeat
+from pyhudi.write.operations import Stopwatch
+from pyhudi.write.replay import ReplayedRows
+from pyhudi.write.report import WriteReport
+from pyhudi.write.staging import Staging
+
+
+def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
+    """Do one write and report it: beside others if the options say so, else under the lock.
+
+    Raises SchemaError, UserError before anything changes; LockError, WriteConflictError once the
+    retries are spent, StorageError with the table as it was.
+    """
+    if request.dry_run:
+        return dry_run(fs, request)
+    if not request.options.write.concurrency.optimistic or not request.publish:
+        return write_alone(fs, request)
+    with scratch(fs, request) as staging:
+        return _with_retries(fs, replace(request, rows=ReplayedRows(request.rows)), staging)
+
+
+def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> WriteReport:
+    rules = request.options.write.concurrency
+    met: list[OvertakenError] = []
+    while True:
+        last = 0 < rules.retries == len(met)
+        try:
+            carry_out = write_alone if last else _attempt
+            report = carry_out(fs, request, staging=staging)
+            notes = (*report.notes, *(f"planned anew: {error}" for error in met))
+            return replace(report, conflicts=len(met), notes=notes)
+        except OvertakenError as overtaken:
+            met.append(overtaken)
+            if len(met) > rules.retries:
+                raise
+        time.sleep(pause_seconds(rules, len(met)))
+
+
+def pause_seconds(rules: Concurrency, conflicts: int) -> float:
+    """How long to wait after so many conflicts: a chance length, so that two that met part."""
+    longest = min(rules.retry_seconds * 2.0 ** (conflicts - 1), rules.retry_seconds_max)
+    return random.uniform(0, longest)
+
+
+def _attempt(fs: FileSystem, request: WriteRequest, *, staging: Staging) -> WriteReport:
+    options = request.options.write
+    watch = Stopwatch()
+    with table_lock(fs, options, f"begin {request.operation.value.lower()}"):
+        ready = make_ready(fs, request)
+        if isinstance(ready, WriteReport):
+            return ready
+        setting, fitted = make_setting(fs, ready.config, request, staging, watch)
+        state = setting.state
+        run_services(
+            fs, state.config, state.log, state.timeline,
+            compact_after=COMPACT_AFTER, engine=request.engine,
+        )  # fmt: skip
+        mine = request_instant(state, request.operation)
+        beat = claimed(fs, mine, options)
+    with beat:
+        try:
+            planned = plan_request(setting, request)
+            if planned.is_empty and not fitted.has_changed:
+                state.log.forget(mine)
+                return nothing_to_write(setting, planned)
+            if options.concurrency.detects_early:
+                check_early(setting, planned, mine)
+            done = commit_beside(setting, planned, mine)
+        except (PyhudiError, OSError, pa.ArrowException) as error:
+            _give_up(state, beat, options)
+            if isinstance(error, FileMissingError) and _has_moved(state):
+                raise OvertakenError(
+                    "files this write was planned on have been cleaned",
+                    path=error.facts.get("path"),
+                ) from error
+            raise
+    return full_report(setting, planned, done, request, fitted, ready)
+
+
+def _give_up(state: TableState, beat: Heartbeat, options: WriteOptions) -> None:
+    """Roll back the attempt's own instant, and what other dead there are."""
+    with table_lock(state.fs, options, "rollback"):
+        beat.stop()
+        roll_back_dead(state.fs, state.config, state.log, options)
+
+
+def _has_moved(state: TableState) -> bool:
+    """Whether others have committed or cleaned since."""
+    return state.log.load().where(None, State.COMPLETED) != state.timeline.where(
+        None, State.COMPLETED
+    )

@@ -1,0 +1,126 @@
+"""New keys that somebody else has inserted meanwhile: no file group tells of them, the index does.
+
+Asked under the table's lock before a commit, and only where others have committed since its
+begin.  With a record index the new keys are looked up in what those commits added to it, and in
+nothing else.  Without one, a commit that brought new rows to a partition of ours counts as a
+clash: planning anew finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.metadata.reader import RecordIndex, open_metadata
+from pyhudi.metadata.slices import MapSlice, newest
+from pyhudi.options import IndexKind
+from pyhudi.records import RECORD_KEY
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.batch import Part
+from pyhudi.write.commit import completed_since
+from pyhudi.write.operations import PlannedWrite, Setting, asks_index
+from pyhudi.write.route import lost_of, row_order, take_rows
+from pyhudi.write.staging import Staged
+from pyhudi.write.tag import NEW, Action, ShardTags
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A key that two writers have inserted; instant: a commit that may have it."""
+
+    instant: Instant
+    key: str | None = None
+
+
+def find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash | None:
+    """A new key of this write that a commit since its begin has inserted; None if there is none.
+
+    Cost: one look-up of the new keys in the entries of those commits.
+    """
+    state = setting.state
+    since = completed_since(state.timeline, now)
+    if not since or not planned.new or not asks_index(setting, planned.operation):
+        return None
+    if setting.index.records is None:
+        return _same_partition(setting, planned, since)
+    metadata = open_metadata(state.fs, state.config, state.log, now)
+    assert metadata is not None
+    tasks = list(_tasks(setting, planned, metadata.record_index()))
+    found = setting.engine.run(_look_up, tasks, label="clash")
+    key = next((key for key in found if key is not None), None)
+    return None if key is None else Clash(since[-1], key)
+
+
+def _same_partition(setting: Setting, planned: PlannedWrite, since: list[Instant]) -> Clash | None:
+    choice = setting.index.choice
+    if choice.kind is IndexKind.BUCKET:  # equal keys meet in one bucket, which is a file group
+        return None
+    mine = {
+        path
+        for shard in planned.shards
+        for path, count in zip(shard.paths, shard.insert_counts, strict=True)
+        if count
+    }
+    for other in since:
+        stats = setting.state.log.commit(other).stats
+        fresh = {s.partition for s in stats if s.insert_count or not s.previous_instant}
+        if fresh and (choice.is_global or fresh & mine):
+            return Clash(other)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """fs: rooted at the metadata table."""
+
+    fs: FileSystem
+    piece: MapSlice
+    parts: tuple[Part, ...]
+    shard: ShardTags
+    lost: Staged | None
+
+
+def _tasks(setting: Setting, planned: PlannedWrite, index: RecordIndex) -> Iterator[_LookUp]:
+    known = setting.index.records
+    assert known is not None
+    fs = setting.state.fs.sub(METADATA_TABLE)
+    for shard, lost in zip(planned.shards, planned.lost, strict=True):
+        if not sum(shard.insert_counts):
+            continue
+        piece = _added(known.shards[shard.shard].piece, index.shards[shard.shard].piece)
+        if piece.logs or piece.base is not None:
+            yield _LookUp(fs, piece, planned.parts, shard, lost)
+
+
+def _added(before: MapSlice, now: MapSlice) -> MapSlice:
+    """What a bucket has beyond what it had; all of it, if it was compacted meanwhile."""
+    if now.base != before.base:
+        return now
+    seen = set(before.logs)
+    logs = tuple(log for log in now.logs if log not in seen)
+    return replace(now, base=None, logs=logs, valid=now.valid - before.valid)
+
+
+def _look_up(task: _LookUp) -> str | None:
+    """One of the shard's new keys that the entries hold."""
+    tags = task.shard.tags.load()
+    part, row, home, action = (
+        tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
+    )
+    fresh = (action == Action.PUT) & (home == NEW)
+    if (gone := lost_of(task.lost, tags.num_rows)) is not None:
+        fresh &= ~gone
+    at = np.flatnonzero(fresh)
+    at = at[row_order(part[at], row[at])]
+    rows = take_rows(task.parts, part[at], row[at], columns=[RECORD_KEY])
+    keys = pa.concat_arrays(rows.column(RECORD_KEY).chunks)
+    for hits in newest(task.fs, task.piece, keys):
+        if len(hits.positions):
+            return str(keys[int(hits.positions[0])].as_py())
+    return None

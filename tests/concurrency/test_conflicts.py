@@ -1,0 +1,272 @@
+"""Writers beside each other: what goes together, what is planned anew, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import SchemaError, UserError, WriteConflictError
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.optimistic import pause_seconds
+from pyhudi.options import Concurrency, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.services.rollback import rollback
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import TableLock
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+from pyhudi.write.heartbeat import living
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+BESIDE = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.index.bloom.num_entries": "50",
+}
+
+
+class Pausing(LocalEngine):
+    """An engine that does something else once, before the named step of a write."""
+
+    def __init__(self, step: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__(1)
+        self._step, self._meanwhile = step, meanwhile
+
+    def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == self._step:
+            self._step = ""
+            self._meanwhile()
+        return super().run(task, items, label=label)
+
+
+def rows(ids: range, ts: int, part: str | None = None) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": f"k{i}", "ts": ts, "part": part or f"p{i % 2}"} for i in ids], SCHEMA
+    )
+
+
+def new_table(kind: TableType = TableType.COPY_ON_WRITE, **options: str) -> FileSystem:
+    fs = MemoryFileSystem()
+    parsed = parse_options({**BESIDE, **options})
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed))
+    open_(fs).bulk_insert(rows(range(8), 1))
+    return fs
+
+
+def open_(fs: FileSystem, *, engine: LocalEngine | None = None, **options: str) -> Table:
+    parsed = parse_options({**BESIDE, **options})
+    return Table(fs, options=parsed, engine=engine or LocalEngine(1))
+
+
+def beside(
+    fs: FileSystem, meanwhile: Callable[[Table], object], *, step: str = "write", **options: str
+) -> Table:
+    """A table whose next write is met by another one, half-way."""
+    return open_(fs, engine=Pausing(step, lambda: meanwhile(open_(fs))), **options)
+
+
+def snapshot(fs: FileSystem) -> dict[str, int]:
+    found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
+    assert len({row["id"] for row in found}) == len(found), "a key is there twice"
+    assert not open_(fs).timeline.pending and not living(fs)
+    keys = [f"k{i}" for i in range(40)]
+    held = {row["id"]: row["ts"] for row in found}
+    assert open_(fs).lookup(keys)["found"].to_pylist() == [key in held for key in keys]
+    return held
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_writers_to_different_groups_both_succeed(kind: TableType) -> None:
+    fs = new_table(kind)
+    report = beside(fs, lambda t: t.upsert(rows(range(1, 8, 2), 2))).upsert(rows(range(0, 8, 2), 3))
+    assert report.conflicts == 0
+    assert snapshot(fs) == {f"k{i}": 3 - i % 2 for i in range(8)}
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_an_overtaken_write_is_planned_anew(kind: TableType) -> None:
+    fs = new_table(kind)
+    report = beside(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(rows(range(2, 6), 3))
+    assert report.conflicts == 1 and any("planned anew" in note for note in report.notes)
+    assert snapshot(fs) == {f"k{i}": ts for i, ts in enumerate([2, 2, 3, 3, 3, 3, 1, 1])}
+
+
+def test_without_retries_the_error_names_the_other_instant_and_the_groups() -> None:
+    fs = new_table()
+    other: list[str] = []
+    table = beside(
+        fs, lambda t: other.append(str(t.upsert(rows(range(4), 2)).instant)),
+        **{"hoodie.write.num.retries.on.conflict.failures": "0"},
+    )  # fmt: skip
+    with pytest.raises(WriteConflictError) as refused:
+        table.upsert(rows(range(2, 6), 3))
+    assert refused.value.facts["instant"] == other[0]
+    groups = {f"{s.partition}/{s.file_id}" for s in open_(fs).file_slices()}
+    assert set(str(refused.value.facts["file_groups"]).split(", ")) == groups
+    assert snapshot(fs) == {f"k{i}": 2 if i < 4 else 1 for i in range(8)}
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "simple", "bucket"])
+def test_a_key_that_two_writers_insert_is_there_once(kind: TableType, index: str) -> None:
+    options = {} if index == "record" else {"hoodie.index.type": index.upper()}
+    if index == "bucket":
+        options["hoodie.bucket.index.num.buckets"] = "3"
+    fs = MemoryFileSystem()
+    parsed = parse_options({**BESIDE, **options})
+    small = {"hoodie.parquet.small.file.limit": "0"}  # each writer a file group of its own
+    kind_of = NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed)
+    create(fs, replace(kind_of, index=parsed.write.index or kind_of.index))
+    table = beside(fs, lambda t: t.upsert(rows(range(6), 2)), **options, **small)
+    report = table.upsert(rows(range(4, 9), 3))
+    assert report.conflicts == 1
+    found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
+    assert sorted((r["id"], r["ts"]) for r in found) == [
+        (f"k{i}", 2 if i < 4 else 3) for i in range(9)
+    ]
+
+
+def test_inserts_of_different_keys_need_not_wait_for_each_other() -> None:
+    fs = new_table(**{"hoodie.parquet.small.file.limit": "0"})
+    small = {"hoodie.parquet.small.file.limit": "0"}
+    table = beside(fs, lambda t: t.upsert(rows(range(20, 24), 2)), **small)
+    other = open_(fs, **small)
+    table._engine = Pausing("write", lambda: other.upsert(rows(range(20, 24), 2)))
+    assert table.upsert(rows(range(30, 34), 3)).conflicts == 0
+    assert len(snapshot(fs)) == 16
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda t: t.delete_partitions("p0"),
+        lambda t: t.insert_overwrite(rows(range(0, 2, 2), 2)),
+        lambda t: t.insert_overwrite_table(rows(range(0, 2, 2), 2)),
+    ],
+)
+def test_a_partition_taken_out_meanwhile_is_noticed(meanwhile: Callable[[Table], object]) -> None:
+    fs = new_table(**{"hoodie.parquet.small.file.limit": "0"})
+    table = beside(fs, meanwhile, **{"hoodie.parquet.small.file.limit": "0"})
+    assert table.upsert(rows(range(20, 22), 3)).conflicts == 1
+    assert snapshot(fs)["k20"] == 3
+
+
+def test_an_overwrite_takes_out_rows_that_came_meanwhile() -> None:
+    small = {"hoodie.parquet.small.file.limit": "0"}
+    fs = new_table()
+    other = open_(fs, **small)
+    table = open_(fs, engine=Pausing("write", lambda: other.insert(rows(range(20, 21), 2))))
+    assert table.insert_overwrite(rows(range(0, 2, 2), 3)).conflicts == 1
+    assert snapshot(fs) == {"k0": 3, "k1": 1, "k3": 1, "k5": 1, "k7": 1}
+
+
+def test_logs_beside_a_compaction_planned_meanwhile_are_written_anew() -> None:
+    fs = new_table(TableType.MERGE_ON_READ)
+    open_(fs).upsert(rows(range(8), 2))
+    report = beside(fs, lambda t: t.schedule_compaction()).upsert(rows(range(4), 3))
+    assert report.conflicts == 1
+    assert open_(fs).compact().file_groups == 2
+    assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
+
+
+def test_a_compaction_goes_on_beside_a_writer() -> None:
+    fs = new_table(TableType.MERGE_ON_READ)
+    open_(fs).upsert(rows(range(8), 2))
+    report = beside(fs, lambda t: t.upsert(rows(range(4), 3)), step="compact").compact()
+    assert report.file_groups == 2
+    assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
+    assert open_(fs).compact().log_files == 2
+
+
+def test_a_compaction_that_somebody_runs_is_left_to_him() -> None:
+    fs = new_table(TableType.MERGE_ON_READ)
+    open_(fs).upsert(rows(range(8), 2))
+    notes: list[tuple[str, ...]] = []
+    beside(fs, lambda t: notes.append(t.compact().notes), step="compact").compact()
+    assert notes == [("another process carries it out",)]
+
+
+def test_columns_that_two_writers_add_are_all_there() -> None:
+    fs = new_table()
+
+    def wider(name: str, part: int) -> pa.Table:
+        table = rows(range(part, 8, 2), 2)
+        return table.append_column(name, pa.array([7] * len(table)))
+
+    with pytest.raises(SchemaError, match="missing in the batch"):
+        beside(fs, lambda t: t.upsert(wider("a", 0))).upsert(wider("b", 1))
+    fill = {"hoodie.write.set.null.for.missing.columns": "true"}
+
+    def add(table: Table) -> None:
+        open_(fs, **fill).upsert(wider("c", 0))
+
+    assert beside(fs, add, **fill).upsert(wider("b", 1)).conflicts == 1
+    assert {"a", "b", "c"} <= set(open_(fs).schema.names)
+
+
+def test_a_rollback_of_what_a_write_was_planned_on_is_noticed() -> None:
+    fs = new_table()
+    newest = open_(fs).upsert(rows(range(8), 2)).instant
+
+    def undo(table: Table) -> None:
+        state = table._state()
+        assert newest is not None
+        rollback(fs, state.config, state.log, newest, metadata_rollback=rollback_metadata)  # type: ignore[arg-type]
+
+    with pytest.raises(UserError, match="pending"):
+        beside(fs, undo).upsert(rows(range(8), 3))
+
+
+def test_the_last_attempt_holds_the_lock_from_its_beginning() -> None:
+    fs = new_table()
+    held: list[bool] = []
+
+    class Rude(LocalEngine):
+        """Another writer gets in whenever the lock is free."""
+
+        def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+            if label == "write":
+                held.append(TableLock(fs).is_held)
+                if not held[-1]:
+                    open_(fs).upsert(rows(range(8), 5))
+            return super().run(task, items, label=label)
+
+    options = {"hoodie.write.num.retries.on.conflict.failures": "2"}
+    report = open_(fs, engine=Rude(1), **options).upsert(rows(range(8), 9))
+    assert report.conflicts == 2 and held == [False, False, True]
+    assert set(snapshot(fs).values()) == {9}
+
+
+def test_early_detection_finds_a_conflict_before_files_are_written() -> None:
+    fs = new_table()
+    early = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+    seen: list[int] = []
+
+    class Counting(Pausing):
+        def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+            seen.append(label == "write")
+            return super().run(task, items, label=label)
+
+    engine = Counting("tag", lambda: open_(fs).upsert(rows(range(4), 2)))
+    report = open_(fs, engine=engine, **early).upsert(rows(range(2, 6), 3))
+    assert report.conflicts == 1 and sum(seen) == 1
+
+
+def test_rows_of_a_stream_are_read_once_however_often_a_write_is_planned() -> None:
+    fs = new_table()
+    batches = iter(rows(range(2, 6), 3).to_batches())
+    stream = pa.RecordBatchReader.from_batches(SCHEMA, batches)
+    assert beside(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(stream).conflicts == 1
+    assert snapshot(fs)["k2"] == 3
+
+
+def test_pauses_grow_and_are_of_chance_length() -> None:
+    rules = Concurrency(retry_seconds=0.1, retry_seconds_max=0.4)
+    for conflicts, longest in ((1, 0.1), (2, 0.2), (3, 0.4), (9, 0.4)):
+        waits = {pause_seconds(rules, conflicts) for _ in range(50)}
+        assert len(waits) > 40 and min(waits) >= 0 and max(waits) <= longest
