@@ -6,6 +6,7 @@
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make kills    long form: a stream is killed at 50 random points
+# make properties  long form: random operations on random tables, against a dict, for 10 minutes
 # make options  write docs/options.md and docs/schema_evolution.md from the code
 # make fuzz     long form: damage in every byte of the sample files
 # make wheel    the wheel, in dist/
@@ -14,7 +15,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop hdfs zookeeper options kills fuzz wheel build clean
+.PHONY: demo test check bench interop hdfs zookeeper options kills fuzz wheel build clean properties
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -64,6 +65,9 @@ zookeeper: build
 
 kills: build
 	$(BIN)/python -m tests.spark.streaming_kill --kills 50
+
+properties: build
+	$(BIN)/python -m tests.properties.table_machine --minutes 10
 
 fuzz: build
 	$(BIN)/python -m pytest -m 'slow' tests

@@ -20,6 +20,7 @@ SMALL: dict[str, list[str]] = {
     "bloom_upsert": ["--smoke"],
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
+    "point_query": ["--smoke"],
     "file_sizing": ["--smoke"],
 }
 

@@ -10,6 +10,8 @@ published jars).  Without `--peer-python` only pyhudi runs.
 
 `pyhudi-cow-jvm` and `pyhudi-mor-jvm` are given filtered frames, whose rows come out of the JVM;
 the others are given frames as `spark.read.parquet` returns them, whose files workers read.
+`-bloom` engines find keys by the bloom index (`pyhudi-cow-bloom,hudi-cow-bloom`), the others by
+the record index.
 
 Prints seconds as they come, and ratios of the medians of the batches after the first.
 """
@@ -31,13 +33,16 @@ from pathlib import Path
 from typing import Any
 
 BATCHES = 3
-PYHUDI = ("pyhudi-cow", "pyhudi-mor", "pyhudi-cow-jvm", "pyhudi-mor-jvm")
-PEERS = ("hudi-cow", "hudi-mor", "delta")
+PYHUDI = ("pyhudi-cow", "pyhudi-mor", "pyhudi-cow-jvm", "pyhudi-mor-jvm",
+          "pyhudi-cow-bloom", "pyhudi-mor-bloom")  # fmt: skip
+PEERS = ("hudi-cow", "hudi-mor", "hudi-cow-bloom", "hudi-mor-bloom", "delta")
 COLUMNS = ("load", "upsert", "snapshot", "incremental", "disk MB")
 TARGETS = (
     ("upsert", "pyhudi-cow", "hudi-cow", 7.0),
     ("upsert", "pyhudi-cow", "delta", 2.5),
     ("upsert", "pyhudi-mor", "hudi-mor", 6.0),
+    ("upsert", "pyhudi-cow-bloom", "hudi-cow-bloom", 5.0),
+    ("upsert", "pyhudi-mor-bloom", "hudi-mor-bloom", 5.0),
     ("load", "pyhudi-cow", "hudi-cow", 8.0),
     ("load", "pyhudi-mor", "hudi-mor", 8.0),
 )
@@ -178,10 +183,11 @@ def _pyhudi(clock: Clock, spark: Any, data: Path, path: Path) -> None:
 
     base = frame("base.parquet")
     kind = clock.engine.split("-")[1]
+    index = "bloom" if clock.engine.endswith("bloom") else "record"
     with clock.measure("load") as facts:
         table = hudi.create_table(
             spark, path, base.schema, record_key="id", partition_by=["part"], ordering="ts",
-            table_type=kind, name="t",
+            table_type=kind, name="t", index=index,
         )  # fmt: skip
         facts["phases"] = table.bulk_insert(base).seconds
     for number in range(BATCHES):
@@ -195,6 +201,7 @@ def _pyhudi(clock: Clock, spark: Any, data: Path, path: Path) -> None:
 
 def _hudi(clock: Clock, spark: Any, data: Path, path: Path) -> None:
     kind = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[clock.engine.split("-")[1]]
+    blooms = clock.engine.endswith("bloom")
     options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
@@ -202,8 +209,8 @@ def _hudi(clock: Clock, spark: Any, data: Path, path: Path) -> None:
         "hoodie.datasource.write.partitionpath.field": "part",
         "hoodie.datasource.write.table.type": kind,
         "hoodie.metadata.enable": "true",
-        "hoodie.metadata.record.index.enable": "true",
-        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.record.index.enable": str(not blooms).lower(),
+        "hoodie.index.type": "BLOOM" if blooms else "RECORD_INDEX",
         "hoodie.bulkinsert.shuffle.parallelism": "8",
         "hoodie.upsert.shuffle.parallelism": "8",
         "hoodie.compact.inline": "false",

@@ -6,6 +6,7 @@ from pyhudi._native.hashing import hash_id as hash_id
 from pyhudi._native.hashing import java_string_hash as java_string_hash
 from pyhudi._native.hashing import murmur3_32 as murmur3_32
 from pyhudi._native.hashing import shard_of as shard_of
+from pyhudi._native.hashing import xxh32 as xxh32
 from pyhudi._native.hashing import xxh64 as xxh64
 from pyhudi._native.hfile import HFileReader as HFileReader
 from pyhudi._native.hfile_writer import HFileWriter as HFileWriter

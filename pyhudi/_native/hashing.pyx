@@ -3,6 +3,7 @@
 * `java_string_hash`: Java's `String.hashCode`, h = 31 h + unit over UTF-16 units, mod 2^32.
 * `shard_of`: file group of a metadata-table key, |(|h|) rem n| (table format 9.5).
 * `murmur3_32`: MurmurHash3 x86 32.
+* `xxh32`: XXH32, which places keys on the ring of a consistent-hashing bucket index.
 * `xxh64`, `hash_id`: XXH64, and the ids it makes in metadata-table keys (table format 9.4).
 
 ASCII goes eight characters a step: three multiplications fold a word of characters into its
@@ -73,6 +74,24 @@ def murmur3_32(keys, seed=0):
                 continue
             key = span_at(&column.view, row)
             hashes[row] = <int32_t>murmur3(key.data, key.size, start)
+    return out
+
+
+def xxh32(keys, seed=0):
+    """XXH32 of each key's bytes -> uint32[n]; 0 for nulls."""
+    cdef Column column = Column(keys)
+    out = np.empty(column.view.length, dtype=np.uint32)
+    cdef uint32_t[::1] hashes = out
+    cdef uint32_t start = <uint32_t>(seed & 0xFFFFFFFF)
+    cdef int64_t row
+    cdef Span key
+    with nogil:
+        for row in range(column.view.length):
+            if is_null(&column.view, row):
+                hashes[row] = 0
+                continue
+            key = span_at(&column.view, row)
+            hashes[row] = xxh32_of(key.data, key.size, start)
     return out
 
 
@@ -217,6 +236,46 @@ cdef uint32_t murmur3(const uint8_t *at, int64_t size, uint32_t seed) noexcept n
     h ^= <uint32_t>size
     h = (h ^ (h >> 16)) * 0x85EBCA6Bu
     h = (h ^ (h >> 13)) * 0xC2B2AE35u
+    return h ^ (h >> 16)
+
+
+cdef uint32_t XXS1 = 0x9E3779B1u
+cdef uint32_t XXS2 = 0x85EBCA77u
+cdef uint32_t XXS3 = 0xC2B2AE3Du
+cdef uint32_t XXS4 = 0x27D4EB2Fu
+cdef uint32_t XXS5 = 0x165667B1u
+
+
+cdef inline uint32_t xx32_round(uint32_t lane, uint32_t word) noexcept nogil:
+    return rotl32(lane + word * XXS2, 13) * XXS1
+
+
+cdef uint32_t xxh32_of(const uint8_t *at, int64_t size, uint32_t seed) noexcept nogil:
+    cdef const uint8_t *end = at + size
+    cdef uint32_t h, a, b, c, d
+    if size >= 16:
+        a = seed + XXS1 + XXS2
+        b = seed + XXS2
+        c = seed
+        d = seed - XXS1
+        while end - at >= 16:
+            a = xx32_round(a, load32(at))
+            b = xx32_round(b, load32(at + 4))
+            c = xx32_round(c, load32(at + 8))
+            d = xx32_round(d, load32(at + 12))
+            at += 16
+        h = rotl32(a, 1) + rotl32(b, 7) + rotl32(c, 12) + rotl32(d, 18)
+    else:
+        h = seed + XXS5
+    h += <uint32_t>size
+    while end - at >= 4:
+        h = rotl32(h + load32(at) * XXS3, 17) * XXS4
+        at += 4
+    while at < end:
+        h = rotl32(h + <uint32_t>at[0] * XXS5, 11) * XXS1
+        at += 1
+    h = (h ^ (h >> 15)) * XXS2
+    h = (h ^ (h >> 13)) * XXS3
     return h ^ (h >> 16)
 
 

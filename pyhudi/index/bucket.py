@@ -37,15 +37,20 @@ from pyhudi.storage.filesystem import FileSystem
 
 _PREFIX: Final = 8
 _NUMBER: Final = re.compile(r"\d{8}(?=-|$)")
-_BLANKS: Final = ("__null__", "__empty__")
+_NULL: Final = "__null__"
+_EMPTY: Final = "__empty__"
 
 
 @dataclass(frozen=True, slots=True)
 class BucketRule:
-    """How keys fall into buckets.  fields: hash fields, of the table's record key fields."""
+    """How keys fall into buckets.  fields: hash fields, of the table's record key fields.
+
+    count: under consistent hashing that of partitions that are still to come (`index.ring`).
+    """
 
     count: int
     fields: tuple[str, ...]
+    is_consistent: bool = False
 
 
 def bucket_of_group(group: FileGroupId) -> tuple[str, str]:
@@ -59,10 +64,9 @@ def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
     Cost: keys of several fields whose values hold `:` or `,` are read one by one.
     """
     hashes = np.uint32(31) + np.asarray(java_string_hash(keys)).view(np.uint32)
-    named = _flags(pc.match_substring(keys, ":")) & _flags(pc.match_substring(keys, ","))
-    if named.any():
-        of_values, told = _hashes_of_values(keys.filter(pa.array(named)), rule.fields)
-        hashes[named] = np.where(told, of_values, hashes[named])
+    rows, values, starts = hash_values(keys, rule.fields)
+    if len(rows):
+        hashes[rows] = _list_hashes(values, starts)
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(rule.count)).astype(np.int32)
 
 
@@ -70,40 +74,61 @@ def _flags(values: Any) -> npt.NDArray[np.bool_]:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _hashes_of_values(
+def hash_values(
     keys: Any, fields: tuple[str, ...]
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
-    """(list hash of the values, whether there are any) of keys that hold `:` and `,`."""
+) -> tuple[npt.NDArray[np.int64], pa.Array, npt.NDArray[np.int64]]:
+    """The hash fields' values, of the keys that name some: (rows, values, starts).
+
+    rows: numbers of those keys, rising; values[starts[i]:starts[i + 1]] are those of rows[i], null
+    for `__null__` and an empty text for `__empty__`.
+    """
+    named = _flags(pc.match_substring(keys, ":")) & _flags(pc.match_substring(keys, ","))
+    if not named.any():
+        return np.zeros(0, np.int64), pa.array([], pa.string()), np.zeros(1, np.int64)
+    numbers = np.flatnonzero(named)
+    of, values = _values(keys.filter(pa.array(named)), fields)
+    held, counts = np.unique(of, return_counts=True)
+    return numbers[held], values, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _values(keys: Any, fields: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """(number of the key, value) of each hash field, in the keys' order."""
     lists = pc.split_pattern(keys, ",")
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
-    row = np.asarray(pc.list_parent_indices(lists).to_numpy())
+    row = np.asarray(pc.list_parent_indices(lists).to_numpy(), np.int64)
     pairs = pc.split_pattern(lists.flatten(), ":")
     odd = np.zeros(len(keys), np.bool_)
     odd[row[_flags(pc.not_equal(pc.list_value_length(pairs), 2))]] = True
-    hashes = np.ones(len(keys), np.uint32)
-    told = np.zeros(len(keys), np.bool_)
-    for at in np.flatnonzero(odd).tolist():
-        found = values_of(keys[at].as_py(), fields)
-        hashes[at], told[at] = _list_hash(found), bool(found)
     plain = ~odd[row]
     row, pairs = row[plain], pairs.filter(pa.array(plain))
     names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
-    counts = np.asarray(java_string_hash(values)).view(np.uint32).copy()
-    counts[_flags(pc.is_in(values, pa.array(_BLANKS)))] = 0
-    kept = _flags(pc.is_in(names, pa.array(fields, pa.string())))
-    row, counts = row[kept], counts[kept]
-    told[row] = True
-    starts = np.searchsorted(row, np.arange(len(keys) + 1))
+    kept = pc.is_in(names, pa.array(fields, pa.string()))
+    row, values = row[_flags(kept)], values.filter(kept)
+    values = pc.if_else(pc.equal(values, _NULL), None, values)
+    values = pc.if_else(pc.equal(values, _EMPTY), "", values)
+    apart = {at: values_of(keys[at].as_py(), fields) for at in np.flatnonzero(odd).tolist()}
+    if not apart:
+        return row, values
+    row = np.concatenate([row, np.repeat(list(apart), [len(v) for v in apart.values()])])
+    order = np.argsort(row, kind="stable")
+    more = pa.array([value for found in apart.values() for value in found], values.type)
+    return row[order], pa.concat_arrays([values, more]).take(pa.array(order))
+
+
+def _list_hashes(values: pa.Array, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    """Java's hash of each list of texts; a null's is 0, as is an empty text's."""
+    counts = np.asarray(java_string_hash(values)).view(np.uint32)
+    hashes = np.ones(len(starts) - 1, np.uint32)
     size = np.diff(starts)
     for turn in range(int(size.max(initial=0))):
         more = np.flatnonzero(size > turn)
         hashes[more] = hashes[more] * np.uint32(31) + counts[starts[more] + turn]
-    return hashes, told
+    return hashes
 
 
-def values_of(key: str, fields: tuple[str, ...]) -> list[str]:
-    """Values of the hash fields in a key of several fields, blanks as "" (both hash to 0)."""
-    found = []
+def values_of(key: str, fields: tuple[str, ...]) -> list[str | None]:
+    """Values of the hash fields in a key of several fields."""
+    found: list[str | None] = []
     start = 0
     while start < len(key):
         colon = key.index(":", start)
@@ -114,16 +139,9 @@ def values_of(key: str, fields: tuple[str, ...]) -> list[str]:
         end = comma if comma > colon else len(key)
         if key[start:colon] in fields:
             value = key[colon + 1 : end]
-            found.append("" if value in _BLANKS else value)
+            found.append(None if value == _NULL else "" if value == _EMPTY else value)
         start = end + 1
     return found
-
-
-def _list_hash(values: list[str]) -> int:
-    result = 1
-    for value in np.asarray(java_string_hash(pa.array(values, pa.string()))).tolist():
-        result = (31 * result + value) & 0xFFFFFFFF
-    return result
 
 
 def bucket_of_file(file_id: str) -> int | None:
@@ -143,8 +161,8 @@ def bucket_groups(
             raise UserError(
                 "a file group of the table is not one of its buckets",
                 partition=group.partition, file_id=group.file_id, buckets=rule.count,
-                hint="set hoodie.bucket.index.num.buckets to the table's own number, or use "
-                "another index",
+                hint="set hoodie.bucket.index.num.buckets and hoodie.index.bucket.engine to the "
+                "table's own, or use another index",
             )  # fmt: skip
         if (group.partition, number) in found:
             raise UserError(

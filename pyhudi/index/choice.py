@@ -18,7 +18,7 @@ from typing import Final
 from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.index.bucket import BucketRule, bucket_of_group
 from pyhudi.metadata.records import RECORD_INDEX
-from pyhudi.options import IndexKind, IndexRules, WriteOptions
+from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
 from pyhudi.table.config import TableConfig
 
@@ -48,7 +48,8 @@ class IndexChoice:
     @property
     def alike(self) -> Callable[[FileGroupId], Hashable] | None:
         """Equal for file groups that a table must not have both of; None: each is its own."""
-        return bucket_of_group if self.bucket else None
+        by_number = self.bucket is not None and not self.bucket.is_consistent
+        return bucket_of_group if by_number else None
 
 
 def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | None:
@@ -109,12 +110,7 @@ def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
     Raises OptionError where options and properties differ, where the number of buckets of a
     table written by others is not given, and for fields that are not in the record key.
     """
-    engine = config.properties.get(BUCKET_ENGINE, "SIMPLE").upper()
-    if engine != "SIMPLE":
-        raise OptionError(
-            "only the simple bucket engine is written", option=BUCKET_ENGINE, value=engine,
-            hint="consistent hashing is left to Apache Hudi",
-        )  # fmt: skip
+    engine = _engine(config, rules)
     kept = config.properties.get(BUCKET_COUNT)
     count = rules.bucket_count or (int(kept) if kept else None)
     if count is None:
@@ -135,7 +131,23 @@ def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
             "hash fields must be record key fields", option=BUCKET_FIELDS,
             value=",".join(strange), record_key=",".join(config.record_key_fields),
         )  # fmt: skip
-    return BucketRule(count, fields)
+    return BucketRule(count, fields, engine is BucketEngine.CONSISTENT_HASHING)
+
+
+def _engine(config: TableConfig, rules: IndexRules) -> BucketEngine:
+    kept = config.properties.get(BUCKET_ENGINE, "").strip().upper()
+    engine = rules.bucket_engine or BucketEngine(kept or "SIMPLE")
+    if kept and engine.value != kept:
+        raise OptionError(
+            "the table's buckets are of another engine", option=BUCKET_ENGINE, value=engine.value,
+            table=kept, hint=f"leave {BUCKET_ENGINE} out",
+        )  # fmt: skip
+    if engine is BucketEngine.CONSISTENT_HASHING and not config.is_merge_on_read:
+        raise OptionError(
+            "consistent hashing is for merge-on-read tables, as with Apache Hudi",
+            option=BUCKET_ENGINE, value=engine.value, hint="use SIMPLE, or a merge-on-read table",
+        )  # fmt: skip
+    return engine
 
 
 def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]:
@@ -144,7 +156,7 @@ def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]
         return {}
     kept: dict[str, str | None] = {INDEX_TYPE: kind.option}
     if kind is IndexKind.BUCKET:
-        kept[BUCKET_ENGINE] = "SIMPLE"
+        kept[BUCKET_ENGINE] = (rules.bucket_engine or BucketEngine.SIMPLE).value
         kept[BUCKET_COUNT] = str(rules.bucket_count or _BUCKETS)
         if rules.bucket_fields:
             kept[BUCKET_FIELDS] = ",".join(rules.bucket_fields)

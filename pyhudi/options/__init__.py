@@ -4,6 +4,7 @@ from pyhudi.options.locks import LockProvider as LockProvider
 from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
+from pyhudi.options.settings import BucketEngine as BucketEngine
 from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
 from pyhudi.options.settings import Concurrency as Concurrency

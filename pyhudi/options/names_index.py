@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.settings import IndexKind
+from pyhudi.options.settings import BucketEngine, IndexKind
 from pyhudi.options.values import FLAG, NAMES, choice, count, number, words
 
 _INDEXES: Final = {
@@ -40,24 +40,21 @@ ROWS: Final[tuple[Row, ...]] = (
         "the metadata table has to keep column_stats and bloom_filters",
     ),
     honoured("hoodie.bloom.index.prune.by.ranges", FLAG, "write.index_rules.prune_by_ranges"),
-    refused(
-        "hoodie.index.bucket.engine", "consistent hashing is not written yet",
-        "the simple engine", harmless=("SIMPLE",),
+    honoured(
+        "hoodie.index.bucket.engine", choice({engine.value: engine for engine in BucketEngine}),
+        "write.index_rules.bucket_engine",
+        "SIMPLE for a new table, which keeps it; CONSISTENT_HASHING is for merge-on-read tables",
     ),
     honoured(
         "hoodie.bucket.index.hash.field", NAMES, "write.index_rules.bucket_fields",
         "fields of the record key; a table made here keeps them",
     ),
-    refused("hoodie.bucket.index.max.num.buckets", NOT_YET),
-    refused("hoodie.bucket.index.merge.threshold", NOT_YET),
-    refused("hoodie.bucket.index.min.num.buckets", NOT_YET),
     honoured(
         "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
         "256 for a new table, which keeps it; has to be given for tables that do not say it",
     ),
     refused("hoodie.bucket.index.partition.expressions", NOT_YET),
     refused("hoodie.bucket.index.partition.rule.type", NOT_YET),
-    refused("hoodie.bucket.index.split.threshold", NOT_YET),
     refused(
         "hoodie.index.class", "a Java class cannot be called from Python",
         "hoodie.index.type", harmless=("",),
@@ -91,6 +88,13 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.index.hbase.zk.connection_timeout_ms",
         "hoodie.index.hbase.zk.session_timeout_ms",
         "hoodie.index.hbase.zkpath.qps_root",
+    ),
+    *without_effect(
+        "buckets are split and merged by Apache Hudi's clustering only",
+        "hoodie.bucket.index.max.num.buckets",
+        "hoodie.bucket.index.merge.threshold",
+        "hoodie.bucket.index.min.num.buckets",
+        "hoodie.bucket.index.split.threshold",
     ),
     *without_effect(
         "how Spark spreads and keeps the steps of a look-up",

@@ -43,6 +43,13 @@ class IndexKind(Enum):
         return self in (IndexKind.RECORD, IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
 
 
+class BucketEngine(Enum):
+    """How the bucket index tells a key's file group."""
+
+    SIMPLE = "SIMPLE"  # by the hash alone: the number of buckets never changes
+    CONSISTENT_HASHING = "CONSISTENT_HASHING"  # by a ring that is kept for each partition
+
+
 class KnownKeys(Enum):
     """What an insert does with rows whose key is in the table."""
 
@@ -166,6 +173,7 @@ class IndexRules:
     simple_moves: bool = True  # global simple: likewise
     prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
     bloom_by_metadata: bool = False  # bloom: ask the metadata table, not the files' footers
+    bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
     bucket_count: int | None = None  # None: as the table says, else 256 for a new one
     bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
 

@@ -46,6 +46,7 @@ from pyhudi.write.execution import WrittenFiles, write_files
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
+from pyhudi.write.rings import keep_rings
 from pyhudi.write.staging import staging_folder
 
 
@@ -108,6 +109,7 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
     with setting.watch.phase("index"):
         metadata = begin_metadata(fs, config, log, log.load(), requested)
     inflight = log.start(requested, _profile(planned))
+    keep_rings(fs, planned.rings, inflight.time)
     with setting.watch.phase("write"):
         files = write_files(setting, planned, inflight, metadata)
     with setting.watch.phase("commit"):
@@ -127,6 +129,7 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
     """
     state = setting.state
     inflight = state.log.start(requested, _profile(planned))
+    keep_rings(state.fs, planned.rings, inflight.time)
     shards = len(setting.index.records.shards) if setting.index.records else 0
     waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, shards)
     with setting.watch.phase("write"):

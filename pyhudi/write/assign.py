@@ -105,8 +105,8 @@ def assign(
     _check_not_clustered(updates, view)
     for group in sorted(updates):
         number[group] = len(targets)
-        if is_new_bucket(group):
-            started = begun(group, new_file_id())
+        if group not in slices:
+            started = begun(group, new_file_id()) if is_new_bucket(group) else group
             targets.append(Target(started, Mode.CREATE, None, insert_count=updates[group]))
             continue
         mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from pyhudi.index.choice import IndexChoice
 from pyhudi.index.contract import Finder
 from pyhudi.index.probe import HitsFinder, ProbeWork, dealt
 from pyhudi.index.record import RecordFinder
+from pyhudi.index.ring import Ring, RingFinder
 from pyhudi.index.simple import join_slices
 from pyhudi.metadata.reader import MetadataTable, RecordIndex
 from pyhudi.options import IndexKind, IndexRules
@@ -44,6 +45,8 @@ class WriteIndex:
     def described(self) -> str:
         """For the report: the index, how it is cut, and why it."""
         name = self.choice.kind.value.replace("_", " ")
+        if self.choice.bucket is not None and self.choice.bucket.is_consistent:
+            name = "consistent-hashing bucket"
         parts = "shards" if self.choice.kind is IndexKind.RECORD else "parts"
         if self.asks_metadata:
             parts += ", ranges and filters from the metadata table"
@@ -58,10 +61,12 @@ class WriteIndex:
 
 @dataclass(frozen=True)
 class Where:
-    """The table as an index looks through it.  spec: reads record keys."""
+    """The table as an index looks through it.  spec: reads record keys; rings: of the batch's
+    partitions, where the bucket index hashes consistently."""
 
     slices: Sequence[FileSlice]
     spec: SliceSpec
+    rings: Mapping[str, Ring] = field(default_factory=dict)
 
 
 def tag_rows(
@@ -113,8 +118,11 @@ def _finders(
     return _Finders(_probed(index, plan, engine, seen, gathered), gathered, places)
 
 
-def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder:
+def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder | RingFinder:
     assert choice.bucket is not None
+    if choice.bucket.is_consistent:
+        there = frozenset(s.group for s in where.slices)
+        return RingFinder(choice.bucket.fields, where.rings, there)
     groups = bucket_groups((s.group for s in where.slices), choice.bucket)
     return BucketFinder(choice.bucket, groups)
 

@@ -9,7 +9,7 @@ Source: architecture of the flow in docs/design.md; order of the files in table_
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -19,12 +19,13 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.filenames import new_file_id
+from pyhudi.index.ring import Ring
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY, with_meta
-from pyhudi.table.view import TableView
+from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
@@ -39,6 +40,7 @@ from pyhudi.write.overwrite import (
     partitions_named,
     take_out,
 )
+from pyhudi.write.rings import rings_of
 from pyhudi.write.sizing import record_bytes
 from pyhudi.write.sorting import by_range, sort_columns
 from pyhudi.write.staging import Staged, Staging
@@ -129,6 +131,7 @@ class PlannedWrite:
     replaced: Replaced = NOTHING
     order_by: tuple[str, ...] = ()
     skips_unchanged: bool = False
+    rings: tuple[Ring, ...] = ()  # of a bucket index that hashes consistently, kept or not
 
     @property
     def matched(self) -> int:
@@ -179,8 +182,10 @@ def plan_write(
     view = setting.state.view()
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
+    chosen, unknown = _emptied(setting, parts, operation, partitions)
     with setting.watch.phase("tag"):
-        shards = _tag(setting, parts, operation)
+        rings = _rings(setting, parts, view, chosen)
+        shards = _tag(setting, parts, operation, rings)
         parts = _with_folded(parts, shards)
         lost = _contest(setting, parts, shards, view, rules)
     with setting.watch.phase("assign"):
@@ -203,7 +208,8 @@ def plan_write(
     replaced = NOTHING
     if operation.replaces:
         with setting.watch.phase("replace"):
-            replaced = _replaced(setting, parts, operation, view, partitions)
+            replaced = _replaced(setting, operation, view, chosen)
+            replaced = replace(replaced, unknown=unknown)
     return PlannedWrite(
         operation,
         parts,
@@ -213,6 +219,7 @@ def plan_write(
         replaced,
         order_by,
         setting.skips_unchanged,
+        tuple(rings.values()),
     )
 
 
@@ -226,25 +233,40 @@ def _check_rules(rules: MergeRules, setting: Setting) -> None:
         )
 
 
+def _emptied(
+    setting: Setting, parts: tuple[Part, ...], operation: Operation, partitions: Sequence[str]
+) -> tuple[Sequence[str], tuple[str, ...]]:
+    """(partitions that a replace commit empties, names that no partition has)."""
+    if not operation.replaces:
+        return (), ()
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        return setting.state.listing.partitions(), ()
+    if operation is Operation.DELETE_PARTITION:
+        return partitions_named(partitions, setting.state.listing.partitions())
+    if partitions:
+        check_within(parts, partitions)
+        return sorted(set(partitions)), ()
+    return sorted(_paths(parts)), ()
+
+
+def _paths(parts: Iterable[Part]) -> set[str]:
+    return {path for part in parts for path, _ in part.partition_counts}
+
+
+def _rings(
+    setting: Setting, parts: tuple[Part, ...], view: TableView, emptied: Sequence[str]
+) -> dict[str, Ring]:
+    """The rings the write goes by, of a bucket index that hashes consistently."""
+    rule = setting.index.choice.bucket
+    if rule is None or not rule.is_consistent:
+        return {}
+    return rings_of(setting.state, view, rule, _paths(parts), emptied=emptied)
+
+
 def _replaced(
-    setting: Setting,
-    parts: tuple[Part, ...],
-    operation: Operation,
-    view: TableView,
-    partitions: Sequence[str],
+    setting: Setting, operation: Operation, view: TableView, chosen: Sequence[str]
 ) -> Replaced:
     """What leaves the table with this write."""
-    listed = setting.state.listing.partitions()
-    unknown: tuple[str, ...] = ()
-    if operation is Operation.INSERT_OVERWRITE_TABLE:
-        chosen = listed
-    elif operation is Operation.DELETE_PARTITION:
-        chosen, unknown = partitions_named(partitions, listed)
-    elif partitions:
-        check_within(parts, partitions)
-        chosen = sorted(set(partitions))
-    else:
-        chosen = sorted({path for part in parts for path, _ in part.partition_counts})
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
     check_unclaimed(view, slices, compactions=operation is Operation.DELETE_PARTITION)
     rules = setting.state.rules
@@ -252,10 +274,12 @@ def _replaced(
     records = setting.index.records
     shards = records.shards if records else ()
     plan = TakeOut(setting.state.fs, spec, shards, setting.staging)
-    return replace(take_out(plan, slices, chosen, setting.engine), unknown=unknown)
+    return take_out(plan, slices, chosen, setting.engine)
 
 
-def _tag(setting: Setting, parts: tuple[Part, ...], operation: Operation) -> list[ShardTags]:
+def _tag(
+    setting: Setting, parts: tuple[Part, ...], operation: Operation, rings: Mapping[str, Ring]
+) -> list[ShardTags]:
     if not sum(part.row_count for part in parts):
         return []
     rules = setting.state.rules if operation.brings_rows else None
@@ -274,7 +298,7 @@ def _tag(setting: Setting, parts: tuple[Part, ...], operation: Operation) -> lis
         known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
         skips_unchanged=setting.skips_unchanged,
     )
-    return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation))
+    return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation, rings))
 
 
 def _looks_known_keys_up(setting: Setting, operation: Operation) -> bool:
@@ -288,12 +312,12 @@ def asks_index(setting: Setting, operation: Operation) -> bool:
     return operation.asks_index or always or _looks_known_keys_up(setting, operation)
 
 
-def _where(setting: Setting, operation: Operation) -> Where:
+def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) -> Where:
     """What an index looks through; nothing of what a replace commit takes out."""
     view = setting.state.view()
     rules = setting.state.rules
     spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
-    return Where([] if operation.replaces else view.latest_slices(), spec)
+    return Where([] if operation.replaces else view.latest_slices(), spec, rings)
 
 
 def _with_folded(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[Part, ...]:
@@ -340,10 +364,14 @@ def _contest(
     rules: MergeRules,
 ) -> list[Staged | None]:
     lost: list[Staged | None] = [None] * len(shards)
-    contested = [i for i, shard in enumerate(shards) if shard.contested]
+    slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in shards) else {}
+    contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
+    for i, shard in enumerate(shards):  # a bucket that is still to be made holds no record
+        there = [(home, slices.get(shard.homes[home])) for home in shard.contested]
+        contested[i] = tuple((home, s) for home, s in there if s is not None)
+    contested = {i: homes for i, homes in contested.items() if homes}
     if not contested:
         return lost
-    slices = {s.group: s for s in view.latest_slices()}
     compared = setting.schema.names if setting.skips_unchanged else rules.ordering
     columns = tuple(dict.fromkeys((RECORD_KEY, *compared)))
     spec = SliceSpec(with_meta(setting.schema), columns, rules, view.visibility)
@@ -353,11 +381,11 @@ def _contest(
             spec,
             parts,
             shards[i],
-            tuple((home, slices[shards[i].homes[home]]) for home in shards[i].contested),
+            homes,
             setting.staging,
             setting.skips_unchanged,
         )
-        for i in contested
+        for i, homes in contested.items()
     ]
     for i, result in zip(
         contested, setting.engine.run(lost_rows, tasks, label="contest"), strict=True

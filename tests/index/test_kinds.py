@@ -287,8 +287,8 @@ def test_buckets_cannot_be_changed_nor_mixed_with_another_index() -> None:
         reopened(bloom, index__type="BUCKET").upsert(batch(range(5), 2))
     with pytest.raises(OptionError, match="record key fields"):
         table_of(IndexKind.BUCKET, bucket__index__hash__field="ts")
-    with pytest.raises(OptionError, match="consistent"):
-        table_of(IndexKind.BUCKET, index__bucket__engine="CONSISTENT_HASHING")
+    with pytest.raises(OptionError, match="another engine"):
+        reopened(table, index__bucket__engine="CONSISTENT_HASHING").upsert(batch(range(5), 2))
 
 
 def test_a_bucket_table_of_others_needs_its_number_of_buckets() -> None:

@@ -29,9 +29,12 @@ Row = tuple[str, int, str]
 class Turns:
     """One table, its rows as they must be, and the writers in turn."""
 
-    def __init__(self, index: IndexKind, path: Path, kind: str, hudis: list[ApacheHudi]) -> None:
+    def __init__(
+        self, index: IndexKind, path: Path, kind: str, hudis: list[ApacheHudi], **more: Any
+    ) -> None:
         self.index, self.path, self.hudis = index, path, hudis
         self.options = {"hoodie.bucket.index.num.buckets": 4, "hoodie.index.bloom.num_entries": 200}
+        self.options |= more
         self.table = pyhudi.create_table(
             path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
             index=index.value, options=self.options,
@@ -62,7 +65,7 @@ class Turns:
     def by_pyhudi(self) -> None:
         table = pyhudi.open_table(self.path)
         report = table.upsert(self.batch())
-        assert report.index.startswith(self.index.value.replace("_", " "))
+        assert f"{self.index.value.replace('_', ' ')} index" in report.index
         table.delete(self.delete())
 
     def by_apache_hudi(self, hudi: ApacheHudi, **conf: Any) -> None:
@@ -90,6 +93,23 @@ class Turns:
                 assert got == want, f"Apache Hudi {hudi.version}, metadata table {listing}"
 
 
+CONSISTENT = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+CLUSTERING = "org.apache.hudi.client.clustering"
+RESIZE = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": 4,
+    "hoodie.bucket.index.max.num.buckets": 8,
+    "hoodie.parquet.max.file.size": 4000,
+    "hoodie.clustering.plan.strategy.class":
+        f"{CLUSTERING}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class":
+        f"{CLUSTERING}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy",
+    "hoodie.clustering.updates.strategy":
+        f"{CLUSTERING}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy",
+    **CONSISTENT,
+}  # fmt: skip
+
+
 def as_rows(table: pa.Table) -> list[Row]:
     return [(r["id"], r["ts"], r["part"]) for r in table.select(SCHEMA.names).to_pylist()]
 
@@ -114,5 +134,30 @@ def test_turns_with_every_index(
         for hudi in hudis:
             turns.by_apache_hudi(hudi)
             turns.seen_by_pyhudi()
+        turns.by_pyhudi()
+        turns.agree()
+
+
+def test_turns_with_consistent_hashing(tmp_path: Path, hudis: list[ApacheHudi]) -> None:
+    """Buckets that Apache Hudi splits in between are found, and those that pyhudi overwrote."""
+    turns = Turns(IndexKind.BUCKET, tmp_path / "t", "mor", hudis, **CONSISTENT)
+    stated = {name: RESIZE[name] for name in RESIZE if "clustering" not in name}
+    turns.by_pyhudi()
+    for hudi in hudis:
+        turns.by_apache_hudi(hudi, **stated)
+        turns.seen_by_pyhudi()
+        turns.by_pyhudi()
+        hudi.ask("service", path=str(turns.path), name="compact", conf=RESIZE)
+        hudi.ask("service", path=str(turns.path), name="cluster", conf=RESIZE)
+        turns.seen_by_pyhudi()
+        turns.by_pyhudi()
+        turns.by_apache_hudi(hudi, **stated)
+        turns.agree()
+    batch = turns.batch()
+    pyhudi.open_table(turns.path).insert_overwrite(batch)
+    turns.rows = {turns.place(row): row for row in as_rows(batch)}
+    turns.agree()
+    for hudi in hudis:
+        turns.by_apache_hudi(hudi, **stated)
         turns.by_pyhudi()
         turns.agree()

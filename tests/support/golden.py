@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.avro_rows import fixtures
+
+SMALL = Path(__file__).parents[1] / "golden" / "tables"
 
 
 def golden_table(name: str) -> MemoryFileSystem:
@@ -15,6 +18,17 @@ def golden_table(name: str) -> MemoryFileSystem:
     archive = fixtures() / "golden" / f"{name}.zip"
     if not archive.is_file():
         pytest.skip(f"no golden table {name}")
+    return unzipped(archive)
+
+
+def small_table(name: str) -> MemoryFileSystem:
+    """A copy of a table that lies beside the tests."""
+    return unzipped(SMALL / f"{name}.zip")
+
+
+def unzipped(archive: Path) -> MemoryFileSystem:
+    """The table of an archive that holds it in a folder of its own name."""
+    name = archive.stem
     fs = MemoryFileSystem()
     with zipfile.ZipFile(archive) as files:
         for entry in files.namelist():

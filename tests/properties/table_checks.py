@@ -1,0 +1,106 @@
+"""What must hold of a table after each step: the snapshot, the changes since some commits, an old
+snapshot and the record index are what a dict says, which knows nothing of files, slices or logs.
+
+A record of the dict is a key, or a key in a partition where the table's index is not global.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+
+from pyhudi.errors import SnapshotExpiredError
+from tests.properties.table_setup import KEYS, SCHEMA, Row, Setup, setups
+
+Identity = tuple[str, str]
+"""The partition, or nothing under a global index, and the key of a record."""
+
+
+@dataclass
+class Stored:
+    """A record of the model: its row, the partition it lies in, the commit that wrote it."""
+
+    row: Row
+    home: str
+    commit: str
+
+
+class CheckedTable(RuleBasedStateMachine):
+    """One table; what it is, is drawn once."""
+
+    @initialize(setup=setups())
+    def make(self, setup: Setup) -> None:
+        self.setup, self.table = setup, setup.create()
+        self.model: dict[Identity, Stored] = {}
+        self.history: list[tuple[str, dict[Identity, Stored]]] = []
+        self.is_cleaned = False
+
+    def _identity(self, row: Row) -> Identity:
+        return "" if self.setup.index.is_global else str(row["part"]), str(row["id"])
+
+    def _folder(self, partition: str) -> str:
+        return f"part={partition}" if self.table.config.hive_style else partition
+
+    @invariant()
+    def snapshot_is_the_model(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        found = self.table.scan(SCHEMA.names).to_arrow().to_pylist()
+        assert len(found) == len(self.model)
+        assert {self._identity(row): row for row in found} == {
+            place: stored.row for place, stored in self.model.items()
+        }
+        assert self.table.scan().count() == len(self.model)
+
+    @invariant()
+    def filters_leave_no_row_out(self) -> None:
+        """Files are passed over by statistics and blooms where the table keeps them."""
+        if not hasattr(self, "table"):
+            return
+        key = KEYS[len(self.history) % len(KEYS)]
+        found = self.table.scan(["id", "part"], where=pc.field("id") == key).to_arrow()
+        assert len(found) == sum(place[1] == key for place in self.model)
+
+    @invariant()
+    def changes_are_the_difference(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        for since, _ in self.history[-3:]:
+            try:
+                changed = self.table.changes(since=since, columns=["id"]).to_arrow()
+            except SnapshotExpiredError:
+                assert self.is_cleaned
+                continue
+            assert sorted(changed["id"].to_pylist()) == sorted(
+                key for (_, key), s in self.model.items() if s.commit > since
+            )
+
+    @invariant()
+    def index_is_exact(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        if "record_index" not in self.table.config.metadata_partitions:
+            return
+        found = self.table.lookup(KEYS).to_pylist()
+        names = self.table.scan(["_hoodie_record_key", "_hoodie_file_name"]).to_arrow().to_pylist()
+        files = {row["_hoodie_record_key"]: row["_hoodie_file_name"] for row in names}
+        for key, row in zip(KEYS, found, strict=True):
+            assert row["found"] == (("", key) in self.model), key
+            if row["found"]:
+                assert row["partition_path"] == self._folder(self.model["", key].home)
+                assert files[key].startswith(row["file_id"])
+
+    @invariant()
+    def history_stays(self) -> None:
+        if not hasattr(self, "table") or not self.history:
+            return
+        instant, model = self.history[len(self.history) // 2]
+        try:
+            got = self.table.scan(["id", "part", "value"], as_of=instant).to_arrow().to_pylist()
+        except SnapshotExpiredError:
+            assert self.is_cleaned
+            return
+        want = [{name: s.row[name] for name in ("id", "part", "value")} for s in model.values()]
+        assert sorted(got, key=str) == sorted(want, key=str)

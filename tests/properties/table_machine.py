@@ -1,0 +1,264 @@
+"""Random operations on a table, against a dict.
+
+    python -m tests.properties.table_machine --minutes 10 --seed 1
+
+The program draws tables until the time is up and tells how many; it ends with 3 if a table was not
+as the dict says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from typing import Any, ClassVar
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+
+import pyhudi
+from pyhudi.errors import WriteConflictError
+from pyhudi.options import IndexKind
+from tests.properties.table_checks import CheckedTable, Identity, Stored
+from tests.properties.table_setup import KEYS, PARTITIONS, SCHEMA, Row, rows
+
+a_key = st.lists(st.sampled_from(KEYS), min_size=1, max_size=6)
+
+
+class TableMachine(CheckedTable):
+    """What may be done to a table."""
+
+    steps: ClassVar[Counter[str]] = Counter()
+
+    def _committed(self, report: pyhudi.WriteReport, touched: set[Identity]) -> None:
+        self.steps[report.operation] += 1
+        if report.instant is None:
+            return
+        for key in touched & self.model.keys():
+            self.model[key].commit = report.instant
+        self.history.append((report.instant, dict(self.model)))
+
+    def _winners(self, batch: list[Row]) -> dict[Identity, Row]:
+        best: dict[Identity, Row] = {}
+        for row in batch:
+            seen = best.get(self._identity(row))
+            if seen is None or not self.setup.event_time or row["ts"] >= seen["ts"]:
+                best[self._identity(row)] = row
+        return best
+
+    def _fresh(self, batch: list[Row]) -> dict[Identity, Row]:
+        """Rows of keys that are not there, none of them a delete."""
+        return {
+            key: {**row, "_hoodie_is_deleted": None}
+            for key, row in self._winners(batch).items()
+            if key not in self.model
+        }
+
+    def _finish(self, report: pyhudi.WriteReport, kept: bool) -> None:
+        """Publish what was kept back."""
+        if kept and report.instant is not None:
+            self.table.publish(report.instant)
+
+    # --- verbs that bring rows ----------------------------------------------------------------
+
+    @rule(batch=rows, verb=st.sampled_from(["upsert", "insert_overwrite", "delete_partitions"]))
+    def discard(self, batch: list[Row], verb: str) -> None:
+        """A kept write that is taken back leaves no trace."""
+        given = "*" if verb == "delete_partitions" else as_table(batch)
+        try:
+            report = getattr(self.table, verb)(given, publish=False)
+        except WriteConflictError:
+            assert self._has_plan and verb == "delete_partitions"
+            return
+        if report.instant is not None:
+            self.table.discard(report.instant)
+            self.steps["discard"] += 1
+
+    @rule(batch=rows, kept=st.booleans(), skips=st.booleans())
+    def upsert(self, batch: list[Row], kept: bool, skips: bool) -> None:
+        if self.setup.remembers_deletes:
+            batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
+        touched = set()
+        for key, row in self._winners(batch).items():
+            stored = self.model.get(key)
+            if stored and self.setup.event_time and stored.row["ts"] > row["ts"]:
+                continue
+            if row["_hoodie_is_deleted"]:
+                self.model.pop(key, None)
+                continue
+            home = stored.home if stored and not self.setup.moves else str(row["part"])
+            wanted = {**row, "part": home}
+            if skips and stored and stored.row == wanted and stored.home == home:
+                continue
+            self.model[key] = Stored(wanted, home, "")
+            touched.add(key)
+        given = as_table(batch)
+        report = self.table.upsert(given, publish=not kept, skip_unchanged=skips)
+        self._finish(report, kept)
+        self._committed(report, touched)
+
+    @rule(batch=rows, bulk=st.booleans(), kept=st.booleans())
+    def insert_new_keys(self, batch: list[Row], bulk: bool, kept: bool) -> None:
+        if not (fresh := self._fresh(batch)):
+            return
+        verb = self.table.bulk_insert if bulk else self.table.insert
+        report = verb(as_table(fresh.values()), publish=not kept)
+        self._finish(report, kept)
+        if self.setup.index is not IndexKind.BUCKET:  # which does not look keys up
+            assert report.inserted == len(fresh)
+        self._put(fresh)
+        self._committed(report, set(fresh))
+
+    @rule(batch=rows)
+    def insert_dropping_known_keys(self, batch: list[Row]) -> None:
+        batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
+        fresh = self._fresh(batch)
+        asked = self.setup.reopened(self.table, datasource__insert__dup__policy="drop")
+        report = asked.insert(as_table(batch))
+        assert report.duplicates == len(batch) - len(fresh)
+        self._put(fresh)
+        self._committed(report, set(fresh))
+
+    def _put(self, fresh: dict[Identity, Row]) -> None:
+        for key, row in fresh.items():
+            self.model[key] = Stored(dict(row), str(row["part"]), "")
+
+    @rule(batch=rows, whole_table=st.booleans(), kept=st.booleans())
+    def overwrite(self, batch: list[Row], whole_table: bool, kept: bool) -> None:
+        chosen = PARTITIONS if whole_table else [str(row["part"]) for row in batch]
+        stays = {k for k, s in self.model.items() if s.home not in chosen}
+        fresh = {k: row for k, row in self._winners(batch).items() if k not in stays}
+        if not whole_table:  # partitions are those of the rows that are written, deletes and all
+            chosen = [str(row["part"]) for row in fresh.values()]
+        verb = self.table.insert_overwrite_table if whole_table else self.table.insert_overwrite
+        gone = {k for k, s in self.model.items() if s.home in chosen}
+        fresh = {k: row for k, row in fresh.items() if k not in self.model or k in gone}
+        if not whole_table and {str(row["part"]) for row in fresh.values()} != set(chosen):
+            return
+        report = verb(as_table(fresh.values()), publish=not kept)
+        self._finish(report, kept)
+        assert report.deleted == len(gone)
+        for key in gone:
+            del self.model[key]
+        live = {k: row for k, row in fresh.items() if not row["_hoodie_is_deleted"]}
+        self._put(live)
+        self._committed(report, set(live))
+
+    # --- verbs that take rows away ------------------------------------------------------------
+
+    @rule(keys=a_key, kept=st.booleans())
+    def delete_keys(self, keys: list[str], kept: bool) -> None:
+        present = [place for place in self.model if place[1] in keys]
+        report = self.table.delete(keys=keys, publish=not kept)
+        assert report.missing_keys == len(set(keys) - {key for _, key in present})
+        self._deleted(report, present, kept)
+
+    @rule(batch=rows)
+    def delete_rows(self, batch: list[Row]) -> None:
+        present = [key for key in self._winners(batch) if key in self.model]
+        given = as_table(batch).select(["id", "part"])
+        self._deleted(self.table.delete(given), present, kept=False)
+
+    @rule(above=st.integers(-2, 5), partition=st.none() | st.sampled_from(PARTITIONS))
+    def delete_where(self, above: int, partition: str | None) -> None:
+        where = pc.field("value") > above
+        if partition is not None:
+            where = where & (pc.field("part") == partition)
+        doomed = [
+            key
+            for key, s in self.model.items()
+            if s.row["value"] is not None and s.row["value"] > above
+            if partition in (None, s.row["part"])
+        ]
+        self._deleted(self.table.delete(where=where), doomed, kept=False)
+
+    def _deleted(self, report: pyhudi.WriteReport, present: list[Identity], kept: bool) -> None:
+        self._finish(report, kept)
+        assert report.deleted == len(present)
+        for place in present:
+            self.model.pop(place)
+        self._committed(report, set())
+
+    @rule(partition=st.sampled_from(PARTITIONS), kept=st.booleans())
+    def delete_partition(self, partition: str, kept: bool) -> None:
+        folder = self._folder(partition)
+        gone = {k for k, s in self.model.items() if s.home == partition}
+        try:
+            report = self.table.delete_partitions(folder, publish=not kept)
+        except WriteConflictError:
+            assert self._has_plan
+            return
+        self._finish(report, kept)
+        assert report.deleted == len(gone)
+        for key in gone:
+            del self.model[key]
+        self._committed(report, set())
+
+    # --- services -----------------------------------------------------------------------------
+
+    @property
+    def _has_plan(self) -> bool:
+        """Whether a compaction is planned, which holds up the deletion of its partitions."""
+        return bool(len(self.table.timeline.pending))
+
+    @rule()
+    @precondition(lambda self: self.setup.merges)
+    def compact(self) -> None:
+        self.table.compact()
+        self.steps["compact"] += 1
+
+    @rule()
+    @precondition(lambda self: self.setup.merges and not self._has_plan)
+    def plan_compaction(self) -> None:
+        self.table.schedule_compaction()
+        self.steps["schedule_compaction"] += 1
+
+    @rule()
+    def clean(self) -> None:
+        self.is_cleaned |= bool(self.table.clean().files)
+        self.steps["clean"] += 1
+
+
+def as_table(batch: Any) -> pa.Table:
+    return pa.Table.from_pylist(list(batch), SCHEMA)
+
+
+def bounded(tables: int, steps: int) -> settings:
+    return settings(
+        max_examples=tables,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--steps", type=int, default=25)
+    asked = parser.parse_args()
+    end = time.monotonic() + 60 * asked.minutes
+    number, tables, problems = asked.seed, 0, 0
+    while time.monotonic() < end:
+        try:
+            drawn = type("Drawn", (TableMachine,), {})  # a seed stays with its class
+            run_state_machine_as_test(seed(number)(drawn), settings=bounded(20, asked.steps))
+        except Exception:
+            problems += 1
+            print(f"== seed {number}", flush=True)
+            traceback.print_exc()
+        number, tables = number + 1, tables + 20
+    done = ", ".join(f"{name} {count}" for name, count in sorted(TableMachine.steps.items()))
+    print(f"seeds {asked.seed} to {number - 1}, {tables} tables, {problems} problems; {done}")
+    return 3 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

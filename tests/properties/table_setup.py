@@ -1,0 +1,124 @@
+"""The tables that the machine of `table_machine` draws: one of each kind, with random options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.options import BucketEngine, IndexKind, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts", pa.int64()),
+        ("part", pa.string()),
+        ("value", pa.int32()),
+        ("tags", pa.list_(pa.string())),
+        ("_hoodie_is_deleted", pa.bool_()),
+    ]
+)
+KEYS = [f"k{i:02d}" for i in range(24)] + ["ключ", "key:with,marks", "\U0001f511"]
+PARTITIONS = ["a", "b", "c"]
+CONSISTENT = BucketEngine.CONSISTENT_HASHING
+
+Row = dict[str, Any]
+
+rows: st.SearchStrategy[list[Row]] = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.sampled_from(KEYS),
+            "ts": st.integers(0, 6),
+            "part": st.sampled_from(PARTITIONS),
+            "value": st.none() | st.integers(-5, 5),
+            "tags": st.none() | st.lists(st.none() | st.sampled_from(["x", "y"]), max_size=2),
+            "_hoodie_is_deleted": st.sampled_from([None, False, False, True]),
+        }
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a table is.  options: of its writers."""
+
+    kind: TableType
+    index: IndexKind
+    event_time: bool
+    moves: bool
+    options: dict[str, str]
+
+    @property
+    def merges(self) -> bool:
+        return self.kind is TableType.MERGE_ON_READ
+
+    @property
+    def remembers_deletes(self) -> bool:
+        """Whether a delete may win over an older row of its key that comes after it: they meet in
+        one file group's logs.  See docs/differences.md."""
+        return self.merges and self.event_time and not self.index.is_global
+
+    def create(self) -> Table:
+        fs = MemoryFileSystem()
+        options = parse_options(self.options)
+        ordering = ("ts",) if self.event_time else ()
+        wanted = NewTable(SCHEMA, "t", self.kind, ("id",), ("part",), ordering, options, self.index)
+        create(fs, wanted)
+        return Table(fs, options=options, engine=LocalEngine(1))
+
+    def reopened(self, table: Table, **more: Any) -> Table:
+        options = self.options | {f"hoodie.{k.replace('__', '.')}": v for k, v in more.items()}
+        return Table(table._fs, options=parse_options(options), engine=LocalEngine(1))
+
+
+def of_index(index: IndexKind, *, kind: TableType, facts: bool, beside: bool) -> Row:
+    """Options that go with an index only."""
+    blooms = index in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
+    with_records = index is IndexKind.RECORD or (beside and index.is_global)
+    consistent = beside and index is IndexKind.BUCKET and kind is TableType.MERGE_ON_READ
+    return {
+        "hoodie.bloom.index.use.metadata": blooms and facts,
+        "hoodie.metadata.record.index.enable": with_records,
+        "hoodie.index.bucket.engine": CONSISTENT.value if consistent else "SIMPLE",
+    }
+
+
+@st.composite
+def setups(draw: st.DrawFn) -> Setup:
+    """beside: a record index beside a global one; consistent hashing for a bucket index."""
+    kind = draw(st.sampled_from(list(TableType)))
+    index = draw(st.sampled_from(list(IndexKind)))
+    moves, facts = draw(st.booleans()), draw(st.booleans())
+    given = {
+        "hoodie.record.index.update.partition.path": moves,
+        "hoodie.bloom.index.update.partition.path": moves,
+        "hoodie.simple.index.update.partition.path": moves,
+        "hoodie.bucket.index.num.buckets": draw(st.integers(1, 3)),
+        "hoodie.metadata.record.index.min.filegroup.count": draw(st.integers(1, 3)),
+        "hoodie.index.bloom.num_entries": draw(st.sampled_from([1, 100])),
+        "hoodie.bloom.index.prune.by.ranges": draw(st.booleans()),
+        "hoodie.metadata.index.column.stats.enable": facts,
+        "hoodie.metadata.index.bloom.filter.enable": facts,
+        "hoodie.logfile.data.block.format": draw(st.sampled_from(["parquet", "avro"])),
+        "hoodie.logfile.max.size": draw(st.sampled_from(["1kb", "1gb"])),
+        "hoodie.parquet.compression.codec": draw(st.sampled_from(["zstd", "gzip", "snappy"])),
+        "hoodie.parquet.max.file.size": draw(st.sampled_from(["9kb", "120mb"])),
+        "hoodie.parquet.small.file.limit": draw(st.sampled_from(["0", "7kb"])),
+        "hoodie.compact.inline": kind is TableType.MERGE_ON_READ and draw(st.booleans()),
+        "hoodie.compact.inline.max.delta.commits": draw(st.integers(1, 4)),
+        "hoodie.clean.commits.retained": draw(st.integers(1, 3)),
+        "hoodie.datasource.write.hive_style_partitioning": draw(st.booleans()),
+        **of_index(index, kind=kind, facts=facts, beside=draw(st.booleans())),
+    }
+    options = {name: str(value).lower() if isinstance(value, bool) else str(value)
+               for name, value in given.items()}  # fmt: skip
+    return Setup(kind, index, draw(st.booleans()), moves, options)
