@@ -219,6 +219,8 @@ class Table(WritingVerbs, ServiceVerbs):
             options.holes if holes is None else holes_policy(holes),
             partitions or options.partition_glob,
             hide_unchanged,
+            options.incremental_fallback,
+            options.schema_of_end,
         )
         return self._scan(
             ScanRequest(

@@ -173,9 +173,9 @@ class RingFinder:
         """Every row that is no delete has a place, if only one that is still to be made."""
         codes, paths = path_codes(rows.column(PARTITION_PATH))
         hashes = ring_hashes(one_array(rows.column(RECORD_KEY)), self.fields)
-        held, codes = np.unique(codes, return_inverse=True)  # a dictionary may hold other paths
+        held, numbers = np.unique(codes, return_inverse=True)  # a dictionary may hold other paths
         rings = [self.rings[paths[code]] for code in held.tolist()]
-        nodes = _nodes(rings, codes.astype(np.int64), hashes)
+        nodes = _nodes(rings, numbers.astype(np.int64), hashes)
         groups = [group for ring in rings for group in ring.groups()]
         used, homes = np.unique(nodes, return_inverse=True)
         places = tuple(groups[node] for node in used.tolist())

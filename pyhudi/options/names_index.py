@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import BucketEngine, IndexKind
 from pyhudi.options.values import FLAG, NAMES, choice, count, number, words
 
@@ -53,19 +53,23 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
         "256 for a new table, which keeps it; has to be given for tables that do not say it",
     ),
-    refused("hoodie.bucket.index.partition.expressions", NOT_YET),
-    refused("hoodie.bucket.index.partition.rule.type", NOT_YET),
+    *refused_all(
+        "every partition has the same number of buckets (version 6 keeps no rules for it)",
+        "hoodie.index.bucket.engine=CONSISTENT_HASHING, whose buckets a clustering resizes",
+        "hoodie.bucket.index.partition.expressions",
+        "hoodie.bucket.index.partition.rule.type",
+    ),
     refused(
         "hoodie.index.class", "a Java class cannot be called from Python",
         "hoodie.index.type", harmless=("",),
     ),
-    refused("hoodie.hbase.index.update.partition.path", NOT_YET),
-    refused("hoodie.index.hbase.table", NOT_YET),
-    refused("hoodie.index.hbase.zkquorum", NOT_YET),
-    refused("hoodie.index.hbase.zkport", NOT_YET),
-    refused("hoodie.index.hbase.zknode.path", NOT_YET),
     *refused_all(
-        "the HBase index is not supported yet", "hoodie.index.type=RECORD_INDEX",
+        "the index would live in an HBase cluster", "hoodie.index.type=RECORD_INDEX",
+        "hoodie.hbase.index.update.partition.path",
+        "hoodie.index.hbase.table",
+        "hoodie.index.hbase.zkquorum",
+        "hoodie.index.hbase.zkport",
+        "hoodie.index.hbase.zknode.path",
         "hoodie.index.hbase.bucket.number",
         "hoodie.index.hbase.desired_puts_time_in_secs",
         "hoodie.index.hbase.dynamic_qps",

@@ -49,14 +49,20 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.global.record.level.index.enable", harmless=("false",),
     ),
     honoured("hoodie.metadata.index.column.stats.enable", FLAG, "write.facts.column_stats"),
-    refused("hoodie.metadata.index.column.stats.column.list", NOT_YET),
     honoured(
         "hoodie.metadata.index.column.stats.file.group.count", count(1, 10_000),
         "write.facts.column_stats_groups",
     ),
-    refused("hoodie.metadata.index.column.stats.max.columns.to.index", NOT_YET),
     honoured("hoodie.metadata.index.bloom.filter.enable", FLAG, "write.facts.bloom_filters"),
-    refused("hoodie.metadata.index.bloom.filter.column.list", NOT_YET),
+    *without_effect(
+        "a file with statistics has those of every primitive column, so that every reader's list "
+        "finds its own",
+        "hoodie.metadata.index.column.stats.column.list",
+        "hoodie.metadata.index.column.stats.max.columns.to.index",
+    ),
+    *without_effect(
+        "the filters are those of the record key", "hoodie.metadata.index.bloom.filter.column.list"
+    ),
     honoured(
         "hoodie.metadata.index.bloom.filter.file.group.count", count(1, 10_000),
         "write.facts.bloom_filters_groups",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import HolesPolicy
 from pyhudi.options.values import FLAG, TEXT, choice, words
 
@@ -16,27 +16,43 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("as.of.instant", TEXT, "query.as_of"),
     honoured("hoodie.datasource.read.begin.instanttime", TEXT, "query.since", "exclusive"),
     honoured("hoodie.datasource.read.end.instanttime", TEXT, "query.until", "inclusive"),
-    refused("hoodie.datasource.merge.type", NOT_YET, harmless=("payload_combine",)),
-    refused("hoodie.datasource.query.incremental.format", NOT_YET, harmless=("latest_state",)),
+    refused(
+        "hoodie.datasource.merge.type", "records of one key are always merged",
+        'mode="read_optimized" for base files alone', harmless=("payload_combine",),
+    ),
+    refused(
+        "hoodie.datasource.query.incremental.format", "changes with their images are rows of "
+        "another schema", "table.capture(since, until)", harmless=("latest_state",),
+    ),
     honoured("hoodie.datasource.read.incr.path.glob", TEXT, "read.partition_glob"),
-    refused("hoodie.datasource.read.incr.filters", NOT_YET, harmless=("",)),
-    refused("hoodie.datasource.read.incr.fallback.fulltablescan.enable", NOT_YET),
-    refused("hoodie.datasource.read.incr.skip_cluster", NOT_YET, harmless=("false",)),
-    refused("hoodie.datasource.read.incr.skip_compact", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.datasource.read.incr.filters", "filters are handed down from the frame",
+        "changes(where=...), or .where() of the frame", harmless=("",),
+    ),
+    honoured(
+        "hoodie.datasource.read.incr.fallback.fulltablescan.enable", FLAG,
+        "read.incremental_fallback", "where files of the range are cleaned",
+    ),
+    *without_effect(
+        "rows that a service wrote anew keep their commit, and are not given again",
+        "hoodie.datasource.read.incr.skip_cluster",
+        "hoodie.datasource.read.incr.skip_compact",
+    ),
     honoured(
         "hoodie.read.timeline.holes.resolution.policy",
         choice({policy.value: policy for policy in HolesPolicy}), "read.holes",
     ),
     honoured("hoodie.enable.data.skipping", FLAG, "read.data_skipping"),
-    refused(
-        "hoodie.datasource.read.schema.use.end.instanttime", NOT_YET, harmless=("false",)
+    honoured(
+        "hoodie.datasource.read.schema.use.end.instanttime", FLAG, "read.schema_of_end",
+        "of incremental reads",
     ),
     honoured(
         "hoodie.datasource.streaming.startOffset", TEXT, "query.start",
         "earliest, latest, or a point in time (exclusive)",
     ),
     refused(
-        "hoodie.datasource.read.extract.partition.values.from.path", NOT_YET,
+        "hoodie.datasource.read.extract.partition.values.from.path",
         "simple and complex key generators: from the path; others: the stored value",
         harmless=("false",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import TEXT, count, duration
 
 _STREAM: Final = "hoodie.datasource.write.streaming."
@@ -15,7 +15,10 @@ ROWS: Final[tuple[Row, ...]] = (
         _STREAM + "checkpoint.identifier", TEXT, "stream.identifier",
         "the id of the streaming query where it is not given",
     ),
-    refused(_STREAM + "disable.compaction", NOT_YET),
+    *without_effect(
+        "a stream compacts only where hoodie.compact.inline asks for it",
+        _STREAM + "disable.compaction",
+    ),
     refused(
         _STREAM + "ignore.failed.batch", "a batch that is passed over is lost",
         "mend the rows and start the stream again", harmless=("false",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import FLAG, NAMES, TEXT, class_name, only, words
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite",
@@ -137,14 +137,19 @@ ROWS: Final[tuple[Row, ...]] = (
         aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     ),
     refused(
-        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", NOT_YET,
-        harmless=("false",),
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        "keys and paths of times are made of the number that is stored",
+        "the timestamp key generator for readable paths", harmless=("false",),
     ),
     honoured(
         "hoodie.write.complex.keygen.new.encoding", FLAG, "table.bare_complex_keys",
         "the complex key generator with one key field: bare values; a table with rows tells itself",
     ),
-    refused("hoodie.datasource.write.drop.partition.columns", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.datasource.write.drop.partition.columns",
+        "files hold every column; tables without them in their files are read, not written",
+        harmless=("false",),
+    ),
     refused(
         "hoodie.datasource.write.slash.separated.date.partitioning",
         "paths of this shape are not written",
@@ -166,8 +171,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.table.multiple.base.file.formats.enable", "base files are Parquet",
         harmless=("false",),
     ),
-    refused("hoodie.table.cdc.enabled", NOT_YET, harmless=("false",)),
-    refused("hoodie.table.cdc.supplemental.logging.mode", NOT_YET),
+    refused(
+        "hoodie.table.cdc.enabled", "logs of changes are read (table.capture), not written",
+        "table.diff(a, b), which needs no log of changes", harmless=("false",),
+    ),
+    refused(
+        "hoodie.table.cdc.supplemental.logging.mode", "logs of changes are read, not written",
+        "table.diff(a, b)",
+    ),
     refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
     refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),
     refused("hoodie.timeline.path", "of tables of version 8", harmless=("timeline",)),

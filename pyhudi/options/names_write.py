@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import KnownKeys, LogFormat, SortMode
 from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, count, number, words
 
@@ -40,8 +40,13 @@ ROWS: Final[tuple[Row, ...]] = (
         "zstd where it is not given",
     ),
     honoured("hoodie.parquet.page.size", BYTES, "write.base_file.page_bytes"),
-    refused("hoodie.parquet.block.size", NOT_YET, harmless=("125829120", "120mb")),
-    refused("hoodie.parquet.compression.ratio", NOT_YET),
+    refused(
+        "hoodie.parquet.block.size", "row groups are cut by rows, so that readers can skip some",
+        "hoodie.parquet.max.file.size for the size of files", harmless=("125829120", "120mb"),
+    ),
+    *without_effect(
+        "the bytes a row takes are learned from the commits", "hoodie.parquet.compression.ratio"
+    ),
     refused(
         "hoodie.parquet.bloom.filter.enabled", "base files always carry their bloom filter",
         harmless=("true",),
@@ -106,7 +111,10 @@ ROWS: Final[tuple[Row, ...]] = (
         choice({"none": KnownKeys.INSERT, "drop": KnownKeys.DROP, "fail": KnownKeys.FAIL}),
         "write.known_keys",
     ),
-    refused("hoodie.merge.allow.duplicate.on.inserts", NOT_YET, harmless=("true",)),
+    refused(
+        "hoodie.merge.allow.duplicate.on.inserts", "an insert does not look its keys up",
+        "hoodie.datasource.insert.dup.policy=drop, or an upsert", harmless=("true",),
+    ),
     honoured(
         "hoodie.datasource.write.partitions.to.delete", NAMES, "request.partitions_to_delete"
     ),
@@ -126,10 +134,22 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.write.commitmeta.key.prefix", TEXT, None,
         "names that start with it are copied into the commit",
     ),
-    refused("hoodie.allow.operation.metadata.field", NOT_YET, harmless=("false",)),
-    refused("hoodie.write.track.event.time.watermark", NOT_YET, harmless=("false",)),
-    refused("hoodie.write.rolling.metadata.keys", NOT_YET, harmless=("",)),
-    refused("hoodie.write.ignore.failed", NOT_YET, harmless=("true", "false")),
+    refused(
+        "hoodie.allow.operation.metadata.field", "it is none of the five meta columns",
+        "table.diff(a, b) tells what was done to a row", harmless=("false",),
+    ),
+    refused(
+        "hoodie.write.track.event.time.watermark", "commits do not carry event times",
+        "a commit metadata key of your own", harmless=("false",),
+    ),
+    refused(
+        "hoodie.write.rolling.metadata.keys", "a commit holds what its own write was given",
+        "give the keys with every write", harmless=("",),
+    ),
+    refused(
+        "hoodie.write.ignore.failed", "a row that cannot be written fails the write",
+        harmless=("true", "false"),
+    ),
     honoured("hoodie.write.executor.type", words("SIMPLE", "BOUNDED_IN_MEMORY", "DISRUPTOR"),
              None, "every one gives the same files"),
     honoured("hoodie.memory.writestatus.failure.fraction", number(0, 1), None,

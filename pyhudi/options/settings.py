@@ -295,6 +295,8 @@ class ReadOptions:
     metadata_enabled: bool = True  # list through the metadata table where it is trusted
     data_skipping: bool = True  # leave out files that column statistics or blooms rule out
     holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: rows must not be missed in silence
+    incremental_fallback: bool = False  # where files of a range are cleaned: what is left of it
+    schema_of_end: bool = False  # incremental reads: columns as of the range's end, not of now
     partition_glob: str | None = None  # partitions whose changes are read; None: of all
     merging: Merging = field(default_factory=Merging)
 

@@ -43,7 +43,9 @@ class ChangeRange:
     """Commits after `since` up to `until` (None: the newest), compared as text.
 
     partitions: a glob that partition paths must match.  hide_unchanged: leave out rows whose
-    columns hold what they held at `since`.
+    columns hold what they held at `since`.  falls_back: where files of the range have been
+    cleaned, give those of its rows that no later commit has written.  schema_of_end: columns as
+    of `until`.
     """
 
     since: PointInTime
@@ -51,6 +53,8 @@ class ChangeRange:
     holes: HolesPolicy = HolesPolicy.FAIL
     partitions: str | None = None
     hide_unchanged: bool = False
+    falls_back: bool = False
+    schema_of_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)

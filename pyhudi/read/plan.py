@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import UserError
+from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.read.changes import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.partitions import matching, partition_values
@@ -65,6 +65,7 @@ class ScanPlan:
     where: pc.Expression | None = None
     listed_by: str = "the store"
     skipped_by: Mapping[str, int] = field(default_factory=dict)
+    fell_back: bool = False
 
     def __str__(self) -> str:
         slices = [task.slice for task in self.tasks]
@@ -79,6 +80,7 @@ class ScanPlan:
             f"slices      {len(slices)}, {merged} of them with logs"
             f" ({self.groups_skipped} file groups skipped)",
             *(f"skipped     {count} slices by the {by}" for by, count in self.skipped_by.items()),
+            *(["cleaned     files of the range: rows written later are left out"] * self.fell_back),
             f"files       {sum(len(s.files) for s in slices)}, {size_bytes} bytes",
         ]
         return "\n".join(lines)
@@ -92,10 +94,23 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
     Raises UserError for columns or filters that do not fit the table, SnapshotExpiredError,
     HollowCommitError.
     """
+    changes = request.changes
+    if changes is None or not changes.falls_back:
+        return _plan(state, request)
+    try:
+        return _plan(state, request)
+    except SnapshotExpiredError:
+        now = replace(changes, until=None, falls_back=False)
+        where = _both(request.where, open_window(state, changes).filter())
+        return replace(_plan(state, replace(request, changes=now, where=where)), fell_back=True)
+
+
+def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     window = _window(state, request)
     moment = state if window is None else window.state
     limit = _limit(state, request) if window is None else window.limit
-    schema = moment.schema(limit=limit if request.as_of is not None else None)
+    of_end = request.changes is not None and request.changes.schema_of_end
+    schema = moment.schema(limit=limit if request.as_of is not None or of_end else None)
     columns = columns_of(schema, request)
     where = _both(request.where, None if window is None else window.filter())
     filter_columns = () if where is None else named_columns(where, schema)
@@ -163,7 +178,8 @@ def _found_slices(
     partitions: Sequence[str],
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> _Found:
-    written = None if window is None else window.written_slices()
+    checked = request.changes is not None and request.changes.falls_back
+    written = None if window is None or checked else window.written_slices()
     if written is not None:
         kept = [s for s in written if s.partition in values]
         seen = Visibility.of(state.timeline, limit=limit)

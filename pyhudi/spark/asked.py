@@ -116,7 +116,14 @@ def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
             raise OptionError("an incremental query needs a begin", option=_BEGIN)
         if query.as_of is not None:
             raise OptionError("not of an incremental query", option=_AS_OF, hint=f"use {_END}")
-        changes = ChangeRange(query.since, query.until, read.holes, read.partition_glob)
+        changes = ChangeRange(
+            query.since,
+            query.until,
+            read.holes,
+            read.partition_glob,
+            falls_back=read.incremental_fallback,
+            schema_of_end=read.schema_of_end,
+        )
         return ScanRequest(columns=columns, changes=changes)
     for name, value in bounds.items():
         if value is not None:

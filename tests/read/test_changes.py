@@ -198,3 +198,39 @@ def test_a_table_without_meta_columns_has_no_changes() -> None:
     store_config(made.fs, bare)
     with pytest.raises(UserError, match="meta columns"):
         opened(made.fs).changes("000").to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_what_is_left_of_a_cleaned_range_is_given_when_asked(tmp_path: Path, kind: str) -> None:
+    options = {"hoodie.clean.commits.retained": 1}
+    table = pyhudi.create_table(
+        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options
+    )
+    first = table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 1))).instant
+    second = table.upsert(rows(("b", 2, "p", 2), ("c", 2, "q", 2))).instant
+    for turn in range(3, 6):
+        table.upsert(rows(("b", turn, "p", turn)))
+        if kind == "mor":
+            table.compact()
+    table.clean()
+    assert first is not None
+    with pytest.raises(SnapshotExpiredError):
+        table.changes(first, second).to_arrow()
+    name = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
+    scan = pyhudi.open_table(tmp_path, options={name: True}).changes(first, second)
+    assert values(scan) == {"c": 2}
+    assert "rows written later are left out" in str(scan.explain())
+
+
+def test_columns_may_be_those_of_the_end_of_the_range(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path, SCHEMA, record_key="id", partition_by="part")
+    first = table.upsert(rows(("a", 1, "p", 1))).instant
+    second = table.upsert(rows(("b", 2, "p", 2))).instant
+    table.upsert(rows(("c", 3, "q", 3)).append_column("w", pa.array([3])))
+    assert first is not None
+    assert "w" in table.changes(first, second).schema.names
+    name = "hoodie.datasource.read.schema.use.end.instanttime"
+    then = pyhudi.open_table(tmp_path, options={name: True})
+    assert "w" not in then.changes(first, second).schema.names
+    assert values(then.changes(first, second)) == {"b": 2}
+    assert "w" in then.changes(first).schema.names

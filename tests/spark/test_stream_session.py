@@ -126,7 +126,16 @@ def test_two_writers_lose_no_update(spark: Any, tmp_path: Path) -> None:
     assert len(pyhudi.open_table(path).timeline.commits) == 10
 
 
-def test_a_stream_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
-    wanted, found = streaming_kill.run(tmp_path, seed=5, kills=2, commits=10)
+def test_a_stream_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    killed(tmp_path, seed=5, kills=1)
+
+
+@pytest.mark.slow
+def test_a_stream_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    killed(tmp_path, seed=6, kills=6)
+
+
+def killed(folder: Path, *, seed: int, kills: int) -> None:
+    wanted, found = streaming_kill.run(folder, seed=seed, kills=kills, commits=5 * kills + 1)
     assert (found.count, found.checksum) == (wanted.count, wanted.checksum)
-    assert found.kills == 2
+    assert found.kills == kills
