@@ -16,6 +16,11 @@ COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").spli
 if shutil.which(COMPILER) is None:
     sys.exit(f"pyhudi needs a C compiler, and '{COMPILER}' was not found: install gcc or clang")
 
+# PYHUDI_SANITIZE=1: the core with AddressSanitizer and UndefinedBehaviorSanitizer, see Makefile.
+SANITIZED = os.environ.get("PYHUDI_SANITIZE") == "1"
+SANITIZERS = ["-fsanitize=address,undefined"] if SANITIZED else []
+CAREFUL = ["-O1", "-g1", "-fno-omit-frame-pointer"] if SANITIZED else ["-O3", "-g0"]
+
 setup(
     ext_modules=cythonize(
         [
@@ -23,7 +28,8 @@ setup(
                 "pyhudi._native.*",
                 ["pyhudi/_native/*.pyx"],
                 include_dirs=[numpy.get_include()],
-                extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing"],
+                extra_compile_args=[*CAREFUL, *SANITIZERS, "-fno-strict-aliasing"],
+                extra_link_args=SANITIZERS,
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             )
         ],

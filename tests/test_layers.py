@@ -26,6 +26,7 @@ FLOORS = (
     "pipeline arguments agreement",
     "upkeep optimistic",
     "indexcare undo",
+    "care",
     "verbs serviceverbs indexverbs",
     "api",
     "__init__",

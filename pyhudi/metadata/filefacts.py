@@ -58,7 +58,7 @@ def read_ranges(
     """
     tails = [bloom_key(partition, name) for partition, name in files]
     keys = pa.array([hash_id(column) + tail for column in columns for tail in tails], pa.string())
-    found = _entries(metadata, keys)
+    found = entries_of(metadata, keys)
     is_log = np.array([isinstance(parse_data_file(name), LogFileName) for _, name in files])
     result = {}
     for number, (column, kind) in enumerate(columns.items()):
@@ -70,7 +70,7 @@ def read_ranges(
     return result
 
 
-def _entries(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
+def entries_of(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
     """Entries of `column_stats`: arrays as long as `keys`, null where they have none.  Several,
     as a log that was appended to has an entry of each time."""
     pieces = metadata.slices(COLUMN_STATS)

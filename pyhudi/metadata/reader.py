@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyhudi._native.hashing import shard_of
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
-from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join, parse_data_file
 from pyhudi.metadata.locations import Locations, decode_locations, gather
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
@@ -33,12 +33,15 @@ from pyhudi.metadata.records import (
 from pyhudi.metadata.slices import DeleteLayer, Hits, MapSlice, layers, newest
 from pyhudi.metadata.validity import valid_instants
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.plans import load_view
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.instant import Action
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import WriteStat
 from pyhudi.timeline.timeline import Timeline
 
 _WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
@@ -102,7 +105,20 @@ class MetadataTable:
         view = load_view(
             self.log, self.timeline, StoreListing(self.log.fs), partitions=[partition.path]
         )
-        return numbered(view.latest_slices(), partition)
+        found = numbered(view.latest_slices(), partition)
+        if not isinstance(self.log.fs, ObjectStoreFileSystem):  # which lose no part of a file
+            check_whole(found, self._written, partition)
+        return found
+
+    @cached_property
+    def _written(self) -> tuple[WriteStat, ...]:
+        """What was written since the last compaction, by it too.  A small read a commit."""
+        stats: list[WriteStat] = []
+        for instant in reversed(self.timeline.commits.instants):
+            stats += self.log.commit(instant).stats
+            if instant.action is Action.COMMIT:
+                break
+        return tuple(stats)
 
     def listing(self) -> MetadataListing:
         """Partitions and files of the data table, without listing folders."""
@@ -143,6 +159,28 @@ def numbered(pieces: Iterable[FileSlice], partition: MetadataPartition) -> tuple
             hint="rebuild the metadata table",
         )
     return tuple(by_number[number] for number in range(count))
+
+
+def check_whole(
+    pieces: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
+) -> None:
+    """Raise CorruptFileError if a slice lacks a file that was written to it, or a part of one:
+    an index that forgot keys would let the next write put them in the table twice."""
+    slices = {piece.file_id: piece for piece in pieces}
+    for stat in written:
+        name = parse_data_file(stat.file_name)
+        piece = slices.get(stat.file_id) if stat.partition == partition.path else None
+        if piece is None or name is None or name.instant < piece.instant:
+            continue
+        sizes = {file.path: file.size_bytes for file in piece.files}
+        if sizes.get(stat.path, -1) < stat.size_bytes:
+            raise CorruptFileError(
+                "a file of the metadata table is missing or cut short",
+                path=join(METADATA_TABLE, stat.path),
+                size_bytes=sizes.get(stat.path),
+                written_bytes=stat.size_bytes,
+                hint="table.metadata.rebuild(), or pyhudi repair",
+            )
 
 
 class MetadataListing:

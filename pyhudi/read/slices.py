@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
@@ -23,7 +23,7 @@ from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.view import FileSlice, Visibility
+from pyhudi.table.view import DataFile, FileSlice, Visibility
 
 _NO_VALUES: Final[Mapping[str, pa.Scalar]] = {}
 
@@ -237,8 +237,22 @@ def _blocks(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> list[PlacedBlo
     found: list[PlacedBlock] = []
     for log in slice.logs:
         with closing(fs.open(log.path)) as file:
+            _check_whole(log, file.size)
             found += [PlacedBlock(log.path, b) for b in read_blocks(file, path=log.path)]
     return believed(found, spec.visibility)
+
+
+def _check_whole(log: DataFile, size_bytes: int) -> None:
+    """Raise CorruptFileError for a log shorter than was written: a cut between two blocks, or
+    before the first, shows in nothing else."""
+    if size_bytes < log.size_bytes:
+        raise CorruptFileError(
+            "a log file is shorter than what was written to it",
+            path=log.path,
+            size_bytes=size_bytes,
+            written_bytes=log.size_bytes,
+            hint="table.doctor() tells what can be done",
+        )
 
 
 def _entries(

@@ -190,7 +190,8 @@ def _check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Tim
 
 
 def _profile(planned: PlannedWrite) -> bytes:
-    return profile(planned.assignment.targets, planned.operation.value)
+    replaced = planned.replaced.file_ids() if planned.operation.replaces else None
+    return profile(planned.assignment.targets, planned.operation.value, replaced=replaced)
 
 
 def _content(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -> bytes:

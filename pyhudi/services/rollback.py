@@ -100,6 +100,7 @@ def roll_back_failed(
         for at, resumed in _cut_short(log, timeline)
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
+        _check_not_built_on(log, timeline, failed)
         planned = plan(failed, files_of_pending(fs, log, failed))
         at = _request(fs, log, planned)
         done.append(
@@ -320,6 +321,20 @@ def _create_next_log(fs: FileSystem, removal: Removal, version: int, block: byte
         path = join(removal.group.partition, str(name))
         if fs.create(path, block):
             return path
+
+
+def _check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
+    """Raise CorruptFileError for a write that later commits continue: it was completed, and the
+    file that says so was lost.  Its data files must stay."""
+    for later in timeline.commits.after(failed.time):
+        if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
+            raise CorruptFileError(
+                "a commit that later ones build on is not completed",
+                path=log.path(replace(failed, state=State.COMPLETED)),
+                instant=failed.time,
+                built_on_by=later.time,
+                hint="pyhudi repair completes it again from its files",
+            )
 
 
 def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: Timeline) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
-from pyhudi.errors import FileMissingError, StorageError, WriteConflictError
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
 from pyhudi.filenames import HOODIE
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -67,7 +67,14 @@ class TimelineLog:
         """What a completed commit wrote, or an inflight one's profile.  Read once."""
         known = self._commits.get(instant)
         if known is None:
-            known = read_commit(self.read(instant), path=self.path(instant))
+            data = self.read(instant)
+            if instant.is_completed and not data.strip():
+                raise CorruptFileError(
+                    "the file of a completed commit is empty",
+                    path=self.path(instant),
+                    hint="table.doctor() tells what can be done",
+                )
+            known = read_commit(data, path=self.path(instant))
             if instant.is_completed:
                 self._commits[instant] = known
         return known

@@ -5,14 +5,22 @@ Source: table_format 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.write.assign import Target
 
 
-def profile(targets: Iterable[Target], operation: str) -> bytes:
-    """The content of the inflight file of a write to `targets`."""
+def profile(
+    targets: Iterable[Target],
+    operation: str,
+    *,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+) -> bytes:
+    """The content of the inflight file of a write to `targets`.
+
+    replaced: file groups that it takes out, of which nothing else tells before it is complete.
+    """
     fresh: dict[str, int] = {}
     stats = []
     for target in targets:
@@ -22,7 +30,8 @@ def profile(targets: Iterable[Target], operation: str) -> bytes:
         if target.update_count and target.slice:
             stats.append(_profile_stat(target))
     heads = [WriteStat(p, "", "", None, 0, 0, 0, count, 0, 0) for p, count in sorted(fresh.items())]
-    return CommitMetadata((*heads, *stats), operation=operation).to_json()
+    written = CommitMetadata((*heads, *stats), operation=operation, replaced=replaced)
+    return written.to_json()
 
 
 def _profile_stat(target: Target) -> WriteStat:

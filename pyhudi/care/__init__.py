@@ -1,0 +1,1 @@
+"""Damage found, named and mended: doctor, repair, verification, services that are due."""

@@ -1,0 +1,90 @@
+"""The doctor: every check, one after the other; changes nothing, and trusts nothing it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyhudi.care.datafiles import check_files, check_partitions, check_paths, check_present
+from pyhudi.care.finding import Diagnosis, Finding, Severity, in_order
+from pyhudi.care.ground import Ground
+from pyhudi.care.history import check_archive
+from pyhudi.care.instants import check_instants, check_properties
+from pyhudi.care.remains import check_leftovers, check_pending
+from pyhudi.care.verify import check_metadata
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    PyhudiError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
+from pyhudi.filenames import HOODIE
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import load_config
+from pyhudi.table.plans import check_readable
+
+Check = Callable[[Ground], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    check_instants,
+    check_paths,
+    check_partitions,
+    check_files,
+    check_present,
+    check_pending,
+    check_leftovers,
+    check_archive,
+)
+
+
+def examine(fs: FileSystem, *, quick: bool = False) -> Diagnosis:
+    """What is wrong with the table at `fs`; an empty diagnosis is a healthy table.
+
+    quick: do not hold the record index against the keys, which reads one column of the table.
+    Cost else: every file of the timeline, the footer of every base file, the frames of every log,
+    the metadata table whole.  Raises TableNotFoundError, UnsupportedTableError.
+    """
+    findings = list(check_properties(fs))
+    try:
+        config = load_config(fs)
+    except TableNotFoundError:
+        if not fs.children(HOODIE):
+            raise
+        return Diagnosis(fs.url, in_order(findings))
+    except CorruptFileError:
+        return Diagnosis(fs.url, in_order(findings))
+    check_readable(config)
+    if config.layout != 1:
+        raise UnsupportedTableError(
+            f"tables of version {config.version} cannot be examined", path=fs.url
+        )
+    ground = Ground.of(fs, config)
+    for check in CHECKS:
+        findings += _found(check, ground)
+    findings += _found(lambda ground: check_metadata(ground, with_keys=not quick), ground)
+    checked = (
+        ("instants", len(ground.timeline)),
+        ("partitions", len(ground.files)),
+        ("data files", len(ground.data_files)),
+    )
+    return Diagnosis(fs.url, in_order(findings), checked)
+
+
+def _found(check: Check, ground: Ground) -> list[Finding]:
+    """What one check finds; one that meets damage it does not know says so and ends."""
+    found: list[Finding] = []
+    try:
+        for finding in check(ground):
+            found.append(finding)
+    except (CorruptFileError, FileMissingError) as broken:
+        if not any(f.severity is Severity.ERROR for f in found):
+            found.append(_unexpected(ground, broken))
+    return found
+
+
+def _unexpected(ground: Ground, broken: PyhudiError) -> Finding:
+    return Finding(
+        "unreadable", Severity.ERROR, str(broken.facts.get("path") or ground.fs.url),
+        "a file of the table cannot be read", broken.what,
+        broken.hint or "bring the file back from a copy of the table",
+    )  # fmt: skip

@@ -1,0 +1,265 @@
+"""Repair: what a diagnosis asks for, planned first, then done; doing it again changes nothing.
+
+```
+properties -> half a rebuild ended -> files of the timeline -> failed writes rolled back
+-> metafiles -> damaged and nobody's files set aside -> metadata table rebuilt
+```
+
+Nothing that holds data is deleted: a file that has to go is moved to `.hoodie/.set_aside/<when>/`
+under the path it had, and only names that are this table's are moved.  What costs rows or history
+is only done when asked for (`allow_loss`).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pyhudi.care.doctor import examine
+from pyhudi.care.finding import Diagnosis, Finding, Mend, Severity
+from pyhudi.care.ground import Ground
+from pyhudi.care.rebuilding import rebuild_metadata
+from pyhudi.care.recommit import compaction_plan_of, content_of
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import PyhudiError, UserError
+from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.metadata.rebuild import finish_swap
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.records import InstantTime
+from pyhudi.services.rollback import roll_back_failed, rollback
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import TableLock
+from pyhudi.storage.redirected import copy_file, files_below
+from pyhudi.table.config import load_config
+from pyhudi.table.listing import partition_metafile
+from pyhudi.timeline.clock import format_instant, system_clock
+from pyhudi.timeline.instant import Action, Instant, State, parse
+
+SET_ASIDE: Final = ".hoodie/.set_aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that repair does: to what, and because of what."""
+
+    mend: Mend
+    path: str
+    why: str
+    loses: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "path": self.path, "does": self.mend.value, "why": self.why, "loses_data": self.loses
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What repair did, or (dry_run) would do; `left` is what is wrong after it."""
+
+    path: str
+    steps: tuple[Step, ...] = ()
+    left: tuple[Finding, ...] = ()
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_healthy(self) -> bool:
+        return all(f.severity is Severity.INFO for f in self.left)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "dry_run": self.dry_run,
+            "steps": [step.to_dict() for step in self.steps],
+            "left": [finding.to_dict() for finding in self.left],
+            "notes": list(self.notes),
+        }
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(s.path)}</td><td>{html.escape(s.mend.value)}</td>"
+            f"<td>{html.escape(s.why)}</td></tr>"
+            for s in self.steps
+        )
+        return f"<b>{html.escape(self.path)}: {len(self.left)} left</b><table>{rows}</table>"
+
+
+def plan(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
+    """What there is to do, in order.  Pure."""
+    order = list(Mend).index
+    steps = {
+        Step(f.mend, f.path, f.what, f.loses): None
+        for f in diagnosis.findings
+        if f.mend is not None and (allow_loss or not f.loses)
+    }
+    return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
+
+
+def repair(
+    fs: FileSystem,
+    *,
+    options: Options | None = None,
+    engine: Engine | None = None,
+    dry_run: bool = False,
+    allow_loss: bool = False,
+) -> RepairReport:
+    """Mend what `examine` finds, under the table's lock.
+
+    allow_loss: also what costs rows or history: the newest commit is taken back if its files are
+    damaged, else the damaged files go and their file groups show what they held before.
+    Raises LockError; what could not be mended is in the report.
+    """
+    settings, spread = options or Options(), engine or LocalEngine()
+    if dry_run:
+        found = examine(fs)
+        return RepairReport(fs.url, plan(found, allow_loss=allow_loss), found.findings, True)
+    done: list[Step] = []
+    notes: list[str] = []
+    with TableLock(fs, purpose="repair", wait_seconds=settings.write.lock_seconds):
+        when = format_instant(system_clock(), None)
+        for _ in range(4):  # mending one thing shows the next
+            found = examine(fs)
+            steps = [s for s in plan(found, allow_loss=allow_loss) if s not in done]
+            if not steps:
+                break
+            done += _carry_out(fs, found, steps, settings, spread, when, notes)
+        left = examine(fs)
+    return RepairReport(fs.url, tuple(done), left.findings, notes=tuple(notes))
+
+
+def _carry_out(
+    fs: FileSystem,
+    found: Diagnosis,
+    steps: Sequence[Step],
+    options: Options,
+    engine: Engine,
+    when: str,
+    notes: list[str],
+) -> list[Step]:
+    """Do the steps of the first kind; the others wait for the table to be looked at again."""
+    kind = steps[0].mend
+    mine = [step for step in steps if step.mend is kind]
+    try:
+        match kind:
+            case Mend.PROPERTIES:
+                fs.replace(PROPERTIES, fs.read(PROPERTIES_BACKUP))
+            case Mend.SWEEP:
+                _sweep(fs, mine)
+            case Mend.METADATA:
+                rebuild_metadata(fs, options, engine)
+            case Mend.ROLL_BACK:
+                _roll_back(fs)
+            case _:
+                _mend_files(fs, mine, when, notes)
+    except PyhudiError as refused:
+        notes.append(f"{kind.value}: {refused}")
+    return mine
+
+
+def _mend_files(fs: FileSystem, steps: Sequence[Step], when: str, notes: list[str]) -> None:
+    ground = Ground.of(fs, load_config(fs))
+    if steps[0].mend is Mend.SET_ASIDE and _undone(ground, steps, notes):
+        return
+    for step in steps:
+        match step.mend:
+            case Mend.RECOMPLETE:
+                _recomplete(ground, step, when, notes)
+            case Mend.FORGET:
+                _forget(ground, step.path, when)
+            case Mend.METAFILE:
+                _write_metafile(ground, step.path)
+            case _:
+                set_aside(fs, [step.path], when)
+
+
+def _sweep(fs: FileSystem, steps: Iterable[Step]) -> None:
+    for step in steps:
+        if fs.children(step.path):
+            fs.delete_folder(step.path)
+        else:
+            fs.delete([step.path])
+
+
+def _roll_back(fs: FileSystem) -> None:
+    config = load_config(fs)
+    ground = Ground.of(fs, finish_swap(fs, config))
+    roll_back_failed(fs, ground.config, ground.log, metadata_rollback=rollback_metadata)
+
+
+def _undone(ground: Ground, steps: Sequence[Step], notes: list[str]) -> bool:
+    """Take the newest commit back if all that is damaged is its own, and nothing hinders."""
+    newest = ground.timeline.commits.last
+    if newest is None or not all(step.loses for step in steps):
+        return False
+    commit = ground.commits.get(newest)
+    own = {stat.path for stat in commit.stats} if commit else set()
+    if not {step.path for step in steps} <= own:
+        return False
+    try:
+        rollback(
+            ground.fs, ground.config, ground.log, newest.time, metadata_rollback=rollback_metadata
+        )
+    except (UserError, PyhudiError) as refused:
+        notes.append(f"commit {newest.time} could not be taken back whole: {refused.what}")
+        return False
+    notes.append(f"commit {newest.time} was taken back: its files were damaged")
+    return True
+
+
+def _recomplete(ground: Ground, step: Step, when: str, notes: list[str]) -> None:
+    instant = parse(step.path.rsplit("/", 1)[-1])
+    assert instant is not None
+    if instant.action is Action.COMPACTION:
+        _replan(ground, instant, step.path, when)
+        return
+    content = content_of(ground, instant)
+    if content is None:
+        notes.append(f"{step.path}: what it held cannot be told from the store")
+        return
+    completed = replace(instant, state=State.COMPLETED)
+    ground.fs.replace(ground.log.path(completed), content)
+    notes.append(f"{step.path}: written anew; counts of rows in it are those of its files")
+
+
+def _replan(ground: Ground, pending: Instant, path: str, when: str) -> None:
+    content = compaction_plan_of(ground, pending)
+    if content is None:
+        _forget(ground, path, when)
+    else:
+        ground.fs.replace(path, content)
+
+
+def _forget(ground: Ground, path: str, when: str) -> None:
+    """Set aside every state file of an instant."""
+    instant = parse(path.rsplit("/", 1)[-1])
+    assert instant is not None
+    states = (ground.log.path(replace(instant, state=s)) for s in reversed(State))
+    set_aside(ground.fs, [p for p in states if ground.fs.exists(p)], when)
+
+
+def _write_metafile(ground: Ground, path: str) -> None:
+    partition = path[: -len(PARTITION_METAFILE)].rstrip("/")
+    times = [n.instant for p, (_, n) in ground.data_files.items()
+             if p.rpartition("/")[0] == partition]  # fmt: skip
+    first = min(times, default=InstantTime("00000000000000"))
+    ground.fs.replace(path, partition_metafile(first, partition))
+
+
+def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
+    """Move files out of the table, to where a person finds them; what is gone already is passed
+    over."""
+    for path in paths:
+        if fs.exists(path):
+            target = f"{SET_ASIDE}/{when}/{path}"
+            if not fs.exists(target):
+                copy_file(fs, path, target)
+            fs.delete([path])
+
+
+def set_aside_files(fs: FileSystem) -> list[str]:
+    """Paths of what repairs have moved out."""
+    return [info.path for info in files_below(fs, SET_ASIDE)]
