@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from pyhudi._native import HFileWriter as HFileWriter
     from pyhudi.api import Table as Table
     from pyhudi.api import create_table as create_table
+    from pyhudi.api import doctor as doctor
     from pyhudi.api import open_table as open_table
+    from pyhudi.api import repair as repair
     from pyhudi.index.opened import OpenIndex as OpenIndex
     from pyhudi.index.opened import open_index as open_index
     from pyhudi.read.scan import Scan as Scan
@@ -50,8 +52,10 @@ _HOMES: Final = {
     "TimestampPartition": "pyhudi.write.newkeys",
     "WriteReport": "pyhudi.write.report",
     "create_table": "pyhudi.api",
+    "doctor": "pyhudi.api",
     "open_index": "pyhudi.index.opened",
     "open_table": "pyhudi.api",
+    "repair": "pyhudi.api",
 }
 """Where each name that is loaded late lives."""
 

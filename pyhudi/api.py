@@ -19,6 +19,11 @@ from pyhudi.arguments import (
     table_name,
     table_type_of,
 )
+from pyhudi.care.doctor import examine
+from pyhudi.care.finding import Diagnosis
+from pyhudi.care.repair import RepairReport
+from pyhudi.care.repair import repair as mend
+from pyhudi.careverbs import CareVerbs
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.indexverbs import TableIndex
@@ -118,7 +123,29 @@ def create_table(
     return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
 
 
-class Table(WritingVerbs, ServiceVerbs):
+def doctor(
+    path: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Diagnosis:
+    """`Table.doctor` for a table that may be too damaged to be opened."""
+    return examine(locate(path, storage_options=storage_options), quick=quick)
+
+
+def repair(
+    path: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    allow_loss: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RepairReport:
+    """`Table.repair` for a table that may be too damaged to be opened."""
+    fs = locate(path, storage_options=storage_options)
+    return mend(fs, dry_run=dry_run, allow_loss=allow_loss)
+
+
+class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
 
     def __init__(

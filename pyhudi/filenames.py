@@ -25,6 +25,7 @@ from pyhudi.records import InstantTime
 HOODIE: Final = ".hoodie"
 PROPERTIES: Final = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP: Final = ".hoodie/hoodie.properties.backup"
+PROPERTIES_COPY: Final = ".hoodie/.pyhudi.properties"
 METADATA_TABLE: Final = ".hoodie/metadata"
 TEMP: Final = ".hoodie/.temp"
 HEARTBEATS: Final = ".hoodie/.heartbeat"

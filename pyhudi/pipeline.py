@@ -28,6 +28,7 @@ from pyhudi.index.choice import choose_index, no_index
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
@@ -292,6 +293,8 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
     An empty table of which nobody says its index gets a record index.  Raises IndexNotReadyError
     for any other such table.
     """
+    if FILES.path not in config.metadata_partitions:
+        config = finish_swap(fs, config)
     choice = choose_index(config, request.options.write)
     kind = IndexKind.RECORD if choice is None else choice.kind
     with_records = _wants_records(kind, request.options)

@@ -27,7 +27,7 @@ FLOORS = (
     "upkeep optimistic",
     "indexcare undo",
     "care",
-    "verbs serviceverbs indexverbs",
+    "verbs serviceverbs indexverbs careverbs",
     "api",
     "__init__",
     "spark",

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyhudi._native.hfile import HFileReader
 from pyhudi.care.finding import Finding, Mend, Severity
 from pyhudi.care.ground import Ground
+from pyhudi.care.setaside import set_aside_files
 from pyhudi.errors import CorruptFileError, FileMissingError, PyhudiError
 from pyhudi.filenames import (
     PARTITION_METAFILE,
@@ -43,7 +44,7 @@ def check_partitions(ground: Ground) -> Iterator[Finding]:
         else:
             try:
                 found = parse_properties(ground.fs.read(path))
-            except FileMissingError:  # in the base file format: `.hoodie_partition_metadata.parquet`
+            except FileMissingError:  # one in the base file format has an extension
                 continue
             if found.get("commitTime", "").isdecimal() and "partitionDepth" in found:
                 continue
@@ -145,7 +146,8 @@ def _log(
         return
     if any(block.kind is BlockKind.CORRUPT for block in blocks):
         yield Finding(
-            "torn-block", Severity.WARNING, info.path, "a log holds bytes that are no block",
+            "torn-block", Severity.WARNING if said is not None else Severity.INFO, info.path,
+            "a log holds bytes that are no block",
             "a writer died while it appended, or bytes were damaged; readers pass them over",
             "nothing, if a write failed at the time; compaction leaves the bytes behind",
         )  # fmt: skip
@@ -199,8 +201,9 @@ def _is_inside(path: str) -> bool:
 
 
 def _taken_away(ground: Ground) -> set[str]:
-    """Paths that cleans, rollbacks and restores deleted, as far as they can be read."""
-    found: set[str] = set()
+    """Paths that cleans, rollbacks and restores deleted, as far as they can be read, and those
+    that a repair has moved out."""
+    found = {path for path, _ in set_aside_files(ground.fs)}
     done = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE}
     for instant in ground.timeline.where(done):
         for record in _records(ground, instant):

@@ -11,6 +11,7 @@ from pyhudi.care.history import check_archive
 from pyhudi.care.instants import check_instants, check_properties
 from pyhudi.care.remains import check_leftovers, check_pending
 from pyhudi.care.verify import check_metadata
+from pyhudi.engine import Engine
 from pyhudi.errors import (
     CorruptFileError,
     FileMissingError,
@@ -37,7 +38,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(fs: FileSystem, *, quick: bool = False) -> Diagnosis:
+def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None) -> Diagnosis:
     """What is wrong with the table at `fs`; an empty diagnosis is a healthy table.
 
     quick: do not hold the record index against the keys, which reads one column of the table.
@@ -61,7 +62,9 @@ def examine(fs: FileSystem, *, quick: bool = False) -> Diagnosis:
     ground = Ground.of(fs, config)
     for check in CHECKS:
         findings += _found(check, ground)
-    findings += _found(lambda ground: check_metadata(ground, with_keys=not quick), ground)
+    findings += _found(
+        lambda ground: check_metadata(ground, with_keys=not quick, engine=engine), ground
+    )
     checked = (
         ("instants", len(ground.timeline)),
         ("partitions", len(ground.files)),
@@ -74,8 +77,7 @@ def _found(check: Check, ground: Ground) -> list[Finding]:
     """What one check finds; one that meets damage it does not know says so and ends."""
     found: list[Finding] = []
     try:
-        for finding in check(ground):
-            found.append(finding)
+        found.extend(check(ground))
     except (CorruptFileError, FileMissingError) as broken:
         if not any(f.severity is Severity.ERROR for f in found):
             found.append(_unexpected(ground, broken))

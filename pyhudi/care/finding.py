@@ -20,7 +20,7 @@ class Severity(Enum):
 class Mend(Enum):
     """What `repair` does about a finding."""
 
-    PROPERTIES = "properties are restored from their backup"
+    PROPERTIES = "the properties are restored from their backup or copy"
     RECOMPLETE = "the instant's file is written anew from what it did"
     FORGET = "the instant's files are set aside"
     ROLL_BACK = "the pending write is rolled back"
@@ -99,9 +99,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         rows = [("severity", "code", "path", "what", "why", "what to do")]
-        rows += [
-            (f.severity.value, f.code, f.path, f.what, f.why, f.advice) for f in self.findings
-        ]
+        rows += [(f.severity.value, f.code, f.path, f.what, f.why, f.advice) for f in self.findings]
         verdict = "nothing is wrong" if self.is_healthy else f"{len(self.problems)} problems"
         return f"<b>{html.escape(self.path)}: {verdict}</b><table>{_html_rows(rows)}</table>"
 

@@ -99,9 +99,7 @@ class Ground:
             timeline=self.timeline,
             listing=_Inventory(self.files),
             metadata=None,
-            archive=Archive(
-                self.fs, layout=self.config.layout, folder=self.config.archive_folder
-            ),
+            archive=Archive(self.fs, layout=self.config.layout, folder=self.config.archive_folder),
             merging=ReadOptions().merging,
         )
 

@@ -13,7 +13,7 @@ from typing import Final
 from pyhudi.care.finding import Finding, Mend, Severity
 from pyhudi.care.ground import Ground
 from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.filenames import HOODIE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import is_valid, parse_properties
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
@@ -34,6 +34,7 @@ _MENDS: Final = {
 def check_properties(fs: FileSystem) -> Iterator[Finding]:
     """hoodie.properties and its backup; can be asked where the table cannot be opened."""
     main, backup = (_is_sound(fs, path) for path in (PROPERTIES, PROPERTIES_BACKUP))
+    source = sound_properties(fs)
     if main is not True:
         yield Finding(
             "properties",
@@ -41,21 +42,33 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             PROPERTIES,
             "the table's properties are missing" if main is None else "the properties are torn",
             "every reader and writer needs them",
-            "repair restores the backup"
-            if backup
+            f"repair restores {source}"
+            if source
             else "write the file anew from another table like it, or from what created the table",
-            Mend.PROPERTIES if backup else None,
+            Mend.PROPERTIES if source else None,
         )
     if backup is False or (backup and main):
         yield Finding(
             "properties-backup",
-            Severity.WARNING,
+            Severity.INFO if main else Severity.WARNING,
             PROPERTIES_BACKUP,
             "an update of the properties was cut short" if backup else "the backup is torn",
             "the file is only there while the properties are replaced",
             "repair deletes it",
             Mend.SWEEP if main else None,
         )
+
+
+def sound_properties(fs: FileSystem) -> str | None:
+    """Which file the properties can be restored from; None if there is none.
+
+    The copy that this package keeps is as old as the last change it made itself, so it does not
+    serve a table that Apache Hudi has upgraded since.
+    """
+    if _is_sound(fs, PROPERTIES_BACKUP):
+        return PROPERTIES_BACKUP
+    upgraded = bool(fs.children(f"{HOODIE}/timeline"))
+    return PROPERTIES_COPY if _is_sound(fs, PROPERTIES_COPY) and not upgraded else None
 
 
 def _is_sound(fs: FileSystem, path: str) -> bool | None:
@@ -117,7 +130,7 @@ def _planned(ground: Ground, instant: Instant) -> Iterator[Finding]:
         found, why = {}, broken.what
     else:
         why = "it is empty"
-    if found or instant.action is Action.REPLACE_COMMIT and why == "it is empty":
+    if found or (instant.action is Action.REPLACE_COMMIT and why == "it is empty"):
         return
     rebuilt = instant.action is Action.COMPACTION
     yield Finding(

@@ -6,7 +6,7 @@ services did is told by their plans.  Nothing is guessed: where the store does n
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from pyhudi.care.ground import Ground
@@ -66,10 +66,8 @@ def _commit(ground: Ground, instant: Instant) -> CommitMetadata | None:
     """The commit as its files tell it; None where what it replaced is not known, or where the
     metadata table names files of it that are not there."""
     profile = CommitMetadata()
-    try:
+    with suppress(CorruptFileError, FileMissingError):
         profile = ground.log.commit(replace(instant, state=State.INFLIGHT))
-    except (CorruptFileError, FileMissingError):
-        pass
     replaced = None
     if instant.action is Action.REPLACE_COMMIT:
         replaced = _replaced(ground, instant, profile)

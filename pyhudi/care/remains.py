@@ -12,6 +12,7 @@ from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.services.rollback import failed_writes
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.heartbeat import living
 from pyhudi.write.kept import kept_writes
 
 
@@ -67,20 +68,24 @@ def _built_on(ground: Ground, pending: Instant) -> str | None:
 
 def check_leftovers(ground: Ground) -> Iterator[Finding]:
     """Markers and heartbeats of instants that are over, and a rebuild that was cut short."""
-    pending = ground.timeline.pending.times
+    alive = ground.timeline.pending.times | living(ground.fs)
     for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
         for info in ground.fs.children(folder):
-            if _is_over(info.name, ground.timeline) and info.name not in pending:
+            if _is_over(info.name, ground.timeline) and info.name not in alive:
                 yield Finding(
                     "leftover", Severity.INFO, info.path, f"{what} of a write that is over",
                     "its writer died after it, or Apache Hudi left it", "repair deletes it",
                     Mend.SWEEP, instant=info.name,
                 )  # fmt: skip
     if is_swap_pending(ground.fs):
+        whole = bool(ground.config.metadata_partitions)
         yield Finding(
-            "half-rebuilt", Severity.WARNING, REBUILT,
+            "half-rebuilt", Severity.INFO if whole else Severity.WARNING, REBUILT,
             "a rebuild of the metadata table was cut short", "its process died",
-            "the next write ends it; repair does it now", Mend.METADATA,
+            "nothing: the old one stands; repair deletes the rest"
+            if whole
+            else "the next write ends it; repair makes it anew",
+            Mend.SWEEP if whole else Mend.METADATA,
         )  # fmt: skip
     yield from _kept_files(ground)
 

@@ -15,16 +15,18 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from pyhudi.care.doctor import examine
 from pyhudi.care.finding import Diagnosis, Finding, Mend, Severity
 from pyhudi.care.ground import Ground
+from pyhudi.care.instants import sound_properties
 from pyhudi.care.rebuilding import rebuild_metadata
 from pyhudi.care.recommit import compaction_plan_of, content_of
+from pyhudi.care.setaside import set_aside
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
-from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
@@ -32,13 +34,10 @@ from pyhudi.records import InstantTime
 from pyhudi.services.rollback import roll_back_failed, rollback
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
-from pyhudi.storage.redirected import copy_file, files_below
 from pyhudi.table.config import load_config
 from pyhudi.table.listing import partition_metafile
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, parse
-
-SET_ASIDE: Final = ".hoodie/.set_aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def _carry_out(
     try:
         match kind:
             case Mend.PROPERTIES:
-                fs.replace(PROPERTIES, fs.read(PROPERTIES_BACKUP))
+                _restore_properties(fs, notes)
             case Mend.SWEEP:
                 _sweep(fs, mine)
             case Mend.METADATA:
@@ -158,6 +157,13 @@ def _carry_out(
     except PyhudiError as refused:
         notes.append(f"{kind.value}: {refused}")
     return mine
+
+
+def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
+    source = sound_properties(fs)
+    if source is not None:
+        fs.replace(PROPERTIES, fs.read(source))
+        notes.append(f"{PROPERTIES}: restored from {source}")
 
 
 def _mend_files(fs: FileSystem, steps: Sequence[Step], when: str, notes: list[str]) -> None:
@@ -247,19 +253,3 @@ def _write_metafile(ground: Ground, path: str) -> None:
              if p.rpartition("/")[0] == partition]  # fmt: skip
     first = min(times, default=InstantTime("00000000000000"))
     ground.fs.replace(path, partition_metafile(first, partition))
-
-
-def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
-    """Move files out of the table, to where a person finds them; what is gone already is passed
-    over."""
-    for path in paths:
-        if fs.exists(path):
-            target = f"{SET_ASIDE}/{when}/{path}"
-            if not fs.exists(target):
-                copy_file(fs, path, target)
-            fs.delete([path])
-
-
-def set_aside_files(fs: FileSystem) -> list[str]:
-    """Paths of what repairs have moved out."""
-    return [info.path for info in files_below(fs, SET_ASIDE)]

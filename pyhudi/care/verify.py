@@ -9,31 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pyhudi._native.keys import KeyTable
+from pyhudi import indexcare
 from pyhudi.care.datafiles import check_files, check_present
 from pyhudi.care.finding import Finding, Mend, Severity
 from pyhudi.care.ground import Ground
 from pyhudi.care.instants import check_instants, check_properties
-from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
-from pyhudi.metadata.compaction import merged_newest
 from pyhudi.metadata.factcheck import wrong_facts
 from pyhudi.metadata.filestats import IndexFile, index_file
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
-from pyhudi.metadata.slices import MapSlice
-from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.trust import trusted_metadata
-from pyhudi.records import RECORD_KEY
-from pyhudi.table.view import FileSlice
 from pyhudi.timeline.stats import WriteStat
 
 
-def check_metadata(ground: Ground, *, with_keys: bool = True) -> Iterator[Finding]:
+def check_metadata(
+    ground: Ground, *, with_keys: bool = True, engine: Engine | None = None
+) -> Iterator[Finding]:
     """Everything that is wrong with the metadata table; nothing where the table has none.
 
     with_keys: hold the record index against the keys; costs a read of one column of the table.
@@ -58,7 +52,7 @@ def check_metadata(ground: Ground, *, with_keys: bool = True) -> Iterator[Findin
         yield from _check_listing(ground, metadata)
         yield from _check_facts(ground, metadata)
         if with_keys and RECORD_INDEX.path in metadata.partitions_listed:
-            yield from _check_keys(ground, metadata)
+            yield from _check_keys(ground, metadata, engine or LocalEngine())
     except (CorruptFileError, FileMissingError) as broken:
         path = broken.facts.get("path") or METADATA_TABLE
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
@@ -116,7 +110,7 @@ def _check_listing(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]
             yield _stale(path, "the metadata table does not list a file that is there")
 
 
-def _stale(path: str, what: str, why: str = "its partition `files` and the store differ") -> Finding:
+def _stale(path: str, what: str, why: str = "its partition `files` is not up to date") -> Finding:
     return Finding(
         "metadata-files", Severity.ERROR, path, what, why, "table.metadata.rebuild(), or repair",
         Mend.METADATA,
@@ -152,55 +146,15 @@ def _check_facts(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
 # ---- record index -------------------------------------------------------------------------------
 
 
-def _check_keys(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
-    """Both ways: each key of the table has its file group, and the index knows no others.
-
-    Memory: every record key of the table, for as long as this runs.
-    """
-    index = metadata.record_index()
-    state = ground.state()
-    view = state.view()
-    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, view.visibility)
-    held: list[pa.Array] = []
-    for piece in view.latest_slices():
-        try:
-            keys = read_slice(ground.fs, piece, spec=spec).column(RECORD_KEY).combine_chunks()
-        except (CorruptFileError, FileMissingError, UnsupportedTableError):
-            continue  # the files' check tells
-        held.append(keys)
-        found = index.lookup(keys)
-        partition = pc.fill_null(pc.equal(found["partition_path"], piece.partition), False)
-        right = pc.and_(partition, pc.fill_null(pc.equal(found["file_id"], piece.file_id), False))
-        wrong = keys.filter(pc.invert(right).combine_chunks())
-        if len(wrong):
-            absent = pc.sum(pc.invert(found["found"])).as_py()
-            yield _unlike(piece, wrong, f"{absent} have no entry, the others another place")
-    known = KeyTable(pa.concat_arrays(held)) if held else None
-    for shard in index.shards:
-        yield from _strays(metadata, shard.piece, known)
-
-
-def _strays(metadata: MetadataTable, piece: MapSlice, known: KeyTable | None) -> Iterator[Finding]:
-    keys, values = merged_newest(metadata.log.fs, piece)
-    filled = np.asarray(pc.not_equal(pc.binary_length(values), 0))
-    keys = keys.filter(pa.array(filled)).cast(pa.string())
-    stray = ~known.contains(keys) if known else np.ones(len(keys), np.bool_)
-    if stray.any():
-        examples = ", ".join(keys.filter(pa.array(stray))[:3].to_pylist())
+def _check_keys(ground: Ground, metadata: MetadataTable, engine: Engine) -> Iterator[Finding]:
+    """Both ways: each key of the table has its file group, and the index knows no others."""
+    state = replace(ground.state(), metadata=metadata)
+    found = indexcare.verify(state, engine, sample=None)
+    for kind, count in found.faults.items():
+        examples = "; ".join(str(dict(e)) for e in found.examples if e.get("fault") == kind)
         yield Finding(
             "index-keys", Severity.ERROR, f"{METADATA_TABLE}/{RECORD_INDEX.path}",
-            f"the record index has {int(stray.sum())} keys that the table has not",
-            f"group {piece.number}, for example {examples}",
-            "table.metadata.rebuild(), or repair", Mend.METADATA,
+            f"the record index is wrong for {count} keys: {kind}",
+            examples or f"of {found.keys} keys of the table and {found.entries} of the index",
+            "table.index.repair(), table.metadata.rebuild(), or repair", Mend.METADATA,
         )  # fmt: skip
-
-
-def _unlike(piece: FileSlice, wrong: pa.Array, why: str) -> Finding:
-    examples = ", ".join(wrong[:3].to_pylist())
-    return Finding(
-        "index-keys", Severity.ERROR, join(piece.partition, piece.file_id),
-        f"the record index has {len(wrong)} keys of a file group wrong",
-        f"{why}; for example {examples}", "table.metadata.rebuild(), or repair", Mend.METADATA,
-    )  # fmt: skip
-
-

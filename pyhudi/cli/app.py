@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from pyhudi.cli import demo, files, services, tables
+from pyhudi.cli import care, demo, files, services, tables
 from pyhudi.cli.indexes import index
 from pyhudi.cli.output import explain
 from pyhudi.errors import PyhudiError, UserError, WriteConflictError
@@ -30,6 +30,9 @@ for command in (
     services.clean,
     services.rollback,
     services.savepoint,
+    care.doctor,
+    care.repair,
+    care.metadata,
     files.hfile,
     files.log,
 ):

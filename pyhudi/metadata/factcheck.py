@@ -84,8 +84,11 @@ def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Itera
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
                 index = asked[position]
-                text = (index.bloom_text or "").encode()
-                if not record["isDeleted"] and bytes(record["bloomFilter"] or b"") not in (text, b""):
+                text, stored = (
+                    (index.bloom_text or "").encode(),
+                    bytes(record["bloomFilter"] or b""),
+                )
+                if stored and stored != text and not record["isDeleted"]:
                     yield WrongFact(
                         join(index.partition, index.file_name), None,
                         "the stored filter is not the one in the file's footer",

@@ -22,7 +22,7 @@ from typing import Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import FileMissingError, IndexNotReadyError
-from pyhudi.filenames import METADATA_TABLE, PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, KeysOfGroup, create_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.records import MetadataPartition
@@ -64,6 +64,7 @@ def rebuild(fs: FileSystem, config: TableConfig, wanted: Wanted, *, engine: Engi
             METADATA_TABLE: _NEW,
             PROPERTIES: _PROPERTIES,
             PROPERTIES_BACKUP: f"{_PROPERTIES}.backup",
+            PROPERTIES_COPY: f"{_PROPERTIES}.copy",
         },
     )
     bare = config.with_properties({LISTED: "", BEING_BUILT: ""})

@@ -27,7 +27,7 @@ from pyhudi.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
-from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.storage.filesystem import FileSystem
 
 READABLE_VERSIONS: Final = (6, 8, 9)
@@ -424,8 +424,8 @@ def load_config(fs: FileSystem) -> TableConfig:
 def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Replace hoodie.properties; the caller holds the table's lock.
 
-    backup of the old content -> atomic replace -> read back -> backup removed, so that a Java
-    writer finds what it needs to recover whatever happens between.
+    backup of the old content -> atomic replace -> read back -> copy for repairs -> backup
+    removed, so that a Java writer finds what it needs to recover whatever happens between.
     """
     properties = dict(config.properties)
     properties["hoodie.table.checksum"] = str(
@@ -439,5 +439,6 @@ def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
     fs.replace(PROPERTIES, content)
     if not is_valid(parse_properties(fs.read(PROPERTIES))):
         raise CorruptFileError("hoodie.properties reads back wrong", path=fs.url)
+    fs.replace(PROPERTIES_COPY, content)
     fs.delete([PROPERTIES_BACKUP])
     return updated

@@ -180,9 +180,8 @@ def look(
             yield f"not healthy after repair: {report.left[:2]} {report.notes}"
             totals.outcomes["not mended"] += 1
             return
-    elif not (left := examine(fs)).is_healthy:
-        if any(not f.loses for f in left.problems):
-            yield f"works, but is not healthy: {left.problems[:2]}"
+    elif any(not f.loses for f in examine(fs).problems):
+        yield f"works, but is not healthy: {examine(fs).problems[:2]}"
     try:
         after = snapshot(fs)
         if not set(after.items()) <= versions or index_of(fs) != set(after):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, TableNotFoundError, UnsupportedTableError
-from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP
+from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.read.payloads import mode_properties
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
@@ -287,6 +287,7 @@ def test_the_order_of_an_update_is_pinned() -> None:
     assert fs.trace == [
         f"replace {PROPERTIES_BACKUP}",
         f"replace {PROPERTIES}",
+        f"replace {PROPERTIES_COPY}",
         f"delete {PROPERTIES_BACKUP}",
     ]
 

@@ -1,0 +1,80 @@
+"""What is done when something may be wrong: `table.doctor`, `table.repair`, `table.metadata`."""
+
+from __future__ import annotations
+
+from pyhudi.care.doctor import examine
+from pyhudi.care.finding import Diagnosis, in_order
+from pyhudi.care.ground import Ground
+from pyhudi.care.rebuilding import rebuild_metadata
+from pyhudi.care.repair import RepairReport, repair
+from pyhudi.care.verify import check_metadata
+from pyhudi.engine import Engine
+from pyhudi.options import Options
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import TableLock
+from pyhudi.table.config import load_config
+from pyhudi.write.kept import check_none_kept
+
+
+class CareVerbs:
+    """The part of a table that finds damage and mends it."""
+
+    _fs: FileSystem
+    _options: Options
+    _engine: Engine
+
+    def doctor(self, *, quick: bool = False) -> Diagnosis:
+        """What is wrong with the table: findings with what, where, why and what to do.
+
+        quick: leave out the record index against the keys, which reads one column of the table.
+        No lock is taken, nothing changes; a write that goes on meanwhile is reported as pending.
+        """
+        return examine(self._fs, quick=quick, engine=self._engine)
+
+    def repair(self, *, dry_run: bool = False, allow_loss: bool = False) -> RepairReport:
+        """Mend what the doctor finds.
+
+        dry_run: tell only.  allow_loss: also what costs rows or history: the newest commit is
+        taken back if its files are damaged, else damaged files go and their file groups show what
+        they held before.  Files that go are moved to `.hoodie/.set_aside`.  Raises LockError.
+        """
+        return repair(
+            self._fs, options=self._options, engine=self._engine, dry_run=dry_run,
+            allow_loss=allow_loss,
+        )  # fmt: skip
+
+    @property
+    def metadata(self) -> MetadataCare:
+        """The table's metadata table: checks and rebuilding."""
+        return MetadataCare(self._fs, self._options, self._engine)
+
+
+class MetadataCare:
+    """The metadata table of one table, as a thing to be kept whole."""
+
+    def __init__(self, fs: FileSystem, options: Options, engine: Engine) -> None:
+        self._fs, self._options, self._engine = fs, options, engine
+
+    def verify(self, *, keys: bool = True) -> Diagnosis:
+        """Hold it against the table: listing against `files`, statistics and blooms against
+        footers, and (keys) the record index against every key; its own files too."""
+        ground = Ground.of(self._fs, load_config(self._fs))
+        found = check_metadata(ground, with_keys=keys, engine=self._engine)
+        return Diagnosis(self._fs.url, in_order(found), (("data files", len(ground.data_files)),))
+
+    def rebuild(self) -> Diagnosis:
+        """Make it anew beside the old one, then swap; what `verify` then says.
+
+        Readers go on; a crash leaves the old one, or a table that lists its store until the next
+        write ends the swap.  Cost: the key column of the table, footers for statistics.
+        Raises LockError, IndexNotReadyError while a write is pending.
+        """
+        lock_seconds = self._options.write.lock_seconds
+        with TableLock(self._fs, purpose="rebuild metadata", wait_seconds=lock_seconds):
+            ground = Ground.of(self._fs, load_config(self._fs))
+            check_none_kept(self._fs, ground.timeline)
+            rebuild_metadata(self._fs, self._options, self._engine)
+        return self.verify()
+
+    def __repr__(self) -> str:
+        return f"MetadataCare({self._fs.url!r})"

@@ -1,0 +1,16 @@
+"""A sample of the torn writes of `torn.py`: read, named, mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyhudi.table.config import TableType
+from tests.crash.torn import Totals, run
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_torn_files_are_read_named_and_mended(kind: TableType) -> None:
+    totals = Totals()
+    run(kind, totals, seed=1, every=80)
+    assert totals.cases > 3
+    assert not totals.bad, "\n".join(totals.bad)
