@@ -12,7 +12,6 @@ from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.services.rollback import failed_writes
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.heartbeat import living
 from pyhudi.write.kept import kept_writes
 
 
@@ -68,10 +67,10 @@ def _built_on(ground: Ground, pending: Instant) -> str | None:
 
 def check_leftovers(ground: Ground) -> Iterator[Finding]:
     """Markers and heartbeats of instants that are over, and a rebuild that was cut short."""
-    alive = ground.timeline.pending.times | living(ground.fs)
+    pending = ground.timeline.pending.times
     for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
         for info in ground.fs.children(folder):
-            if _is_over(info.name, ground.timeline) and info.name not in alive:
+            if _is_over(info.name, ground.timeline) and info.name not in pending:
                 yield Finding(
                     "leftover", Severity.INFO, info.path, f"{what} of a write that is over",
                     "its writer died after it, or Apache Hudi left it", "repair deletes it",
