@@ -163,14 +163,14 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     check_table(config)
     log = timeline_log(fs, config)
     check_none_kept(fs, log.load())
-    rolled_back = roll_back_dead(fs, config, log, request.options.write)
+    recovered = roll_back_dead(fs, config, log, request.options.write)
     sweep(fs)
     known = replayed(fs, config, request)
     if known is not None:
         return known
-    config = ensure_index(fs, config, request)
+    config = ensure_index(fs, recovered.config, request)
     config = with_facts(fs, config, request.options, request.engine)
-    return Ready(config, tuple(rolled_back))
+    return Ready(config, recovered.rolled_back)
 
 
 def write_alone(

@@ -8,6 +8,7 @@ from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.compaction import CompactionReport
+from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.undo import RollbackReport
@@ -76,3 +77,16 @@ class ServiceVerbs:
     def delete_savepoint(self, instant: str) -> None:
         """Let the snapshot at `instant` go.  Raises UserError if it has no savepoint."""
         undo.delete_savepoint(self._fs, self._options, instant)
+
+    def restore(self, instant: str, *, dry_run: bool = False) -> RestoreReport:
+        """Make the table what it was at a commit, mostly one with a savepoint; what was written
+        after it is gone for good.  dry_run: tell the instants and files that would go.
+
+        Readers see the table as before or as restored, nothing between.  Metadata table and
+        record index follow.  Raises UserError, before anything changes, for what is no completed
+        commit or where a savepoint stands on a later one; SnapshotExpiredError where files of
+        the snapshot have been cleaned.
+        """
+        if dry_run:
+            return undo.restore_plan(self._state(), instant)
+        return undo.restore(self._fs, self._options, instant)

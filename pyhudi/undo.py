@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyhudi.errors import WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import pending_cleans
+from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
 from pyhudi.services.rollback import plan_rollback
 from pyhudi.services.rollback import rollback as roll_back
 from pyhudi.services.savepoint import Savepoint, create_savepoint
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import State
+from pyhudi.timeline.instant import WRITES, State
 from pyhudi.upkeep import alone
+from pyhudi.write.heartbeat import living
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +92,40 @@ def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> None:
     """Let a snapshot go.  Raises UserError if it has no savepoint."""
     with alone(fs, options, "delete savepoint") as state:
         drop_savepoint(state.log, state.timeline, InstantTime(instant))
+
+
+def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
+    """Take back everything after a commit."""
+    with alone(fs, options, "restore") as state:
+        _check_nobody_writes(state, options)
+        state = without_pending_cleans(state, options)
+        planned = schedule(state, InstantTime(instant))
+        if planned is None:
+            return RestoreReport(instant, notes=("nothing was written after it",))
+        return carry_out(fs, state.config, state.log, planned)
+
+
+def _check_nobody_writes(state: TableState, options: Options) -> None:
+    """What is worked on outside the lock would lose what it builds on."""
+    alive = living(state.fs, options.write.concurrency.heartbeats)
+    for pending in state.timeline.where(WRITES, State.REQUESTED, State.INFLIGHT):
+        if pending.time in alive:
+            raise WriteConflictError(
+                "somebody is writing to the table",
+                instant=pending.time,
+                action=pending.action.value,
+                hint="stop the writers, then restore",
+            )
+
+
+def restore_plan(state: TableState, instant: str) -> RestoreReport:
+    """What `restore` would take back now; nothing changes."""
+    plans = propose(state, InstantTime(instant))
+    removals = [removal for planned in plans for removal in planned.removals]
+    return RestoreReport(
+        restored_to=instant,
+        undone=tuple(planned.time for planned in plans),
+        deleted=tuple(path for removal in removals for path in removal.files),
+        command_blocks=sum(1 for removal in removals if removal.logs),
+        dry_run=True,
+    )

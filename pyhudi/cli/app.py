@@ -33,6 +33,7 @@ for command in (
     care.doctor,
     care.repair,
     care.metadata,
+    services.restore,
     files.hfile,
     files.log,
 ):

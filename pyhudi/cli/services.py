@@ -1,4 +1,4 @@
-"""`pyhudi compaction`, `pyhudi clean`, `pyhudi rollback`, `pyhudi savepoint`."""
+"""`pyhudi compaction`, `pyhudi clean`, `pyhudi rollback`, `pyhudi savepoint`, `restore`."""
 
 from __future__ import annotations
 
@@ -111,3 +111,21 @@ def savepoint_delete(path: str, instant: str, options: tuple[str, ...], as_json:
     """Let the snapshot at INSTANT go."""
     _opened(path, options).delete_savepoint(instant)
     show({"deleted": instant}, as_json=as_json)
+
+
+@click.group()
+def restore() -> None:
+    """Make the table what it was at a commit."""
+
+
+@restore.command("run")
+@click.argument("path")
+@click.argument("instant")
+@dry_run
+@option
+@as_json
+def restore_run(
+    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Take back everything that was written after the commit at INSTANT."""
+    show(_opened(path, options).restore(instant, dry_run=dry_run).to_dict(), as_json=as_json)

@@ -67,7 +67,10 @@ KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
 """Record keys, and the file group all of them live in."""
 
 _GROUP_TOKEN: Final = "0-0-0"
-_PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+_PLANNED: Final = frozenset(
+    {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.RESTORE}
+)
+"""Planned services tell their files later; a restore builds the metadata table as its last act."""
 
 
 def create_metadata(

@@ -15,7 +15,7 @@ Source: table_format 7.7, 9.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -141,12 +141,31 @@ def take_back(config: TableConfig, log: TimelineLog, failed: InstantTime, at: In
         mine = log.request_at(at, Action.ROLLBACK, plan)
     if mine.state is State.REQUESTED:
         mine = log.start(mine)
-    pending = Instant(failed, Action.DELTA_COMMIT, State.INFLIGHT)
-    log.unpublish(replace(pending, state=State.COMPLETED))
-    commands = {piece: _command(log.fs, piece, failed, at) for piece, _ in slices}
-    log.forget(pending)
+    commands = _take_out(log, failed, [piece for piece, _ in slices], at)
     result = _result_record(log.fs, slices, commands, failed=failed, at=at)
     log.complete(mine, write_avro(ROLLBACK_METADATA, result))
+
+
+def answer_blocks(config: TableConfig, log: TimelineLog, undone: Instant, at: InstantTime) -> None:
+    """Take back one delta commit under an instant that others share.  May be repeated.
+
+    log: of the metadata table.  at: in the command blocks.
+    """
+    pieces = [piece for piece, _ in _written_slices(config, log, undone.time)]
+    _take_out(log, undone.time, pieces, at)
+    if undone.action is not Action.DELTA_COMMIT:
+        log.forget(Instant(undone.time, undone.action, State.INFLIGHT))
+
+
+def _take_out(
+    log: TimelineLog, failed: InstantTime, pieces: Iterable[FileSlice], at: InstantTime
+) -> dict[FileSlice, str]:
+    """Unpublish a delta commit, answer its slices, forget it; the command files."""
+    pending = Instant(failed, Action.DELTA_COMMIT, State.INFLIGHT)
+    log.unpublish(replace(pending, state=State.COMPLETED))
+    commands = {piece: _command(log.fs, piece, failed, at) for piece in pieces}
+    log.forget(pending)
+    return commands
 
 
 def _written_slices(

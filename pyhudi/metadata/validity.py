@@ -43,6 +43,12 @@ def is_own(time: InstantTime) -> bool:
     return len(suffix) == 3 and (suffix in _SERVICES or int(suffix) >= FIRST_INIT)
 
 
+def is_init(time: InstantTime) -> bool:
+    """Whether an instant created a metadata partition of a table that had instants already."""
+    suffix = time[_DIGITS:]
+    return len(suffix) == 3 and int(suffix) >= FIRST_INIT
+
+
 def valid_instants(
     data_log: TimelineLog, data: Timeline, own_log: TimelineLog, own: Timeline
 ) -> frozenset[str]:

@@ -22,7 +22,7 @@ from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.walked import WalkedObjectStore
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
-from pyhudi.table.plans import check_readable, load_view, replaced_groups
+from pyhudi.table.plans import check_readable, load_view, replaced_groups, without_undone
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
@@ -132,10 +132,12 @@ def load_state(
     log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
     if previous is not None and previous.config == config:
         log = previous.log
-    timeline = log.load(walked)
+    timeline, is_restored = without_undone(log, log.load(walked))
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
-    metadata = trusted_metadata(walked, config, log, timeline) if options.metadata_enabled else None
+    metadata = None
+    if options.metadata_enabled and not is_restored:
+        metadata = trusted_metadata(walked, config, log, timeline)
     return TableState(
         fs=fs,
         config=config,

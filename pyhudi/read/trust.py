@@ -1,9 +1,10 @@
 """Whether the metadata table can be believed, and what to do where it cannot.
 
 Every completed data instant has a delta commit of its own in the metadata table, completed
-before; a metadata table made later begins at an instant that starts with the data instant's
-digits.  Where the newest data commit has neither, somebody wrote without keeping the metadata
-table, and its answers may lack files: the store is listed instead.  Source: table_format 9.9.
+before; a metadata table made later, of a table without pending writes, begins at an instant that
+starts with the digits of the data instant completed last.  Where the newest data commit has
+neither, somebody wrote without keeping the metadata table, and its answers may lack files: the
+store is listed instead.  Source: table_format 9.9.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.metadata.reader import MetadataTable, open_metadata
+from pyhudi.metadata.validity import is_init
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import Listing, StoreListing
@@ -37,8 +39,11 @@ def _has_kept_up(metadata: MetadataTable, timeline: Timeline) -> bool:
     newest = timeline.commits.last
     if newest is None:
         return True
-    own = metadata.timeline.commits
-    return any(instant.time.startswith(newest.time) for instant in reversed(own.instants))
+    return any(
+        instant.time.startswith(newest.time)
+        or (is_init(instant.time) and instant.time > newest.time)
+        for instant in reversed(metadata.timeline.commits.instants)
+    )
 
 
 class TrustedListing:

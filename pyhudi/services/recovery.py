@@ -7,26 +7,45 @@ The caller holds the table's lock.  A second run right after changes nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
+from pyhudi.services.restore import carry_out as finish_restore
+from pyhudi.services.restore import pending_restores
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.services.savepoint import forget_unfinished
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.log import TimelineLog
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was left over and is no more.  config: the table's properties now."""
+
+    config: TableConfig
+    rolled_back: tuple[RolledBack, ...] = ()
 
 
 def recover(
     fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats | None = None
-) -> list[RolledBack]:
+) -> Recovered:
     """Roll back every failed write, after finishing what stands before it.
 
     heartbeats: how those that are alive are told, which are left alone.
 
     The timeline must be loaded anew after it.  Cost where nothing is left over: three listings.
     """
-    forget_unfinished(log, log.load())
-    return roll_back_failed(
+    timeline = log.load()
+    forget_unfinished(log, timeline)
+    restores = pending_restores(timeline)
+    for restore in restores:
+        finish_restore(fs, config, log, restore)
+    if restores:
+        config = load_config(fs)
+    done = roll_back_failed(
         fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
     )
+    return Recovered(config, tuple(done))

@@ -254,12 +254,17 @@ def execute(
     return done
 
 
+def unpublish(log: TimelineLog, planned: RollbackPlan) -> None:
+    """From here on no reader believes the write."""
+    log.unpublish(Instant(planned.time, COMPLETES_AS[planned.action], State.COMPLETED))
+
+
 def take_back(
     fs: FileSystem, log: TimelineLog, planned: RollbackPlan, at: InstantTime
 ) -> RolledBack:
     """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
-    log.unpublish(replace(failed, action=COMPLETES_AS[failed.action], state=State.COMPLETED))
+    unpublish(log, planned)
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)
     commands, logs = _append_commands(fs, planned, at)

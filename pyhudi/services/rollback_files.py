@@ -98,6 +98,8 @@ def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
 
 
 def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> Iterator[FoundFile]:
+    """Files at a planned compaction's instant, in the groups that it names; `plan` tells apart
+    its base files and the logs that later writes put on its slices."""
     operations = log.requested(pending).get("operations") or ()
     groups = {FileGroupId(o["partitionPath"] or "", o["fileId"]) for o in operations}
     for partition in sorted({group.partition for group in groups}):

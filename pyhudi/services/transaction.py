@@ -21,8 +21,7 @@ from pyhudi.errors import WriteConflictError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.state import TableState, load_state
-from pyhudi.services.recovery import recover
-from pyhudi.services.rollback_plan import RolledBack
+from pyhudi.services.recovery import Recovered, recover
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock, check_lock
 from pyhudi.table.config import TableConfig, load_config
@@ -56,8 +55,8 @@ def opened(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableStat
 
 def roll_back_dead(
     fs: FileSystem, config: TableConfig, log: TimelineLog, options: WriteOptions
-) -> list[RolledBack]:
-    """Roll back what dead writers left; the live are left alone."""
+) -> Recovered:
+    """Finish or roll back what dead writers left; the live are left alone."""
     return recover(fs, config, log, options.concurrency.heartbeats)
 
 

@@ -7,7 +7,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.config import READABLE_VERSIONS, TableConfig
 from pyhudi.table.listing import Listing
 from pyhudi.table.view import PendingPlans, TableView, Visibility, build_view
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import COMPLETES_AS, Action, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
@@ -26,6 +26,24 @@ def check_readable(config: TableConfig) -> None:
         raise UnsupportedTableError(
             "a bootstrapped table keeps its rows elsewhere", base_path=config.bootstrap_base_path
         )
+
+
+def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool]:
+    """The timeline without what a restore under way is taking back, and whether there is one.
+
+    From the moment a restore has begun its readers see what they will see when it has ended.
+    The metadata table has not followed by then.
+    """
+    under_way = timeline.where({Action.RESTORE}, State.INFLIGHT)
+    undone = {
+        (each["commitTime"], COMPLETES_AS[Action(each["action"])])
+        for restore in under_way
+        for each in log.requested(restore).get("instantsToRollback") or ()
+    }
+    if not undone:
+        return timeline, bool(under_way)
+    stays = (i for i in timeline if (i.time, COMPLETES_AS[i.action]) not in undone)
+    return Timeline(tuple(stays)), True
 
 
 def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, InstantTime]:

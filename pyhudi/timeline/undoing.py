@@ -3,8 +3,9 @@
 ```
 S.savepoint            HoodieSavepointMetadata: names of the files that the snapshot at S needs
 R.restore.requested    HoodieRestorePlan: the instants to take back, newest first
-R.restore.inflight     ours: a container of one HoodieRollbackPlan for each of them, written before
-                       the first is touched; Apache Hudi leaves it empty
+R.restore.inflight     ours: a container of one HoodieRollbackPlan for each of them, with a header
+                       `pyhudi.metadata`, written before the first is touched; Apache Hudi
+                       leaves it empty
 R.restore              HoodieRestoreMetadata: what was done, by instant
 ```
 
@@ -14,7 +15,9 @@ Source: table_format 4, 7.8.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import fastavro
@@ -22,6 +25,8 @@ import fastavro
 from pyhudi.errors import CorruptFileError
 from pyhudi.timeline.avrotypes import INSTANT_INFO, STRING, array, map_of, record, version
 from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN
+
+_METADATA: Final = "pyhudi.metadata"
 
 SAVEPOINT_METADATA: Final = record(
     "HoodieSavepointMetadata",
@@ -59,19 +64,36 @@ RESTORE_METADATA: Final = record(
 )
 
 
-def write_rollback_plans(plans: Iterable[Mapping[str, Any]]) -> bytes:
-    """A container of rollback plans, in the order in which they are to be carried out."""
+@dataclass(frozen=True, slots=True)
+class RestoreWork:
+    """What a restore has written down before its first step.
+
+    plans: HoodieRollbackPlan records, in the order in which they are carried out.  metadata: the
+    partitions that the metadata table had, and their numbers of file groups.
+    """
+
+    plans: tuple[Mapping[str, Any], ...] = ()
+    metadata: Mapping[str, int] = field(default_factory=dict)
+
+
+def write_work(work: RestoreWork) -> bytes:
+    """The content of `R.restore.inflight`."""
     out = io.BytesIO()
-    fastavro.writer(out, fastavro.parse_schema(dict(ROLLBACK_PLAN)), plans, codec="null")
+    facts = {_METADATA: json.dumps(dict(work.metadata))}
+    schema = fastavro.parse_schema(dict(ROLLBACK_PLAN))
+    fastavro.writer(out, schema, work.plans, codec="null", metadata=facts)
     return out.getvalue()
 
 
-def read_rollback_plans(data: bytes, *, path: str) -> list[dict[str, Any]]:
-    """What `write_rollback_plans` wrote; none where the file is empty.  Raises CorruptFileError."""
+def read_work(data: bytes, *, path: str) -> RestoreWork | None:
+    """What `write_work` wrote; None for an empty file, Apache Hudi's.  Raises CorruptFileError."""
     if not data:
-        return []
+        return None
     try:
-        return [dict(each) for each in fastavro.reader(io.BytesIO(data)) if isinstance(each, dict)]
+        found = fastavro.reader(io.BytesIO(data))
+        facts = json.loads(found.metadata[_METADATA])
+        plans = tuple(dict(each) for each in found if isinstance(each, dict))
+        return RestoreWork(plans, {str(name): int(count) for name, count in facts.items()})
     except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
-            RecursionError, StopIteration, UnicodeDecodeError) as error:  # fmt: skip
-        raise CorruptFileError("not a readable Avro container", path=path) from error
+            AttributeError, RecursionError, StopIteration) as error:  # fmt: skip
+        raise CorruptFileError("not the work of a restore", path=path) from error

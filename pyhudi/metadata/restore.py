@@ -1,0 +1,174 @@
+"""The metadata table taken back with its data table, to the commit S, by the restore at R.
+
+```
+R.restore.requested, .inflight    of the metadata table: what is to be taken back there
+  compactions after S             base files and the logs on top of them go
+  delta commits after S           a command block in every slice they wrote to, as in a rollback
+R.restore
+R003.deltacommit                  what `files` still says otherwise than the store
+```
+
+Nothing of it is believed by readers before the data table's restore completes.  What was lost on
+the way (the delta commits of cleans after S) comes back with R003, which is made by listing the
+store.  Where a slice of S has been cleaned, or a partition is younger than S, nothing can be taken
+back: the metadata table is built anew then.  Source: table_format 7.8, 9.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pyhudi.filenames import parse_data_file
+from pyhudi.metadata.bootstrap import stored_files
+from pyhudi.metadata.delta import start_delta
+from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
+from pyhudi.metadata.records import ALL_PARTITIONS, NON_PARTITIONED, FileMap
+from pyhudi.metadata.rollback import answer_blocks
+from pyhudi.metadata.validity import RESTORE, suffixed
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.timeline.undoing import RESTORE_METADATA, RESTORE_PLAN
+
+_DIGITS: Final = 17
+_DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})
+_BASES: Final = frozenset({Action.COMMIT, Action.COMPACTION})
+
+
+def can_be_taken_back(fs: FileSystem, config: TableConfig, to: InstantTime) -> bool:
+    """Whether every file group of the metadata table still has what it held at `to`.
+
+    Cost: a listing of its timeline and of each partition.
+    """
+    log = own_log(fs, config)
+    if not any(_of_data(i.time) <= to for i in log.load().commits):
+        return False
+    for partition in config.metadata_partitions:
+        oldest: dict[str, InstantTime] = {}
+        for info in log.fs.children(partition):
+            name = parse_data_file(info.name)
+            if name is not None:
+                known = oldest.get(name.file_id, name.instant)
+                oldest[name.file_id] = min(known, name.instant)
+        if not oldest or any(_of_data(time) > to for time in oldest.values()):
+            return False
+    return True
+
+
+def _of_data(time: InstantTime) -> InstantTime:
+    """The data table's instant that one of the metadata table belongs to."""
+    return InstantTime(time[:_DIGITS])
+
+
+def take_metadata_back(
+    fs: FileSystem, config: TableConfig, *, to: InstantTime, at: InstantTime
+) -> None:
+    """Undo what the metadata table was told after `to`.  May be repeated.
+
+    at: the data table's restore.  Follows `can_be_taken_back`.
+    """
+    log = own_log(fs, config)
+    timeline = log.load()
+    mine = next((i for i in timeline if i.time == at and i.action is Action.RESTORE), None)
+    undone = [
+        instant
+        for instant in reversed(timeline.instants)
+        if instant.action in _DELTAS | _BASES and to < _of_data(instant.time) < at
+    ]
+    if mine is None:
+        mine = log.request_at(at, Action.RESTORE, write_avro(RESTORE_PLAN, _plan(undone, to)))
+    if mine.is_completed:
+        return
+    if mine.state is State.REQUESTED:
+        mine = log.start(mine)
+    for instant in undone:
+        if instant.action in _BASES:
+            _unmake_compaction(config, log, instant)
+    for instant in undone:
+        if instant.action in _DELTAS:
+            answer_blocks(config, log, instant, at)
+    log.complete(mine, write_avro(RESTORE_METADATA, _result(undone, at)))
+
+
+def _unmake_compaction(config: TableConfig, log: TimelineLog, instant: Instant) -> None:
+    """Delete its base files and every log that was put on top of them; then its instant."""
+    _unpublish(log, instant)
+    for partition in sorted(config.metadata_partitions):
+        names = ((i.path, parse_data_file(i.name)) for i in log.fs.children(partition))
+        log.fs.delete(p for p, n in names if n is not None and n.instant == instant.time)
+    log.forget(Instant(instant.time, Action.COMPACTION, State.INFLIGHT))
+
+
+def _unpublish(log: TimelineLog, instant: Instant) -> None:
+    log.unpublish(Instant(instant.time, COMPLETES_AS[instant.action], State.COMPLETED))
+
+
+def _plan(undone: Iterable[Instant], to: InstantTime) -> dict[str, Any]:
+    return {
+        "instantsToRollback": list(_infos(undone)),
+        "version": 2,
+        "savepointToRestoreTimestamp": to,
+    }
+
+
+def _infos(undone: Iterable[Instant]) -> Iterator[dict[str, str]]:
+    for instant in undone:
+        yield {"commitTime": instant.time, "action": COMPLETES_AS[instant.action].value}
+
+
+def _result(undone: list[Instant], at: InstantTime) -> dict[str, Any]:
+    return {
+        "startRestoreTime": at,
+        "timeTakenInMillis": 0,
+        "instantsToRollback": [instant.time for instant in undone],
+        "hoodieRestoreMetadata": {},
+        "version": 1,
+        "restoreInstantInfo": list(_infos(undone)),
+    }
+
+
+def agree_with_store(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline, *, at: InstantTime
+) -> None:
+    """Write to `files` where it differs from what the store holds.  May be repeated.
+
+    log, timeline: of the data table, without what was undone.  Cost: a listing of the table.
+    """
+    table = open_metadata(fs, config, log, timeline)
+    time = suffixed(at, RESTORE)
+    if table is None or any(i.time == time and i.is_completed for i in table.timeline):
+        return
+    start_delta(table, time).finish_records(_differences(table, stored_files(fs, timeline)))
+
+
+def _differences(table: MetadataTable, stored: dict[str, FileMap]) -> dict[str, FileMap]:
+    """Records that make `files` say what is stored: names added with sizes, others taken out."""
+    listing = table.listing()
+    known_partitions = listing.partitions()
+    known = listing.files(known_partitions)
+    partitions: FileMap = {}
+    records: dict[str, FileMap] = {}
+    for key, names in stored.items():
+        if key == ALL_PARTITIONS:
+            continue
+        partition = "" if key == NON_PARTITIONED else key
+        there = {info.name for info in known.get(partition, ())}
+        if partition not in known:
+            partitions[key] = 0
+        record: FileMap = {name: size for name, size in names.items() if name not in there}
+        record |= dict.fromkeys(sorted(there - names.keys()))
+        if record:
+            records[key] = record
+    for partition in known_partitions:
+        key = partition or NON_PARTITIONED
+        if key not in stored:
+            partitions[key] = None
+            records[key] = dict.fromkeys(info.name for info in known[partition])
+    if partitions:
+        records[ALL_PARTITIONS] = partitions
+    return records

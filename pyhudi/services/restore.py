@@ -1,0 +1,247 @@
+"""Restore: the table as it was at the commit S; everything that was written after is gone.
+
+```
+R.restore.requested   the instants after S, newest first
+R.restore.inflight    how each is taken back; from here on pyhudi's readers see the table at S
+                      -> all of them unpublished -> their files deleted, command blocks appended
+                      -> their instants forgotten -> metadata table -> rollbacks after S forgotten
+R.restore             what was done
+```
+
+Every step may be done again: a restore cut short is finished by the next writer or service before
+it does anything else.  Cleans after S have happened and stay on the timeline.  The caller holds
+the table's lock.  Source: table_format 7.8.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyhudi.errors import UserError
+from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_data_file
+from pyhudi.read.expiry import check_not_expired
+from pyhudi.read.state import TableState
+from pyhudi.records import InstantTime
+from pyhudi.services.restore_metadata import restore_metadata
+from pyhudi.services.rollback import (
+    forget,
+    plan_completed,
+    take_back,
+    unpublish,
+)
+from pyhudi.services.rollback_files import files_of_compaction, files_of_pending
+from pyhudi.services.rollback_plan import (
+    RollbackPlan,
+    RolledBack,
+    from_record,
+    plan,
+    to_metadata,
+    to_record,
+)
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import check_lock
+from pyhudi.table.config import TableConfig
+from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.timeline.undoing import (
+    RESTORE_METADATA,
+    RESTORE_PLAN,
+    RestoreWork,
+    read_work,
+    write_work,
+)
+from pyhudi.write.heartbeat import remove_heartbeat
+from pyhudi.write.markers import remove_markers
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore took back, or (instant None) would take back.
+
+    restored_to: the commit whose snapshot is the table's again.  instant: of the restore.
+    undone: instants taken back, newest first.  deleted: files, from the table's root.
+    command_blocks: answers appended to logs that stay.
+    """
+
+    restored_to: str
+    instant: str | None = None
+    undone: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    command_blocks: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def propose(state: TableState, to: InstantTime) -> list[RollbackPlan]:
+    """How each instant after `to` would be taken back, newest first; nothing changes.
+
+    Raises UserError for what is no completed commit, where a savepoint stands on a later one, or
+    where later ones are archived; SnapshotExpiredError where the snapshot's files are cleaned.
+    """
+    timeline = state.timeline
+    target = next((i for i in timeline.commits if i.time == to), None)
+    if target is None:
+        raise UserError(
+            "only a completed commit of the active timeline can be restored to",
+            instant=to,
+            oldest=timeline.commits.first and timeline.commits.first.time,
+        )
+    for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED).after(to):
+        raise UserError(
+            "a later commit is savepointed", instant=to, savepoint=saved.time,
+            hint="delete the savepoint first, or restore to it",
+        )  # fmt: skip
+    _check_none_archived(state, to)
+    check_not_expired(state, state.view(limit=to), to)
+    return list(_plans(state.fs, state.config, state.log, _after(timeline, to)))
+
+
+def _after(timeline: Timeline, to: InstantTime) -> list[Instant]:
+    """Writes and planned services after `to`, newest first."""
+    return list(reversed(timeline.after(to).where(WRITES).instants))
+
+
+def _check_none_archived(state: TableState, to: InstantTime) -> None:
+    """Only where a savepoint outlived the archival of its followers the archive is asked."""
+    start = state.view(partitions=[]).visibility.start
+    if start is None or to >= start:
+        return
+    for entry in state.archive.commits:
+        if entry.time > to:
+            raise UserError(
+                "commits after this one have been archived and cannot be taken back",
+                instant=to,
+                archived=entry.time,
+            )
+
+
+def _plans(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, undone: list[Instant]
+) -> Iterator[RollbackPlan]:
+    """One plan an instant.  Logs on top of a slice that goes as a whole need no answer."""
+    times = {instant.time for instant in undone}
+    for instant in undone:
+        if instant.is_completed:
+            planned = plan_completed(fs, config, log, instant)
+        else:
+            ends = replace(instant, action=COMPLETES_AS[instant.action])
+            if instant.action is Action.COMPACTION:
+                planned = plan(ends, files_of_compaction(fs, log, instant))
+            else:
+                planned = plan(ends, files_of_pending(fs, log, instant))
+        stays = (r for r in planned.removals if r.files or r.base_instant not in times)
+        yield replace(planned, removals=tuple(stays))
+
+
+def schedule(state: TableState, to: InstantTime) -> Instant | None:
+    """Write the plan down; None if nothing was written after `to`."""
+    undone = propose(state, to)
+    if not undone:
+        return None
+    record = {
+        "instantsToRollback": [
+            {"commitTime": each.time, "action": each.action.value} for each in undone
+        ],
+        "version": 2,
+        "savepointToRestoreTimestamp": to,
+    }
+    return state.log.request(Action.RESTORE, write_avro(RESTORE_PLAN, record))
+
+
+def pending_restores(timeline: Timeline) -> list[Instant]:
+    return list(timeline.where({Action.RESTORE}, State.REQUESTED, State.INFLIGHT))
+
+
+def carry_out(fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant) -> RestoreReport:
+    """Run a restore, from wherever it was left."""
+    began = time.monotonic()
+    record = log.requested(at)
+    to = InstantTime(record.get("savepointToRestoreTimestamp") or "")
+    undone = [InstantTime(each["commitTime"]) for each in record.get("instantsToRollback") or ()]
+    at, work = _begun(fs, config, log, at, undone)
+    plans = [each for r in work.plans if (each := from_record(r, path=log.path(at))) is not None]
+    check_lock(fs)
+    for planned in plans:
+        unpublish(log, planned)
+    done = [take_back(fs, log, planned, at.time) for planned in plans]
+    _end_partitions(fs, plans)
+    for planned in plans:
+        forget(log, planned)
+        remove_markers(fs, planned.time)
+        remove_heartbeat(fs, planned.time)
+    restore_metadata(fs, config, log, to=to, at=at.time, wanted=work.metadata)
+    _forget_rollbacks(log, to)
+    took_millis = round((time.monotonic() - began) * 1000)
+    result = _result(done, at.time, fs.url, took_millis)
+    log.complete(at, write_avro(RESTORE_METADATA, result))
+    return RestoreReport(
+        restored_to=to,
+        instant=at.time,
+        undone=tuple(each.failed.time for each in done),
+        deleted=tuple(path for each in done for path in each.deleted),
+        command_blocks=sum(len(each.command_blocks) for each in done),
+    )
+
+
+def _begun(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant, undone: list[InstantTime]
+) -> tuple[Instant, RestoreWork]:
+    """The restore in flight and its work: written down now, or as it was then."""
+    if at.state is State.INFLIGHT:
+        work = read_work(log.read(at), path=log.path(at))
+        if work is not None:
+            return at, work
+    there = {i.time: i for i in log.load().where(WRITES)}
+    wanted = [there[time] for time in undone if time in there]
+    plans = tuple(to_record(each, root=fs.url) for each in _plans(fs, config, log, wanted))
+    work = RestoreWork(plans, _group_counts(fs, config))
+    if at.state is State.REQUESTED:
+        at = log.start(at, write_work(work))
+    return at, work
+
+
+def _group_counts(fs: FileSystem, config: TableConfig) -> dict[str, int]:
+    """Metadata partitions and how many file groups each has."""
+    counts = {}
+    for partition in sorted(config.metadata_partitions):
+        names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition}"))
+        counts[partition] = len({name.file_id for name in names if name is not None})
+    return counts
+
+
+def _end_partitions(fs: FileSystem, plans: Iterable[RollbackPlan]) -> None:
+    """Partitions that hold no data file any more are none."""
+    touched = {r.group.partition for planned in plans for r in planned.removals if r.files}
+    for partition in sorted(touched - {""}):
+        if not any(parse_data_file(info.name) for info in fs.children(partition)):
+            fs.delete([join(partition, PARTITION_METAFILE)])
+
+
+def _forget_rollbacks(log: TimelineLog, to: InstantTime) -> None:
+    """Rollbacks after `to` answered writes that the metadata table has forgotten with them."""
+    for instant in log.load().where({Action.ROLLBACK}).after(to):
+        if instant.is_completed:
+            log.unpublish(instant)
+        log.forget(replace(instant, state=State.INFLIGHT))
+
+
+def _result(done: list[RolledBack], at: InstantTime, root: str, took_millis: int) -> dict[str, Any]:
+    infos = [{"commitTime": d.failed.time, "action": d.failed.action.value} for d in done]
+    return {
+        "startRestoreTime": at,
+        "timeTakenInMillis": took_millis,
+        "instantsToRollback": [each.failed.time for each in done],
+        "hoodieRestoreMetadata": {
+            each.failed.time: [to_metadata(each, root=root, took_millis=0)] for each in done
+        },
+        "version": 1,
+        "restoreInstantInfo": infos,
+    }

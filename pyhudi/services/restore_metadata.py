@@ -1,0 +1,59 @@
+"""The metadata table's part of a restore: taken back step by step, or built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi.engine import LocalEngine
+from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
+from pyhudi.metadata.factbuild import create_facts
+from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.restore import agree_with_store, can_be_taken_back, take_metadata_back
+from pyhudi.options import ReadOptions
+from pyhudi.read.state import load_state
+from pyhudi.records import InstantTime
+from pyhudi.services.index_rebuild import build_now, silent
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig, load_config
+from pyhudi.timeline.log import TimelineLog
+
+
+def restore_metadata(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    *,
+    to: InstantTime,
+    at: InstantTime,
+    wanted: Mapping[str, int],
+) -> None:
+    """Make every metadata partition say what the table is at `to`.  May be repeated.
+
+    wanted: partitions that the table had, and their numbers of file groups.  The instants after
+    `to` are unpublished by now.  Cost: that of what is undone and a listing of the table; all
+    its record keys where the metadata table has to be built anew.
+    """
+    if FILES.path not in wanted:
+        return
+    if FILES.path in config.metadata_partitions and can_be_taken_back(fs, config, to):
+        take_metadata_back(fs, config, to=to, at=at)
+        agree_with_store(fs, config, log, log.load(), at=at)
+    elif FILES.path in config.metadata_partitions:
+        config = drop_metadata(fs, config)
+    _create_missing(fs, load_config(fs), log, wanted)
+
+
+def _create_missing(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, wanted: Mapping[str, int]
+) -> None:
+    """Build the partitions that the table had and has not."""
+    missing = wanted.keys() - config.metadata_partitions
+    if not missing:
+        return
+    engine = LocalEngine()
+    create_metadata(fs, config, log, records=None)
+    if RECORD_INDEX.path in missing:
+        state = load_state(fs, ReadOptions(metadata_enabled=False))
+        build_now(state, wanted[RECORD_INDEX.path], engine, silent)
+    counts = {p: wanted[p.path] for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in missing}
+    create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)
