@@ -32,6 +32,7 @@ from pyhudi.read.fold import (
     numbered,
     with_base,
 )
+from pyhudi.read.outcome import Live, Outcome
 from pyhudi.read.overlay import plain
 from pyhudi.read.rules import MergeRules, delete_mask
 from pyhudi.table.ordering import sequence_columns
@@ -65,24 +66,28 @@ def merge(
     those of the result.  log is not empty, and has a table where there is no base.  Columns of
     base that decide nothing may be dictionary arrays.
     """
+    if rules.is_plain:
+        return decide(base, log, rules).rows(base, data_of(log), columns)
     keys = _keys(log, rules)
     ranks = _ranks(base, log, rules)
-    if not rules.is_plain:
-        return _folded(base, log, rules, columns, keys, ranks)
+    return _folded(base, log, rules, columns, keys, ranks)
+
+
+def decide(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Outcome:
+    """Which rows of base and log are live, by plain rules (`MergeRules.is_plain`)."""
+    keys = _keys(log, rules)
+    ranks = _ranks(base, log, rules)
     state = fold(keys, _kinds(log, rules), ranks.log, ranks.log_valid, rules.is_event_time)
+    kept = None
     if base is None:
         take = state.winner[state.winner >= 0]
     else:
         base_keys = _text(base.column(rules.key_column))
         keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        base = plain(_kept(base.select(columns), keep))
+        kept = Live.of(keep)
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
-    parts = [] if base is None else [base]
-    tables = [entry.select(columns) for entry in log if isinstance(entry, pa.Table)]
-    if tables:
-        parts.append(_kept(pa.concat_tables(tables), taken[_is_data(log)]))
-    return pa.concat_tables(parts)
+    return Outcome(kept, Live.of(taken[_is_data(log)]))
 
 
 def _folded(
@@ -96,7 +101,7 @@ def _folded(
     """`merge` by rules that the native fold does not know."""
     table, number, key = numbered(keys)
     is_data = _is_data(log)
-    rows = [entry.select(columns) for entry in log if isinstance(entry, pa.Table)]
+    rows = [entry.select(columns) for entry in data_of(log)]
     if not rows:
         assert base is not None
         rows = [plain(base.slice(0, 0).select(columns))]
@@ -119,12 +124,13 @@ def _folded(
     return with_base(fold_entries(entries, rules), stored, base_key, order, rules)
 
 
+def data_of(log: Sequence[LogEntries]) -> list[pa.Table]:
+    """The tables of data rows."""
+    return [entry for entry in log if isinstance(entry, pa.Table)]
+
+
 def _ranked(values: Any, valid: Any, count: int) -> Ranked:
     return Ranked.none(count) if values is None else Ranked(values, valid)
-
-
-def _kept(rows: pa.Table, keep: Any) -> pa.Table:
-    return rows if keep.all() else rows.filter(pa.array(keep))
 
 
 @dataclass(frozen=True, slots=True)

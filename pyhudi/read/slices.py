@@ -18,7 +18,8 @@ from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.formats.parquet import footer, read_base
 from pyhudi.read.blocks import PlacedBlock, believed
-from pyhudi.read.merge import Deletes, LogEntries, merge
+from pyhudi.read.merge import Deletes, LogEntries, data_of, decide, merge
+from pyhudi.read.outcome import OUTCOMES, Outcome, outcome_key
 from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED, META_COLUMNS
@@ -187,17 +188,47 @@ def _merged(
     spec: SliceSpec,
     values: Mapping[str, pa.Scalar],
 ) -> pa.Table:
+    """Base and logs merged; by plain rules, as it was decided when the slice was read before."""
+    row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
+    key = None
+    if spec.rules.is_plain and row_groups is None:
+        key = outcome_key(fs.url, slice, blocks, spec.rules)
+        known = OUTCOMES.get(key)
+        if known is not None:
+            return _as_decided(fs, slice, blocks, spec, values, known)
     needed = _needed(spec, values)
     log = list(_entries(fs, blocks, needed, spec.rules))
     base = None
     if slice.base is not None:
-        row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
         coded = set(needed.names).difference(_looked_at(spec.rules))
         base = _base_rows(fs, slice, needed, row_groups, coded=coded)
-    if base is None and not any(isinstance(entry, pa.Table) for entry in log):
+    if base is None and not data_of(log):
         return needed.empty_table()
-    columns = needed.names if spec.rules.function else _stored(spec, values)
-    return merge(base, log, _present(spec.rules, needed), columns=columns)
+    rules = _present(spec.rules, needed)
+    if key is None:
+        columns = needed.names if rules.function else _stored(spec, values)
+        return merge(base, log, rules, columns=columns)
+    outcome = decide(base, log, rules)
+    OUTCOMES.put(key, outcome)
+    return outcome.rows(base, data_of(log), _stored(spec, values))
+
+
+def _as_decided(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+    outcome: Outcome,
+) -> pa.Table:
+    """The live rows, without a look at their keys."""
+    stored = pa.schema(map(spec.table.field, _stored(spec, values)))
+    data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
+    log = data_of(list(_entries(fs, data, stored, spec.rules)))
+    base = None
+    if slice.base is not None:
+        base = _base_rows(fs, slice, stored, None, coded=stored.names)
+    return outcome.rows(base, log, stored.names)
 
 
 def _commutes(spec: SliceSpec) -> bool:
