@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Final
 
 from pyhudi.records import InstantTime
@@ -96,6 +97,7 @@ def file_name(instant: Instant) -> str:
             return f"{time}{at}.{COMPLETES_AS[action].value}"
 
 
+@lru_cache(maxsize=1 << 15)
 def parse(name: str) -> Instant | None:
     """The instant a file of the timeline folder stands for; None for any other file.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import tzinfo
+from functools import lru_cache
 from typing import Any
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
@@ -21,6 +22,13 @@ from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
 
 _ATTEMPTS = 1000
+
+
+@lru_cache(maxsize=16)
+def _timeline(names: tuple[str, ...]) -> Timeline:
+    """The timeline that files of these names make: most loads find what the one before found."""
+    found = map(parse, names)
+    return Timeline.of(instant for instant in found if instant is not None)
 
 
 class TimelineLog:
@@ -53,8 +61,7 @@ class TimelineLog:
         """The timeline as it is on the store now.  One listing; walked: the table's store with
         its listings as they were at one moment."""
         entries = (walked or self.fs).children(self.folder)
-        found = (parse(info.name) for info in entries if not info.is_folder)
-        return Timeline.of(instant for instant in found if instant is not None)
+        return _timeline(tuple(info.name for info in entries if not info.is_folder))
 
     def read(self, instant: Instant) -> bytes:
         return self.fs.read(self.path(instant))

@@ -1,0 +1,201 @@
+"""Writers and services on one table, and a checker of what they leave.
+
+    python -m tests.history --seed 1 --rounds 20 --ops 500 --writers 8
+    python -m tests.history --processes --seed 1 --rounds 2 --ops 200 --writers 4
+    python -m tests.history --chaos --minutes 10 --writers 8
+
+A round is a new table with a thousand keys, copy-on-write and merge-on-read in turn, on which the
+writers do their share of the operations at a time: threads on a store in memory, or processes on
+the disk.  In chaos, processes are killed at random and begun anew until the time is up.  One line
+of totals; exit code 3 where the checker finds a problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+from tests.history.check import Verdict, check
+from tests.history.ops import Diary, Writer, new_table, read_diaries
+
+KEYS: Final = 1000
+COUNTS: Final = ("commits", "reads", "conflicts", "refused", "kills")
+PROBLEMS: Final = 3  # the exit code
+
+
+def round_of_threads(
+    fs: FileSystem, kind: TableType, *, seed: int, ops: int, writers: int, keys: int = KEYS
+) -> Verdict:
+    """Writers in threads; what one of them raised is a problem."""
+    new_table(fs, kind)
+    diaries = [Diary() for _ in range(writers)]
+    raised: list[str] = []
+
+    def work(number: int) -> None:
+        writer = Writer(fs, f"w{number}", diaries[number], seed=seed, keys=keys)
+        try:
+            for step in range(-(-ops // writers)):
+                writer.step(step)
+        except Exception:
+            raised.append(traceback.format_exc())
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    verdict = check(fs, [line for diary in diaries for line in diary.lines], seed=seed)
+    verdict.problems += raised
+    return verdict
+
+
+def worker(folder: Path, name: str, *, seed: int, ops: int, keys: int = KEYS) -> None:
+    """One process: `ops` operations, or without end where that is 0."""
+    fs = LocalFileSystem(folder / "t")
+    writer = Writer(fs, name, Diary(folder / f"{name}.jsonl"), seed=seed, keys=keys)
+    step = 0
+    while not ops or step < ops:
+        writer.step(step)
+        step += 1
+
+
+FORK: Final = multiprocessing.get_context("fork")
+"""Children begin with everything imported.  The parent starts no thread before they end."""
+
+
+def in_child(work: Callable[..., None], *args: Any, **named: Any) -> Any:
+    child = FORK.Process(target=work, args=args, kwargs=named, daemon=True)
+    child.start()
+    return child
+
+
+def make_table(folder: Path, kind: TableType) -> None:
+    maker = in_child(lambda: new_table(LocalFileSystem(folder / "t"), kind))
+    maker.join()
+    assert maker.exitcode == 0
+
+
+def begin(folder: Path, name: str, *, seed: int, ops: int, keys: int = KEYS) -> Any:
+    """A process with one writer; what it raises is in its log."""
+
+    def work() -> None:
+        with open(folder / f"{name}.log", "w", encoding="utf-8") as log:
+            os.dup2(log.fileno(), 2)
+            worker(folder, name, seed=seed, ops=ops, keys=keys)
+
+    return in_child(work)
+
+
+def round_of_processes(
+    folder: Path, kind: TableType, *, seed: int, ops: int, writers: int
+) -> Verdict:
+    make_table(folder, kind)
+    share = -(-ops // writers)
+    children = {f"w{n}": begin(folder, f"w{n}", seed=seed, ops=share) for n in range(writers)}
+    for child in children.values():
+        child.join()
+    verdict = check(LocalFileSystem(folder / "t"), read_diaries(folder), seed=seed)
+    verdict.problems += [_tail(folder, name) for name, c in children.items() if c.exitcode]
+    return verdict
+
+
+def chaos(
+    folder: Path, kind: TableType, *, seed: int, seconds: float, writers: int, pause: float
+) -> Verdict:
+    """Processes that are killed at random and begun anew.  pause: between two kills at most."""
+    dice = random.Random(seed)
+    make_table(folder, kind)
+    end = time.monotonic() + seconds
+    alive: dict[str, Any] = {}
+    problems: list[str] = []
+    kills = number = 0
+    while time.monotonic() < end:
+        while len(alive) < writers:
+            name = f"w{number}"
+            alive[name] = begin(folder, name, seed=seed, ops=0)
+            number += 1
+        time.sleep(dice.uniform(0.0, pause))
+        for name in [name for name, child in alive.items() if not child.is_alive()]:
+            alive.pop(name)
+            problems.append(_tail(folder, name))
+        if alive:
+            _kill(alive.pop(dice.choice(sorted(alive))))
+            kills += 1
+    for child in alive.values():
+        _kill(child)
+    fs = LocalFileSystem(folder / "t")
+    Writer(fs, "last", Diary(folder / "last.jsonl"), seed=seed, keys=KEYS).write("last-0", "upsert")
+    verdict = check(fs, read_diaries(folder), seed=seed)
+    verdict.problems += problems
+    verdict.kills = kills
+    return verdict
+
+
+def _kill(child: Any) -> None:
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+
+
+def _tail(folder: Path, name: str) -> str:
+    return f"{name}: " + (folder / f"{name}.log").read_text("utf-8", "replace")[-2500:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--ops", type=int, default=100)
+    parser.add_argument("--writers", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--pause", type=float, default=3.0)
+    parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--chaos", action="store_true")
+    parser.add_argument("--keep", type=Path)
+    asked = parser.parse_args()
+    began, found = time.monotonic(), 0
+    totals = dict.fromkeys(("rounds", *COUNTS), 0)
+    for number in range(1 if asked.chaos else asked.rounds):
+        seed = asked.seed + number
+        kind = list(TableType)[seed % 2]
+        verdict = one_round(asked, kind, seed)
+        totals["rounds"] += 1
+        for name in COUNTS:
+            totals[name] += getattr(verdict, name)
+        for problem in verdict.problems:
+            print(f"seed {seed} ({kind.value}): {problem}", flush=True)
+        found += len(verdict.problems)
+    facts = ", ".join(f"{count} {name}" for name, count in totals.items())
+    print(f"{facts}, {found} problems, {time.monotonic() - began:.0f} s")
+    return PROBLEMS if found else 0
+
+
+def one_round(asked: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
+    writers = asked.writers or random.Random(seed).randint(2, 16)
+    if not asked.processes and not asked.chaos:
+        return round_of_threads(MemoryFileSystem(), kind, seed=seed, ops=asked.ops, writers=writers)
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.keep or Path(made)
+        folder.mkdir(exist_ok=True)
+        if asked.chaos:
+            seconds, pause = 60 * asked.minutes, asked.pause
+            return chaos(folder, kind, seed=seed, seconds=seconds, writers=writers, pause=pause)
+        return round_of_processes(folder, kind, seed=seed, ops=asked.ops, writers=writers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
