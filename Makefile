@@ -8,6 +8,8 @@
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes
 # make options  write docs/options.md and docs/schema_evolution.md from the code
+# make history  long form: many writers and services, and a checker of what they leave
+# make chaos    long form: processes write, compact, clean and read while they are killed
 # make fuzz     long form: damage in every byte of the sample files
 # make wheel    the wheel, in dist/
 
@@ -15,7 +17,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop hdfs zookeeper options kills fuzz wheel build clean properties
+.PHONY: demo test check bench interop hdfs zookeeper options kills history chaos fuzz wheel build clean properties
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -68,6 +70,12 @@ kills: build
 
 properties: build
 	$(BIN)/python -m tests.properties.table_machine --minutes 10
+
+history: build
+	$(BIN)/python -m tests.history --seed 1 --rounds 200 --ops 500
+
+chaos: build
+	$(BIN)/python -m tests.history --chaos --minutes 10 --writers 8
 
 fuzz: build
 	$(BIN)/python -m pytest -m 'slow' tests

@@ -11,6 +11,7 @@ from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.services.cleaning import carry_out as carry_out_clean
+from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import pending_cleans
 from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
 from pyhudi.services.rollback import plan_rollback
@@ -75,10 +76,16 @@ def without_pending_cleans(state: TableState, options: Options) -> TableState:
     """
     pending = pending_cleans(state.timeline)
     for clean in pending:
+        beat = claim_clean(state, clean, options)
+        if beat is None:
+            raise WriteConflictError(
+                "files are being cleaned", instant=clean.time, hint="wait for the clean to end"
+            )
         if clean.state is State.REQUESTED:
             state.log.forget(clean)
+            beat.stop()
         else:
-            carry_out_clean(state, clean)
+            carry_out_clean(state, clean, beat, options)
     return load_state(state.fs, options.read) if pending else state
 
 

@@ -15,6 +15,7 @@ from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
+from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import schedule as schedule_clean
 from pyhudi.services.compaction import (
     CompactionReport,
@@ -77,20 +78,27 @@ def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Carry out what is planned, then plan a clean and carry it out."""
     with alone(fs, options, "clean") as state:
-        reports = [carry_out_clean(state, each) for each in pending_cleans(state.timeline)]
+        left = pending_cleans(state.timeline)
+        beats = [(each, claim_clean(state, each, options)) for each in left]
+        reports = [
+            carry_out_clean(state, each, beat, options) for each, beat in beats if beat is not None
+        ]
+        if len(reports) < len(left):
+            return CleanReport(notes=("another process cleans",))
         if reports:
             state = load_state(fs, options.read)
         planned = schedule_clean(state, options)
-        if planned:
-            reports.append(carry_out_clean(state, planned))
-        if not reports:
-            return CleanReport(notes=("nothing can go",))
-        return CleanReport(
-            instants=tuple(time for report in reports for time in report.instants),
-            files=sum(report.files for report in reports),
-            partitions=max(report.partitions for report in reports),
-            kept_from=reports[-1].kept_from,
-        )
+        beat = claim_clean(state, planned, options) if planned else None
+    if planned and beat:
+        reports.append(carry_out_clean(state, planned, beat, options))
+    if not reports:
+        return CleanReport(notes=("nothing can go",))
+    return CleanReport(
+        instants=tuple(time for report in reports for time in report.instants),
+        files=sum(report.files for report in reports),
+        partitions=max(report.partitions for report in reports),
+        kept_from=reports[-1].kept_from,
+    )
 
 
 def clean_plan(state: TableState, options: Options) -> CleanReport:

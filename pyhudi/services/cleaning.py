@@ -8,7 +8,8 @@ C.clean             what was deleted; the metadata table has forgotten the files
 
 A plan left pending is carried out as it stands: deleting twice changes nothing.  Names in a plan
 that are not those of data files are passed over, and nothing outside the table is touched.
-The caller holds the table's lock.  Source: table_format 7.5.
+The table's lock is held while a plan is made or claimed and while its end is published; files are
+deleted beside writers.  Source: table_format 7.5.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any
 
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.storage.lock import check_lock
+from pyhudi.services.transaction import Touched, claimed, complete, finishing, is_claimed
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.cleaning import (
     Claims,
     CleanPlan,
@@ -45,6 +46,7 @@ from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,47 +185,71 @@ def _root(state: TableState) -> str:
     return state.fs.url.removeprefix("file://")
 
 
-def _is_told(state: TableState, pending: Instant) -> bool:
-    """Whether the metadata table has forgotten the files already: all but the end was done."""
-    metadata = open_metadata(state.fs, state.config, state.log, state.log.load())
-    return metadata is not None and any(
-        i.time == pending.time and i.is_completed for i in metadata.timeline
-    )
+def claim(state: TableState, pending: Instant, options: Options) -> Heartbeat | None:
+    """Take a plan on: its heartbeat, for `carry_out`; None if somebody is at it.
+
+    The caller holds the table's lock.
+    """
+    if is_claimed(state.fs, pending, options.write):
+        return None
+    return claimed(state.fs, pending, options.write)
 
 
-def carry_out(state: TableState, pending: Instant) -> CleanReport:
-    """Run a plan, from wherever it was left."""
+def carry_out(
+    state: TableState, pending: Instant, beat: Heartbeat, options: Options
+) -> CleanReport:
+    """Run a plan, from wherever it was left; writers go on beside it."""
     began = time.monotonic()
-    fs, config, log = state.fs, state.config, state.log
-    record = log.requested(pending)
-    metadata = (
-        None if _is_told(state, pending) else begin_metadata(fs, config, log, log.load(), pending)
-    )
-    if pending.state is State.REQUESTED:
-        pending = log.start(pending, log.read(replace(pending, state=State.REQUESTED)))
-    deleted = {
-        partition: tuple(name for name in names if parse_data_file(name))
-        for partition, names in planned_files(record).items()
-        if partition == "" or is_partition(partition)
-    }
-    ended = tuple(p for p in record.get("partitionsToBeDeleted") or () if is_partition(p))
-    check_lock(fs)
-    for partition, names in deleted.items():
-        fs.delete(join(partition, name) for name in names)
-    fs.delete(join(partition, PARTITION_METAFILE) for partition in ended)
-    if metadata is not None:
-        metadata.finish((), (), deleted=deleted, dropped_partitions=ended)
-    result = result_record(
-        record,
-        started=pending.time,
-        took_millis=round((time.monotonic() - began) * 1000),
-        deleted=deleted,
-        partitions=ended,
-    )
-    log.complete(pending, write_avro(CLEAN_METADATA, result))
+    fs, log = state.fs, state.log
+    with beat:
+        record = log.requested(pending)
+        if pending.state is State.REQUESTED:
+            pending = log.start(pending, log.read(replace(pending, state=State.REQUESTED)))
+        deleted = {
+            partition: tuple(name for name in names if parse_data_file(name))
+            for partition, names in planned_files(record).items()
+            if partition == "" or is_partition(partition)
+        }
+        for partition, names in deleted.items():
+            fs.delete(join(partition, name) for name in names)
+        with finishing(state, pending, options.write, touched=Touched(frozenset())) as ending:
+            ended = _ended(fs, record.get("partitionsToBeDeleted") or ())
+            if not _is_told(state, pending, ending.now):
+                ending.begin_metadata().finish((), (), deleted=deleted, dropped_partitions=ended)
+            result = result_record(
+                record,
+                started=pending.time,
+                took_millis=round((time.monotonic() - began) * 1000),
+                deleted=deleted,
+                partitions=ended,
+            )
+            complete(state, pending, write_avro(CLEAN_METADATA, result))
     return CleanReport(
         instants=(str(pending.time),),
         files=sum(map(len, deleted.values())),
         partitions=len(deleted),
         kept_from=result["earliestCommitToRetain"] or None,
+    )
+
+
+def _ended(fs: FileSystem, planned: Iterable[str]) -> tuple[str, ...]:
+    """Take the metafiles of partitions that end; one that a writer has come to meanwhile stays.
+
+    The caller holds the table's lock, as do writers when they commit.
+    """
+    ended = tuple(
+        partition
+        for partition in planned
+        if is_partition(partition)
+        and not any(parse_data_file(info.name) for info in fs.children(partition))
+    )
+    fs.delete(join(partition, PARTITION_METAFILE) for partition in ended)
+    return ended
+
+
+def _is_told(state: TableState, pending: Instant, now: Timeline) -> bool:
+    """Whether the metadata table has forgotten the files already: all but the end was done."""
+    metadata = open_metadata(state.fs, state.config, state.log, now)
+    return metadata is not None and any(
+        i.time == pending.time and i.is_completed for i in metadata.timeline
     )
