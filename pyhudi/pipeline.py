@@ -353,7 +353,7 @@ def _index(state: TableState, request: WriteRequest) -> WriteIndex:
     choice = choose_index(state.config, options)
     if choice is None:
         raise no_index(state.fs.url)
-    metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
+    metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
     if metadata is not None and RECORD_INDEX.path in metadata.partitions_listed:
         records = metadata.record_index()

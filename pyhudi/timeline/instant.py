@@ -37,6 +37,8 @@ class Action(Enum):
     RESTORE = "restore"
     INDEXING = "indexing"
 
+    __hash__ = object.__hash__  # members are few and compared by identity; Enum's own is slow
+
 
 class State(IntEnum):
     REQUESTED = 0
