@@ -72,7 +72,9 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.metadata.bloom.filter.fpp", NOT_YET),
     refused("hoodie.metadata.bloom.filter.num.entries", NOT_YET),
     refused("hoodie.metadata.bloom.filter.type", NOT_YET),
-    refused("hoodie.metadata.compact.max.delta.commits", NOT_YET, harmless=("10",)),
+    honoured(
+        "hoodie.metadata.compact.max.delta.commits", count(1), "write.metadata_compact_after"
+    ),
     refused("hoodie.metadata.compact.max.delta.seconds", NOT_YET),
     refused("hoodie.metadata.compact.trigger.strategy", NOT_YET, harmless=("NUM_COMMITS",)),
     refused(

@@ -243,6 +243,7 @@ class WriteOptions:
     lock_retry_seconds: float = 5.0  # between two of them
     concurrency: Concurrency = field(default_factory=Concurrency)
     metadata_enabled: bool = True
+    metadata_compact_after: int = 10  # delta commits: each is a log more that readers open
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
     reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name

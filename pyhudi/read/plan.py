@@ -194,8 +194,7 @@ def _found_slices(
     kept = slices if groups is None else [s for s in slices if s.group in groups]
     if window is not None:
         kept = window.trimmed(kept)
-    by = "the store" if state.metadata is None else "the metadata table"
-    return _Found(kept, view.visibility, len(slices) - len(kept), by)
+    return _Found(kept, view.visibility, len(slices) - len(kept), state.listed_by)
 
 
 def _window(state: TableState, request: ScanRequest) -> ChangeWindow | None:

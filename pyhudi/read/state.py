@@ -53,6 +53,11 @@ class TableState:
     def zone(self) -> tzinfo | None:
         return zone_of(self.config.timezone)
 
+    @property
+    def listed_by(self) -> str:
+        """Who tells which files there are, in words."""
+        return "the store" if isinstance(self.listing, StoreListing) else "the metadata table"
+
     @cached_property
     def record_index(self) -> RecordIndex:
         """Raises IndexNotReadyError where the table has no record index to be trusted."""
@@ -143,7 +148,7 @@ def load_state(
         config=config,
         log=log,
         timeline=timeline,
-        listing=StoreListing(fs) if metadata is None else TrustedListing(fs, metadata),
+        listing=_listing(fs, walked, metadata),
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
         merging=options.merging,
@@ -152,8 +157,16 @@ def load_state(
 
 
 def _walked(fs: FileSystem) -> FileSystem:
-    """The store, with what stands below `.hoodie` listed at one time where that is cheaper."""
-    return WalkedObjectStore(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
+    """The store, with what stands below `.hoodie` listed at one time where that is cheaper; and
+    with the whole table, where it is so small that this costs no request more."""
+    return WalkedObjectStore.of(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
+
+
+def _listing(fs: FileSystem, walked: FileSystem, metadata: MetadataTable | None) -> Listing:
+    """What the walk has seen already; else the metadata table, where it can be believed."""
+    if isinstance(walked, WalkedObjectStore) and walked.is_whole:
+        return StoreListing(walked)
+    return StoreListing(fs) if metadata is None else TrustedListing(fs, metadata)
 
 
 def _has_metadata(walked: FileSystem, config: TableConfig) -> bool:

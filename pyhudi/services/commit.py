@@ -107,7 +107,10 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
     state = setting.state
     fs, config, log = state.fs, state.config, state.log
     with setting.watch.phase("index"):
-        metadata = begin_metadata(fs, config, log, log.load(), requested)
+        metadata = begin_metadata(
+            fs, config, log, log.load(), requested,
+            compact_after=setting.options.metadata_compact_after,
+        )  # fmt: skip
     inflight = log.start(requested, _profile(planned))
     keep_rings(fs, planned.rings, inflight.time)
     with setting.watch.phase("write"):

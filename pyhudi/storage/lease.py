@@ -18,6 +18,7 @@ import json
 import secrets
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from pyhudi.errors import StorageError
@@ -97,7 +98,12 @@ class LeaseMutex:
         if version is None:
             return False
         _WATCHED.pop(self.key, None)
-        self._check_condition()
+        try:
+            self._check_condition()
+        except StorageError:
+            with suppress(StorageError):
+                self._put(_content(token, "", ""), version)
+            raise
         self.token, self._holder, self._text = token, holder, ""
         self._version, self._renewed = version, started
         self._ended = threading.Event()
@@ -110,11 +116,17 @@ class LeaseMutex:
 
         A put that came through though its answer did not is seen by what is there now.
         """
-        written = self._target.write(content, version)
+        failed: StorageError | None = None
+        try:
+            written = self._target.write(content, version)
+        except StorageError as error:
+            failed, written = error, None
         if written is None:
             found = self._target.read()
             if found is not None and found[0] == content:  # no two contents are equal
                 return found[1]
+        if failed is not None:
+            raise failed
         return written
 
     def _check_condition(self) -> None:

@@ -12,6 +12,7 @@ from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -33,7 +34,10 @@ _ATTEMPT: Final = "pyhudi-attempt"
 """Metadata of an object: the token of the put that made it."""
 
 _ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store does conditionally
+_ATTEMPTS: Final = 4  # at a put whose fate is not known
+_PAUSE_SECONDS: Final = 0.05  # before the second of them; twice as long before each further one
 _DELETES: Final = 1000  # names in one request at most
+PAGE: Final = 1000  # names in one answer
 
 
 @cache
@@ -151,37 +155,47 @@ class ObjectStoreFileSystem:
 
     def below(self, folder: str = "") -> list[FileInfo]:
         """Every file below a folder, in name order: one request for a thousand of them."""
+        found = [info for page in self.pages(folder) for info in page]
+        return sorted(found, key=lambda info: info.path)
+
+    def pages(self, folder: str = "") -> Iterator[list[FileInfo]]:
+        """`below`, a request at a time, in the order of the store (of names, for most)."""
         name = self._name(folder)
         skip = len(self._root) + 1 if self._root else 0
         with self._typed(folder):
-            chunks = [list(chunk) for chunk in _library().list(self.bucket, name or None)]
-        found = [
-            FileInfo(o["path"][skip:], int(o["size"]), tag=o.get("e_tag"))
-            for chunk in chunks
-            for o in chunk
-        ]
-        return sorted(found, key=lambda info: info.path)
+            for page in _library().list(self.bucket, name or None, chunk_size=PAGE):
+                yield [FileInfo(o["path"][skip:], int(o["size"]), tag=o.get("e_tag")) for o in page]
 
     def create(self, path: str, data: Bytes) -> bool:
+        """A put whose fate is not known (no answer, or 409: the store was at it for somebody) is
+        looked up and, where nothing is there, sent again; its token tells whose it is."""
         name, token = self._file(path), secrets.token_hex(8)
-        with self._typed(path):
+        for attempt in range(_ATTEMPTS):
             try:
-                _library().put(
-                    self.bucket, name, bytes(data), mode="create", attributes={_ATTEMPT: token},
-                    use_multipart=False,
-                )  # fmt: skip
-            except _library().exceptions.AlreadyExistsError:
-                return self._is_ours(name, token)
-        return True
-
-    def _is_ours(self, name: str, token: str) -> bool:
-        """Whether the object there is the one of this put, sent twice and answered once."""
-        with suppress(FileNotFoundError):
-            found = _library().get(self.bucket, name)
-            return bool(found.attributes.get(_ATTEMPT) == token)
+                with self._typed(path):
+                    _library().put(
+                        self.bucket, name, bytes(data), mode="create",
+                        attributes={_ATTEMPT: token}, use_multipart=False,
+                    )  # fmt: skip
+                return True
+            except StorageError as error:
+                taken = isinstance(error.__cause__, _library().exceptions.AlreadyExistsError)
+                if not taken and (attempt == _ATTEMPTS - 1 or not error.retryable):
+                    raise
+            found = self._attempt_at(path, name)
+            if found is not None:
+                return found == token
+            time.sleep(_PAUSE_SECONDS * 2**attempt)
         raise StorageError(
-            "two writers created one object at a time", path=f"{self._url}/{name}", retryable=True
-        )
+            "the store has no answer to who created an object", path=f"{self._url}/{path}",
+            retryable=True,
+        )  # fmt: skip
+
+    def _attempt_at(self, path: str, name: str) -> str | None:
+        """The token of the put that made an object; empty if it has none, None without object."""
+        with suppress(FileMissingError), self._typed(path):
+            return str(_library().get(self.bucket, name).attributes.get(_ATTEMPT, ""))
+        return None
 
     def replace(self, path: str, data: Bytes) -> None:
         with self._typed(path):

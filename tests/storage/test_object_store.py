@@ -18,6 +18,8 @@ import pyhudi
 from pyhudi._native.block_cache import BlockCache
 from pyhudi.errors import LockError, StorageError, UserError
 from pyhudi.metadata import slices
+from pyhudi.read.plan import ScanPlan
+from pyhudi.storage import object_store, walked
 from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.locate import locate
 from pyhudi.storage.lock import LOCK, TableLock, check_lock
@@ -202,36 +204,73 @@ def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
     assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
 
 
-def test_open_and_plan_take_six_requests(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = "s3://bucket/tables/counted"
+def opened_and_planned(s3: S3Server, url: str, monkeypatch: pytest.MonkeyPatch) -> ScanPlan:
+    """The plan of a scan as a new process makes it; its requests are in the server's list."""
+    monkeypatch.setattr(slices, "_OPENED", BlockCache(1 << 20))
+    s3.requests.clear()
+    return pyhudi.open_table(url, storage_options=s3.options).scan().explain()
+
+
+@pytest.mark.parametrize("commits", [1, 4])
+def test_open_and_plan_of_a_table_of_one_page_take_four_requests(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    """A walk each for opening and planning, the properties, the newest commit: whatever the
+    number of logs in the metadata table."""
+    url = f"s3://bucket/tables/counted{commits}"
     table = pyhudi.create_table(
         url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
     )
-    table.upsert(rows(*((f"k{n}", f"c{n % 3}", 1) for n in range(20))))
-    monkeypatch.setattr(slices, "_OPENED", BlockCache(1 << 20))  # as a new process finds it
-    before = len(s3.requests)
-    opened = pyhudi.open_table(url, storage_options=s3.options)
-    plan = opened.scan().explain()
+    for n in range(commits):
+        table.upsert(rows(*((f"k{k}", f"c{k % 3}", n) for k in range(20))))
+    plan = opened_and_planned(s3, url, monkeypatch)
+    assert len(plan.tasks) == 3 and plan.listed_by == "the store"
+    assert len(s3.requests) == 4, "\n".join(s3.requests)
+
+
+@pytest.mark.parametrize("logs", [1, 2])
+def test_open_and_plan_of_a_larger_table_take_five_requests_and_one_for_each_log(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, logs: int
+) -> None:
+    """Two walks, properties, newest commit, the base file of the listing and its logs: six when it
+    is freshly compacted, as the commit that compacts it leaves one."""
+    url = f"s3://bucket/tables/large{logs}"
+    table = pyhudi.create_table(
+        url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
+    )
+    table = pyhudi.open_table(
+        url, options={"hoodie.metadata.compact.max.delta.commits": "2"}, storage_options=s3.options
+    )
+    for n in range(1 + logs):
+        table.upsert(rows(*((f"k{k}", f"c{k % 3}", n) for k in range(20))))
+    monkeypatch.setattr(walked, "PAGE", 5)  # as if the table filled many pages
+    monkeypatch.setattr(object_store, "PAGE", 5)
+    plan = opened_and_planned(s3, url, monkeypatch)
     assert len(plan.tasks) == 3 and plan.listed_by == "the metadata table"
-    asked = s3.requests[before:]
-    assert len(asked) <= 6, "\n".join(asked)
+    assert len(s3.requests) == 5 + logs, "\n".join(s3.requests)
 
 
-def test_a_walk_answers_as_the_store_does() -> None:
+@pytest.mark.parametrize("page", [1000, 4, 2, 1])
+def test_a_walk_answers_as_the_store_does(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "PAGE", page)
+    monkeypatch.setattr(walked, "PAGE", page)
     fs = object_store_in_memory()
     for path in ("h/a", "h/b/c", "h/b/d/e", "ha/x", "z"):
         fs.create(path, path.encode())
-    walked = WalkedObjectStore(fs, "h")
+    walk = WalkedObjectStore.of(fs, "h")
+    assert walk.is_whole == (page == 1000)
     for folder in ("", "h", "h/b", "h/b/d", "h/none", "ha"):
-        assert walked.children(folder) == fs.children(folder)
-    assert walked.sub("h").children("b") == fs.sub("h").children("b")
-    assert walked.sub("h/b").children() == fs.sub("h/b").children()
-    assert walked.read("h/b/c") == walked.sub("h").read("b/c") == b"h/b/c"
+        assert walk.children(folder) == fs.children(folder)
+    assert walk.sub("h").children("b") == fs.sub("h").children("b")
+    assert walk.sub("h/b").children() == fs.sub("h/b").children()
+    assert walk.read("h/b/c") == walk.sub("h").read("b/c") == b"h/b/c"
     for path in ("h", "h/a", "h/b", "h/b/d/e", "h/n", "z"):
-        assert walked.exists(path) == fs.exists(path)
-    assert walked.tag("h/a") is not None and walked.tag("h/n") is None
+        assert walk.exists(path) == fs.exists(path)
+    assert walk.tag("h/a") is not None and walk.tag("h/n") is None
     fs.create("h/late", b"")
-    assert "h/late" not in [info.path for info in walked.children("h")]
+    assert "h/late" not in [info.path for info in walk.children("h")]
+    fs.create("-before", b"")  # in the way of the folder
+    assert WalkedObjectStore.of(fs, "h").children("h") == fs.children("h")
 
 
 def test_a_writer_that_lost_the_lock_does_not_publish(

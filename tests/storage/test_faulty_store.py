@@ -1,0 +1,162 @@
+"""A store that refuses, answers late or not at all: each request is tried again or a typed error,
+and whatever the store did meanwhile, one writer wins and the table is whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import PyhudiError, StorageError
+from pyhudi.storage.object_store import ObjectStoreFileSystem
+from tests.support.faulty import Fault, Proxy, faulty
+from tests.support.object_stores import shared_s3
+
+pytest.importorskip("obstore", reason="obstore is not installed")
+
+SCHEMA = pa.schema({"id": pa.string(), "v": pa.int64()})
+_NAMES = itertools.count()
+_RETRIES = {
+    "max_retries": 2,
+    "retry_timeout": timedelta(seconds=5),
+    "backoff": {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(seconds=0.05)},
+}
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    with faulty(shared_s3().options["endpoint"]) as found:
+        yield found
+
+
+@pytest.fixture
+def options(proxy: Proxy) -> dict[str, object]:
+    proxy.faults.clear()
+    return {
+        **shared_s3().options, "endpoint": proxy.endpoint, "timeout": "0.5s",
+        "retry_config": _RETRIES,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def fs(options: dict[str, object]) -> ObjectStoreFileSystem:
+    return ObjectStoreFileSystem(f"s3://bucket/faulty/{next(_NAMES)}", options)
+
+
+PASSING = {
+    "409 before": Fault("PUT", "/f", status=409),
+    "500 before": Fault("PUT", "/f", status=500),
+    "503 before": Fault("PUT", "/f", status=503, times=2),
+    "cut before": Fault("PUT", "/f"),
+    "500 after": Fault("PUT", "/f", status=500, done=True),
+    "503 after": Fault("PUT", "/f", status=503, done=True),
+    "cut after": Fault("PUT", "/f", done=True),
+    "late": Fault("PUT", "/f", done=True, delay_seconds=1),
+}
+
+
+def fresh(fault: Fault) -> Fault:
+    return Fault(**vars(fault))
+
+
+@pytest.mark.parametrize("what", PASSING)
+def test_a_create_that_meets_a_passing_fault_is_done_once(
+    fs: ObjectStoreFileSystem, proxy: Proxy, what: str
+) -> None:
+    proxy.faults.append(fresh(PASSING[what]))
+    assert fs.create("f", b"mine") is True
+    assert fs.read("f") == b"mine" and fs.create("f", b"other") is False
+    assert not any(fault.times for fault in proxy.faults)
+
+
+@pytest.mark.parametrize("what", PASSING)
+def test_a_create_that_meets_a_fault_does_not_win_over_another(
+    fs: ObjectStoreFileSystem, proxy: Proxy, what: str
+) -> None:
+    assert fs.create("f", b"first")
+    proxy.faults.append(fresh(PASSING[what]))
+    assert fs.create("f", b"second") is False
+    assert fs.read("f") == b"first"
+
+
+def test_a_412_without_an_object_is_asked_again(fs: ObjectStoreFileSystem, proxy: Proxy) -> None:
+    proxy.faults.append(Fault("PUT", "/f", status=412))
+    assert fs.create("f", b"mine") is True
+    proxy.faults.append(Fault("PUT", "/g", status=412, times=100))
+    with pytest.raises(StorageError) as caught:
+        fs.create("g", b"mine")
+    assert caught.value.retryable and not fs.exists("g")
+
+
+@pytest.mark.parametrize("status", [500, 503, 409, None])
+def test_a_store_that_goes_on_failing_is_a_storage_error(
+    fs: ObjectStoreFileSystem, proxy: Proxy, status: int | None
+) -> None:
+    fs.create("f", b"0123456789")
+    for method in ("GET", "PUT"):
+        proxy.faults.append(Fault(method, "/f", status=status, times=100))
+    for act in (lambda: fs.read("f"), lambda: fs.replace("f", b"1"), lambda: fs.create("f2", b"")):
+        with pytest.raises(StorageError) as caught:
+            act()
+        assert caught.value.retryable or status == 409
+    proxy.faults.clear()
+    assert fs.read("f") == b"0123456789"
+
+
+@pytest.mark.parametrize("what", ["cut short", "503", "late"])
+def test_a_read_that_meets_a_passing_fault_is_tried_again(
+    fs: ObjectStoreFileSystem, proxy: Proxy, what: str
+) -> None:
+    data = bytes(range(256)) * 8
+    fs.create("f", data)
+    fault = {"cut short": Fault("GET", "/f", cut=10), "503": Fault("GET", "/f", status=503)}
+    proxy.faults.append(fault.get(what, Fault("GET", "/f", delay_seconds=1)))
+    assert fs.open("f").read_at(100, 1000) == data[100:1100]
+    proxy.faults.append(fresh(fault.get(what, Fault("GET", "/f", delay_seconds=1))))
+    assert fs.read("f") == data
+
+
+def rows(*found: tuple[str, int]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in found], SCHEMA)
+
+
+AT = {
+    "the data file": ".parquet", "the request": ".commit.requested", "the start": ".inflight",
+    "the metadata table's commit": "deltacommit", "the lock": ".pyhudi.lock",
+    "the commit": ".commit",
+}  # fmt: skip
+ANSWERS = [(409, False), (503, False), (None, False), (500, True), (None, True)]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(ANSWERS[-1:], id="one"),
+        pytest.param(ANSWERS, marks=pytest.mark.slow, id="all"),
+    ],
+)
+def test_a_write_ends_whole_or_with_an_error_and_nothing(
+    options: dict[str, object], proxy: Proxy, answers: list[tuple[int | None, bool]]
+) -> None:
+    url = f"s3://bucket/faulty/{next(_NAMES)}"
+    table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=options)
+    table.upsert(rows(("a", 0)))
+    held = {"a": 0}
+    for number, (part, (status, done)) in enumerate(itertools.product(AT.values(), answers)):
+        for times in (1, 100):  # passing, and lasting for this write
+            proxy.faults[:] = [Fault("PUT", part, status=status, done=done, times=times)]
+            key = f"{number}:{times}"
+            try:
+                table.upsert(rows((key, number)))
+                held[key] = number
+            except PyhudiError:
+                assert times > 1, part
+            proxy.faults.clear()
+            again = pyhudi.open_table(url, storage_options=shared_s3().options)
+            found = again.scan(["id", "v"]).to_arrow().to_pylist()
+            assert {row["id"]: row["v"] for row in found} == held, part
+            assert again.lookup([key]).column("found").to_pylist() == [key in held]
