@@ -87,11 +87,15 @@ class Ending:
     mine: Instant
     now: Timeline
     cleaned: bool
+    compact_after: int  # delta commits of the metadata table
 
     def begin_metadata(self, engine: Engine | None = None) -> MetadataCommit:
         """Begin the delta commit of the metadata table: finish it, then `complete` the instant."""
         state = self.state
-        return begin_metadata(state.fs, state.config, state.log, self.now, self.mine, engine=engine)
+        return begin_metadata(
+            state.fs, state.config, state.log, self.now, self.mine, engine=engine,
+            compact_after=self.compact_after,
+        )  # fmt: skip
 
 
 @contextmanager
@@ -108,7 +112,7 @@ def finishing(
         cleans = {Action.CLEAN}
         known = state.timeline.where(cleans, State.COMPLETED).times
         cleaned = bool(now.where(cleans, State.COMPLETED).times - known)
-        yield Ending(state, mine, now, cleaned)
+        yield Ending(state, mine, now, cleaned, options.metadata_compact_after)
 
 
 def check_nothing_between(state: TableState, mine: Instant, touched: Touched) -> Timeline:
