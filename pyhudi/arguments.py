@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, UserError
-from pyhudi.options import IndexKind, Options, SchemaMode
+from pyhudi.options import IndexKind, Layout, Options, SchemaMode
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
 from pyhudi.write.batch import KeyRows, Rows, StreamRows, TableRows
@@ -72,6 +73,32 @@ def table_type_of(text: str) -> TableType:
     if kind is None:
         raise UserError("unknown table type", table_type=text, hint="use 'cow' or 'mor'")
     return kind
+
+
+def clustering_as_asked(
+    options: Options,
+    *,
+    sort_by: str | Sequence[str] | None,
+    layout: str | None,
+    partitions: str | Sequence[str] | None,
+) -> Options:
+    """The options with what a caller says of a clustering; the same object if nothing is said."""
+    if sort_by is None and layout is None and partitions is None:
+        return options
+    wanted = options.services.clustering
+    if sort_by is not None:
+        wanted = replace(wanted, sort_columns=names_of(sort_by))
+    if layout is not None:
+        named = layout.upper().replace("-", "")
+        if named not in {known.value for known in Layout}:
+            raise UserError(
+                "unknown layout", layout=layout, hint="use 'linear', 'zorder' or 'hilbert'"
+            )
+        wanted = replace(wanted, layout=Layout(named))
+    if partitions is not None:
+        chosen = replace(wanted.partitions, selected=names_of(partitions))
+        wanted = replace(wanted, partitions=chosen)
+    return replace(options, services=replace(options.services, clustering=wanted))
 
 
 def index_of(text: str, options: Options) -> IndexKind:

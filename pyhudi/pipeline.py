@@ -220,7 +220,11 @@ def full_report(
         files=done.files,
         rolled_back=tuple(str(done.failed.time) for done in ready.rolled_back),
         added_columns=fitted.added,
-        notes=(*notes_of(request, fitted), *replace_notes(planned)),
+        notes=(
+            *notes_of(request, fitted),
+            *replace_notes(planned),
+            *(f"planned clustering {time} was rolled back for this write" for time in done.dropped),
+        ),
         published=request.publish,
     )
 

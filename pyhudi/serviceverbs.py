@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyhudi import undo, upkeep
+from pyhudi.arguments import clustering_as_asked
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.services.cleaning import CleanReport
+from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
@@ -40,6 +44,46 @@ class ServiceVerbs:
         """Plan a compaction for `compact`, or for Apache Hudi, to carry out: its instant, or None
         if there are no logs.  Writers go on beside it."""
         return upkeep.schedule_compaction(self._fs, self._options)
+
+    def cluster(
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+        dry_run: bool = False,
+    ) -> ClusteringReport:
+        """Write small file groups anew, in fewer files and with their rows laid out by columns.
+
+        sort_by: columns; layout: "linear" (by the first, then the second, ...), "zorder" or
+        "hilbert" (rows near in every column come near); partitions: only those.  What is not
+        given is as the `hoodie.clustering.*` options say.  A clustering that is planned already
+        is carried out as it was planned; what is asked for then takes the other file groups.
+        dry_run: tell only.  Raises OptionError for columns that are not there; LockError,
+        WriteConflictError with the table as it was.
+        """
+        asked = clustering_as_asked(
+            self._options, sort_by=sort_by, layout=layout, partitions=partitions
+        )
+        if dry_run:
+            return upkeep.clustering_plan(self._state(), asked)
+        also_plans = asked is not self._options
+        return upkeep.cluster(self._fs, asked, self._engine, also_plans=also_plans)
+
+    def schedule_clustering(
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+    ) -> str | None:
+        """Plan a clustering for `cluster`, or for Apache Hudi, to carry out: its instant, or None
+        if no file group qualifies.  Until it is done its groups take no updates, unless
+        `hoodie.clustering.updates.strategy` says otherwise."""
+        asked = clustering_as_asked(
+            self._options, sort_by=sort_by, layout=layout, partitions=partitions
+        )
+        return upkeep.schedule_clustering(self._fs, asked)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete files that no reader needs any more, as `hoodie.clean.policy` says.

@@ -17,16 +17,25 @@ from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import schedule as schedule_clean
+from pyhudi.services.clustering import (
+    ClusteringReport,
+    commits_since,
+    pending_clusterings,
+)
+from pyhudi.services.clustering import carry_out as carry_out_clustering
+from pyhudi.services.clustering import proposed as proposed_clustering
+from pyhudi.services.clustering import report_of as clustering_report_of
+from pyhudi.services.clustering import schedule as schedule_clusters
 from pyhudi.services.compaction import (
     CompactionReport,
     carry_out,
-    claim,
     deltas_since,
     pending_compactions,
     proposed,
     report_of,
     schedule,
 )
+from pyhudi.services.planned import claim
 from pyhudi.services.transaction import opened
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Instant
@@ -75,6 +84,67 @@ def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
     return tuple(f"planned already, would run first: {instant.time}" for instant in pending)
 
 
+def cluster(
+    fs: FileSystem, options: Options, engine: Engine, *, also_plans: bool = False
+) -> ClusteringReport:
+    """Carry out what is planned, or, where nothing is, plan a clustering and carry it out.
+
+    also_plans: plan one in any case, of what no plan has claimed.
+    """
+    with alone(fs, options, "cluster") as state:
+        pending = pending_clusterings(state)
+        notes = _unknown_partitions(state, options)
+        if also_plans or not pending:
+            planned = schedule_clusters(state, options)
+            if planned:
+                pending.append(planned)
+            else:
+                notes = (*notes, "no file group to lay out anew")
+        taken = [claim(state, each, options) for each in pending]
+    mine = [each for each in taken if each is not None]
+    if len(mine) < len(taken):
+        notes = (*notes, "another process carries out what is planned")
+    with ExitStack() as beats:  # a failure ends all claims
+        for each in mine:
+            beats.callback(each.beat.stop)
+        done = [carry_out_clustering(each, options, engine) for each in mine]
+    notes += tuple(
+        f"planned clustering {each.instant.time} was rolled back: its file groups have changed"
+        for each in done
+        if each.plan is None
+    )
+    return clustering_report_of(done, notes=notes)
+
+
+def _unknown_partitions(state: TableState, options: Options) -> tuple[str, ...]:
+    selected = options.services.clustering.partitions.selected
+    known = set(state.partitions()) if selected else set()
+    return tuple(f"no such partition: {path}" for path in selected if path not in known)
+
+
+def schedule_clustering(fs: FileSystem, options: Options) -> str | None:
+    """Write a plan to the timeline for `cluster` or Apache Hudi to run; its instant, or None if
+    no file group qualifies."""
+    with alone(fs, options, "schedule clustering") as state:
+        planned = schedule_clusters(state, options)
+        return str(planned.time) if planned else None
+
+
+def clustering_plan(state: TableState, options: Options) -> ClusteringReport:
+    """What `cluster` would do now; nothing changes."""
+    plan = proposed_clustering(state, options)
+    return ClusteringReport(
+        partitions=len({group.partition for group in plan.groups}),
+        file_groups=len(plan.slices),
+        new_file_groups=sum(group.output_count for group in plan.groups),
+        bytes_read=sum(group.size_bytes for group in plan.groups),
+        sort_by=plan.order.columns,
+        layout=plan.order.layout.value,
+        dry_run=True,
+        notes=_would_run_first(pending_clusterings(state)),
+    )
+
+
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Carry out what is planned, then plan a clean and carry it out."""
     with alone(fs, options, "clean") as state:
@@ -118,13 +188,25 @@ def after_write(
 ) -> WriteReport:
     """Run the services that are due after a write and asked for inline; they go on its report."""
     services = options.services
-    asked = services.compacts_inline or services.cleans_inline
+    clustering = services.clustering
+    clusters = clustering.inline or clustering.schedules_inline
+    asked = services.compacts_inline or services.cleans_inline or clusters
     if not asked or report.instant is None or not report.published:
         return report
     notes = []
     if services.compacts_inline and _compaction_is_due(fs, options):
         done = compact(fs, options, engine)
         notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
+    if clusters and _clustering_is_due(fs, options):
+        if clustering.inline:
+            laid_out = cluster(fs, options, engine)
+            notes += [
+                f"clustering {', '.join(laid_out.instants)} wrote {laid_out.file_groups} file "
+                f"groups anew as {laid_out.new_file_groups}",
+                *laid_out.notes,
+            ]
+        elif (planned := schedule_clustering(fs, options)) is not None:
+            notes.append(f"clustering {planned} is planned")
     if services.cleans_inline:
         cleaned = clean(fs, options, engine)
         if cleaned.instants:
@@ -137,6 +219,11 @@ def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
     return state.config.is_merge_on_read and (
         deltas_since(state.timeline) >= options.services.compact_after
     )
+
+
+def _clustering_is_due(fs: FileSystem, options: Options) -> bool:
+    state = load_state(fs, options.read)
+    return commits_since(state.log, state.timeline) >= options.services.clustering.after_commits
 
 
 @contextmanager

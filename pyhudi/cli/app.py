@@ -27,6 +27,7 @@ for command in (
     tables.timeline,
     index,
     services.compaction,
+    services.clustering,
     services.clean,
     services.rollback,
     services.savepoint,

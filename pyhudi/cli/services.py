@@ -1,4 +1,4 @@
-"""`pyhudi compaction`, `pyhudi clean`, `pyhudi rollback`, `pyhudi savepoint`, `restore`."""
+"""`pyhudi compaction`, `clustering`, `clean`, `rollback`, `savepoint`, `restore`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,70 @@ def compaction_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: 
 def compaction_schedule(path: str, options: tuple[str, ...], as_json: bool) -> None:
     """Plan a compaction, for `run` or for Apache Hudi."""
     show({"instant": _opened(path, options).schedule_compaction()}, as_json=as_json)
+
+
+@click.group()
+def clustering() -> None:
+    """Write small file groups anew, with their rows laid out by columns."""
+
+
+sort_by = click.option(
+    "--sort-by", multiple=True, metavar="COLUMN", help="A column to sort by; may be repeated."
+)
+layout = click.option(
+    "--layout", type=click.Choice(["linear", "zorder", "hilbert"]), help="How rows are laid out."
+)
+partition = click.option(
+    "--partition", "partitions", multiple=True, metavar="PATH", help="Only this partition."
+)
+
+
+@clustering.command("run")
+@click.argument("path")
+@sort_by
+@layout
+@partition
+@dry_run
+@option
+@as_json
+def clustering_run(
+    path: str,
+    sort_by: tuple[str, ...],
+    layout: str | None,
+    partitions: tuple[str, ...],
+    dry_run: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Carry out the planned clustering, or plan one and carry it out."""
+    table = _opened(path, options)
+    report = table.cluster(
+        sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
+    )
+    show(report.to_dict(), as_json=as_json)
+
+
+@clustering.command("schedule")
+@click.argument("path")
+@sort_by
+@layout
+@partition
+@option
+@as_json
+def clustering_schedule(
+    path: str,
+    sort_by: tuple[str, ...],
+    layout: str | None,
+    partitions: tuple[str, ...],
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Plan a clustering, for `run` or for Apache Hudi."""
+    table = _opened(path, options)
+    planned = table.schedule_clustering(
+        sort_by or None, layout=layout, partitions=partitions or None
+    )
+    show({"instant": planned}, as_json=as_json)
 
 
 @click.group()

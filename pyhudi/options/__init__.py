@@ -3,6 +3,11 @@
 from pyhudi.options.locks import LockProvider as LockProvider
 from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
+from pyhudi.options.reshaping import ClusteringOptions as ClusteringOptions
+from pyhudi.options.reshaping import Layout as Layout
+from pyhudi.options.reshaping import PartitionChoice as PartitionChoice
+from pyhudi.options.reshaping import PartitionMode as PartitionMode
+from pyhudi.options.reshaping import SliceOrder as SliceOrder
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BucketEngine as BucketEngine
 from pyhudi.options.settings import BulkInsert as BulkInsert

@@ -1,14 +1,14 @@
-"""Option names of table services: compaction, cleaning, archival, clustering, rollback, TTL."""
+"""Option names of table services: compaction, cleaning, archival, rollback, TTL."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options import names_clustering
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import CleaningPolicy
 from pyhudi.options.values import FLAG, choice, count
 
-_PLANS: Final = "hoodie.clustering.plan.strategy."
 _CLASS: Final = "a Java class cannot be called from Python"
 
 _COMPACTION: Final = (
@@ -110,62 +110,6 @@ _ARCHIVAL: Final = (
     ),
 )  # fmt: skip
 
-_CLUSTERING: Final = (
-    refused(
-        "hoodie.clustering.inline", NOT_YET, harmless=("false",),
-        aliases=("hoodie.datasource.clustering.inline.enable",),
-    ),
-    refused(
-        "hoodie.clustering.async.enabled", NOT_YET, harmless=("false",),
-        aliases=("hoodie.datasource.clustering.async.enable",),
-    ),
-    refused("hoodie.clustering.schedule.inline", NOT_YET, harmless=("false",)),
-    refused("hoodie.clustering.inline.max.commits", NOT_YET),
-    refused("hoodie.clustering.async.max.commits", NOT_YET),
-    refused("hoodie.clustering.enable.expirations", NOT_YET, harmless=("false",)),
-    refused("hoodie.clustering.expiration.threshold.mins", NOT_YET),
-    refused(
-        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution", NOT_YET,
-        harmless=("false",),
-    ),
-    refused(
-        "hoodie.clustering.rollback.pending.replacecommit.on.conflict", NOT_YET,
-        harmless=("false",),
-    ),
-    refused("hoodie.clustering.updates.strategy", NOT_YET),
-    refused("hoodie.clustering.execution.strategy.class", NOT_YET),
-    refused("hoodie.clustering.plan.strategy.class", NOT_YET),
-    *refused_all(
-        NOT_YET, "",
-        "hoodie.clustering.plan.partition.filter.mode",
-        _PLANS + "cluster.begin.partition",
-        _PLANS + "cluster.end.partition",
-        _PLANS + "daybased.lookback.partitions",
-        _PLANS + "daybased.skipfromlatest.partitions",
-        _PLANS + "earliest.commit.to.cluster",
-        _PLANS + "file.slices.sort.by",
-        _PLANS + "max.bytes.per.group",
-        _PLANS + "max.num.groups",
-        _PLANS + "partition.regex.pattern",
-        _PLANS + "partition.selected",
-        _PLANS + "single.group.clustering.enabled",
-        _PLANS + "small.file.limit",
-        _PLANS + "sort.columns",
-        _PLANS + "target.file.max.bytes",
-        "hoodie.layout.optimize.strategy",
-        "hoodie.layout.optimize.curve.build.method",
-        "hoodie.layout.optimize.build.curve.sample.size",
-    ),
-    refused("hoodie.layout.optimize.enable", NOT_YET, harmless=("false",)),
-    *without_effect(
-        "how clustering is planned and spread",
-        "hoodie.clustering.group.read.parallelism",
-        "hoodie.clustering.max.parallelism",
-        "hoodie.clustering.plan.generation.use.local.engine.context",
-        _PLANS + "binary.copy.schema.evolution.enable",
-    ),
-)  # fmt: skip
-
 _OTHERS: Final = (
     refused(
         "hoodie.rollback.using.markers", NOT_YET, harmless=("true",)
@@ -211,5 +155,5 @@ _OTHERS: Final = (
 )  # fmt: skip
 
 ROWS: Final[tuple[Row, ...]] = (
-    *_COMPACTION, *_CLEANING, *_ARCHIVAL, *_CLUSTERING, *_OTHERS,
+    *_COMPACTION, *_CLEANING, *_ARCHIVAL, *names_clustering.ROWS, *_OTHERS,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyhudi.errors import OptionError
 from pyhudi.options.locks import LockRules
+from pyhudi.options.reshaping import ClusteringOptions
 
 
 class LogFormat(Enum):
@@ -247,6 +248,7 @@ class WriteOptions:
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
     reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name
+    drops_clusterings: bool = False  # a write into a group of a pending clustering drops the plan
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -270,6 +272,7 @@ class ServiceOptions:
     commits_retained: int = 10
     versions_retained: int = 3
     hours_retained: int = 24
+    clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
 
     def __post_init__(self) -> None:
         _positive("hoodie.compact.inline.max.delta.commits", self.compact_after)

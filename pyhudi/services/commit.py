@@ -26,6 +26,7 @@ from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
+from pyhudi.services.clustering import make_way
 from pyhudi.services.keyclash import find_clash
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.services.transaction import (
@@ -57,6 +58,7 @@ class Done:
     instant: Instant
     files: WrittenFiles
     content: bytes
+    dropped: tuple[str, ...] = ()  # plans of clusterings that made way
 
 
 def commit(setting: Setting, planned: PlannedWrite) -> Done:
@@ -106,6 +108,7 @@ def request_instant(state: TableState, operation: Operation) -> Instant:
 def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
     state = setting.state
     fs, config, log = state.fs, state.config, state.log
+    dropped = _make_way(setting, planned)
     with setting.watch.phase("index"):
         metadata = begin_metadata(
             fs, config, log, log.load(), requested,
@@ -120,7 +123,14 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
         check_nothing_between(state, inflight, touched(setting, planned))
         content = _content(setting, planned, files)
         metadata.finish(files.stats, files.index)
-    return Done(inflight, files, content)
+    return Done(inflight, files, content, dropped)
+
+
+def _make_way(setting: Setting, planned: PlannedWrite) -> tuple[str, ...]:
+    """Roll back plans of clusterings that the write goes into, where that is asked for."""
+    if not setting.options.drops_clusterings:
+        return ()
+    return make_way(setting.state, touched(setting, planned).groups, setting.options)
 
 
 def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
@@ -143,6 +153,9 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
         mine = touched(setting, planned)
         with finishing(state, inflight, setting.options, touched=mine) as ending:
             _check_rows(setting, planned, inflight, ending.now)
+            dropped = _make_way(setting, planned)
+            if dropped:
+                ending = replace(ending, now=state.log.load())
             if ending.cleaned:  # a partition that was empty may have lost its metafile
                 for partition in sorted(mine.written):
                     ensure_partition(state.fs, partition, inflight.time)
@@ -151,7 +164,7 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             metadata.finish(files.stats, index)
             completed = complete(state, inflight, content)
     remove_markers(state.fs, completed.time)
-    return Done(completed, files, content)
+    return Done(completed, files, content, dropped)
 
 
 def touched(setting: Setting, planned: PlannedWrite) -> Touched:

@@ -18,26 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from pyhudi.engine import Engine
-from pyhudi.errors import PyhudiError, SchemaError, UserError
-from pyhudi.formats.avroschema import with_meta_fields
-from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.errors import UserError
 from pyhudi.options import Options
-from pyhudi.read.schema import schema_text
-from pyhudi.read.slices import SliceSpec
-from pyhudi.read.state import TableState, load_state
-from pyhudi.records import META_COLUMNS, with_meta
-from pyhudi.services.rollback import roll_back_compaction
-from pyhudi.services.transaction import (
-    Touched,
-    claimed,
-    complete,
-    finishing,
-    is_claimed,
-    table_lock,
-)
+from pyhudi.read.state import TableState
+from pyhudi.services.planned import Claim
+from pyhudi.services.rewriting import rewriting
+from pyhudi.services.transaction import Touched, complete, finishing
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Action, Instant, State
@@ -45,8 +32,6 @@ from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.compact import CompactTask, compact_slice
-from pyhudi.write.files import FilePlan
-from pyhudi.write.heartbeat import Heartbeat
 from pyhudi.write.markers import remove_leftovers, remove_markers
 
 
@@ -100,45 +85,11 @@ def schedule(state: TableState, options: Options) -> Instant | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A plan that this process carries out.  state: the table when it was claimed."""
-
-    state: TableState
-    instant: Instant
-    beat: Heartbeat
-
-
-def claim(state: TableState, pending: Instant, options: Options) -> Claim | None:
-    """Take a plan on; None if somebody is at it.  The caller holds the table's lock.
-
-    What an attempt that died has written is rolled back first.
-    """
-    fs, log = state.fs, state.log
-    if is_claimed(fs, pending, options.write):
-        return None
-    if pending.state is State.INFLIGHT:
-        roll_back_compaction(fs, state.config, log, pending, metadata_rollback=rollback_metadata)
-        pending = Instant(pending.time, pending.action, State.REQUESTED)
-    beat = claimed(fs, pending, options.write)
-    return Claim(load_state(fs, options.read), pending, beat)
-
-
 def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
     """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
     nothing else."""
-    fs, config, log = taken.state.fs, taken.state.config, taken.state.log
-    with taken.beat:
-        try:
-            return _publish(taken.state, taken.instant, options, engine)
-        except (PyhudiError, OSError, pa.ArrowException):
-            with table_lock(fs, options.write, "compaction failed"):
-                for left in pending_compactions(log.load()):
-                    if left.time == taken.instant.time and left.state is State.INFLIGHT:
-                        roll_back_compaction(
-                            fs, config, log, left, metadata_rollback=rollback_metadata
-                        )
-            raise
+    with taken.running(options):
+        return _publish(taken.state, taken.instant, options, engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,47 +105,22 @@ _NOTHING = Touched(frozenset())
 
 
 def _publish(state: TableState, pending: Instant, options: Options, engine: Engine) -> Done:
-    fs, config, log = state.fs, state.config, state.log
+    fs, log = state.fs, state.log
     operations = log.requested(pending).get("operations") or ()
     pieces = planned_slices(state.view(), operations, at=pending.time)
-    avro_schema = schema_text(log, state.timeline, state.archive, config)
-    if avro_schema is None:
-        raise SchemaError("no commit of the table states its schema", path=fs.url)
-    tasks = _tasks(state, pieces, pending, avro_schema, options)
+    how = rewriting(state, pending.time, options)
+    tasks = [CompactTask(how.plan, how.spec, piece, n) for n, piece in enumerate(pieces)]
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)
     content = CommitMetadata(
-        stats, operation="COMPACT", compacted=True, extra={"schema": avro_schema}
+        stats, operation="COMPACT", compacted=True, extra={"schema": how.avro_schema}
     )
     with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         completed = complete(state, inflight, content.to_json())
     remove_markers(fs, completed.time)
     return Done(completed, stats)
-
-
-def _tasks(
-    state: TableState,
-    pieces: Sequence[FileSlice],
-    pending: Instant,
-    avro_schema: str,
-    options: Options,
-) -> list[CompactTask]:
-    columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
-    plan = FilePlan(
-        state.fs,
-        pending.time,
-        columns,
-        with_meta_fields(avro_schema),
-        state.rules,
-        options.write.base_file,
-        options.write.log_format,
-        natural_deletes=False,
-    )
-    stored = with_meta(columns)
-    spec = SliceSpec(stored, tuple(stored.names), state.rules, state.view().visibility)
-    return [CompactTask(plan, spec, piece, number) for number, piece in enumerate(pieces)]
 
 
 def report_of(done: Sequence[Done], *, notes: tuple[str, ...] = ()) -> CompactionReport:

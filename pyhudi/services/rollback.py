@@ -151,20 +151,26 @@ def plan_completed(
     return plan(done, files)
 
 
-def roll_back_compaction(
+def roll_back_service(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,
     pending: Instant,
     *,
     metadata_rollback: MetadataRollback,
+    keeps_request: bool = True,
 ) -> RolledBack:
-    """Take a failed compaction back to requested, so that it can be run again.
+    """Take a planned service that failed back to requested, so that it can be run again.
 
-    Only base files at its instant go; the logs that later writes put on its slices stay.
+    keeps_request: False: the plan goes too.  Of a compaction only base files at its instant go;
+    the logs that later writes put on its slices stay.
     """
-    assert pending.action is Action.COMPACTION and not pending.is_completed
-    planned = plan(pending, files_of_compaction(fs, log, pending))
+    assert not pending.is_completed
+    compacts = pending.action is Action.COMPACTION
+    found = files_of_compaction(fs, log, pending) if compacts else files_of_pending(
+        fs, log, pending
+    )  # fmt: skip
+    planned = replace(plan(pending, found), keeps_request=keeps_request)
     at = _request(fs, log, planned)
     return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
 
@@ -182,12 +188,13 @@ def failed_writes(
         instant
         for instant in pending
         if instant.time not in alive
-        and not _is_clustering(log, instant)
+        and not is_clustering(log, instant)
         and not is_kept(log.fs, instant)
     ]
 
 
-def _is_clustering(log: TimelineLog, instant: Instant) -> bool:
+def is_clustering(log: TimelineLog, instant: Instant) -> bool:
+    """Whether a replace commit is a clustering, by what was requested."""
     if instant.action is not Action.REPLACE_COMMIT:
         return False
     requested = log.requested(instant)
@@ -224,7 +231,12 @@ def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
         if at.state is State.REQUESTED:  # writers without atomic creation leave half a file
             return None
         raise
-    return from_record(record, path=path)
+    planned = from_record(record, path=path)
+    if planned is None:
+        return None
+    failed = Instant(planned.time, planned.action, State.INFLIGHT)
+    is_service = failed.action in _SERVICES or is_clustering(log, failed)
+    return replace(planned, keeps_request=is_service)
 
 
 def execute(
@@ -265,6 +277,8 @@ def take_back(
     """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     unpublish(log, planned)
+    if not planned.keeps_request and is_clustering(log, failed):
+        fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # so that nobody resumes it
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)
     commands, logs = _append_commands(fs, planned, at)

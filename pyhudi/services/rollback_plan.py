@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import DataFileName, LogFileName, join, parse_data_file
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.listing import is_partition
 from pyhudi.timeline.instant import Action, Instant
+
+_PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
+"""Actions whose request is a plan, which a rollback keeps unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +47,16 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """How the write `time` is taken back."""
+    """How the write `time` is taken back.
+
+    keeps_request: whether the instant goes back to requested, as a planned service that will be
+    run again.  Records do not say.
+    """
 
     time: InstantTime
     action: Action
     removals: tuple[Removal, ...] = ()
-
-    @property
-    def keeps_request(self) -> bool:
-        """Whether the instant goes back to requested: a planned compaction will be run again."""
-        return self.action is Action.COMPACTION
+    keeps_request: bool = False
 
 
 def plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
@@ -79,7 +82,7 @@ def plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
         for (group, base_instant), logs in answered.items()
     ]
     removals = sorted([*deletions, *commands], key=lambda r: (r.group, r.base_instant))
-    return RollbackPlan(failed.time, failed.action, tuple(removals))
+    return RollbackPlan(failed.time, failed.action, tuple(removals), failed.action in _PLANNED)
 
 
 def to_record(plan: RollbackPlan, *, root: str) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def from_record(record: Mapping[str, Any], *, path: str) -> RollbackPlan | None:
     removals = tuple(
         _removal(request, time, path) for request in record.get("RollbackRequests") or ()
     )
-    return RollbackPlan(time, action, removals)
+    return RollbackPlan(time, action, removals, action in _PLANNED)
 
 
 def _removal(request: Mapping[str, Any], time: InstantTime, path: str) -> Removal:

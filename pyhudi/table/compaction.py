@@ -15,7 +15,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.view import FileSlice, TableView
 
 _MIB: Final = 1 << 20
-_NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi expects of a slice without a base file
+NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi expects of a slice without a base file
 
 
 def compactable(view: TableView, *, io_bytes_max: int) -> list[FileSlice]:
@@ -24,7 +24,7 @@ def compactable(view: TableView, *, io_bytes_max: int) -> list[FileSlice]:
     io_bytes_max: read and written in all; the slice that crosses it is still taken.  Groups that
     a pending service has claimed are left out.
     """
-    claimed = view.pending.compacting.keys() | view.pending.clustering.keys()
+    claimed = view.pending.claimed
     found = [s for s in view.latest_slices() if s.logs and s.group not in claimed]
     found.sort(key=lambda s: (-s.log_bytes, s.group))
     chosen = []
@@ -38,7 +38,7 @@ def compactable(view: TableView, *, io_bytes_max: int) -> list[FileSlice]:
 
 
 def _written(piece: FileSlice) -> int:
-    return piece.base.size_bytes if piece.base else _NEW_BASE_BYTES
+    return piece.base.size_bytes if piece.base else NEW_BASE_BYTES
 
 
 def compaction_record(slices: Sequence[FileSlice]) -> dict[str, Any]:
@@ -47,20 +47,25 @@ def compaction_record(slices: Sequence[FileSlice]) -> dict[str, Any]:
 
 
 def _operation(piece: FileSlice) -> dict[str, Any]:
-    written = _written(piece)
     return {
         "baseInstantTime": piece.instant,
         "deltaFilePaths": [str(log.name) for log in piece.logs],
         "dataFilePath": str(piece.base.name) if piece.base else None,
         "fileId": piece.file_id,
         "partitionPath": piece.partition,
-        "metrics": {
-            "TOTAL_LOG_FILES": float(len(piece.logs)),
-            "TOTAL_LOG_FILES_SIZE": float(piece.log_bytes),
-            "TOTAL_IO_READ_MB": float(piece.size_bytes // _MIB),
-            "TOTAL_IO_WRITE_MB": float(written // _MIB),
-            "TOTAL_IO_MB": float((piece.size_bytes + written) // _MIB),
-        },
+        "metrics": metrics_of(piece),
+    }
+
+
+def metrics_of(piece: FileSlice) -> dict[str, float]:
+    """What rewriting a slice costs, by Apache Hudi's names."""
+    written = _written(piece)
+    return {
+        "TOTAL_LOG_FILES": float(len(piece.logs)),
+        "TOTAL_LOG_FILES_SIZE": float(piece.log_bytes),
+        "TOTAL_IO_READ_MB": float(piece.size_bytes // _MIB),
+        "TOTAL_IO_WRITE_MB": float(written // _MIB),
+        "TOTAL_IO_MB": float((piece.size_bytes + written) // _MIB),
     }
 
 

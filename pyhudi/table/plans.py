@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.clustering import planned_groups
 from pyhudi.table.config import READABLE_VERSIONS, TableConfig
 from pyhudi.table.listing import Listing
 from pyhudi.table.view import PendingPlans, TableView, Visibility, build_view
@@ -57,24 +58,24 @@ def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, I
 
 
 def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
-    """File groups of compactions and clusterings that are planned but not done."""
+    """File groups of services that are planned but not done."""
     compacting: dict[FileGroupId, InstantTime] = {}
     clustering: dict[FileGroupId, InstantTime] = {}
+    log_compacting: dict[FileGroupId, InstantTime] = {}
     for instant in timeline.pending:
         match instant.action:
-            case Action.COMPACTION:
+            case Action.COMPACTION | Action.LOG_COMPACTION:
+                major = instant.action is Action.COMPACTION
+                claims = compacting if major else log_compacting
                 for operation in log.requested(instant).get("operations") or ():
                     group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-                    compacting[group] = instant.time
+                    claims[group] = instant.time
             case Action.REPLACE_COMMIT | Action.CLUSTERING:
-                plan = log.requested(instant).get("clusteringPlan") or {}
-                for planned in plan.get("inputGroups") or ():
-                    for part in planned.get("slices") or ():
-                        group = FileGroupId(part["partitionPath"] or "", part["fileId"])
-                        clustering[group] = instant.time
+                for group in planned_groups(log.requested(instant)):
+                    clustering[group] = instant.time
             case _:
                 pass
-    return PendingPlans(compacting, clustering)
+    return PendingPlans(compacting, clustering, log_compacting)
 
 
 def load_view(

@@ -112,6 +112,12 @@ class PendingPlans:
 
     compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     clustering: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+    log_compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+
+    @property
+    def claimed(self) -> frozenset[FileGroupId]:
+        """Groups that no other service may plan for."""
+        return frozenset((*self.compacting, *self.clustering, *self.log_compacting))
 
 
 @dataclass(frozen=True, slots=True)

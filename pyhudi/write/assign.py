@@ -80,6 +80,7 @@ class AssignRules:
     record_bytes: int
     small_files: bool  # False for bulk insert: always new groups
     fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
+    drops_clusterings: bool = False  # groups of a pending clustering take updates
 
 
 def assign(
@@ -102,7 +103,8 @@ def assign(
         for path, count in zip(shard.paths, shard.insert_counts, strict=True):
             if count:
                 inserts[path] = inserts.get(path, 0) + count
-    _check_not_clustered(updates, view)
+    if not rules.drops_clusterings:
+        _check_not_clustered(updates, view)
     for group in sorted(updates):
         number[group] = len(targets)
         if group not in slices:
@@ -137,7 +139,8 @@ def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None
             "records to change are in file groups that a pending clustering will replace",
             instant=view.pending.clustering[claimed[0]],
             file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in claimed),
-            hint="finish the clustering or roll it back, then write again",
+            hint="finish the clustering or roll it back, then write again; "
+            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy lets writes drop its plan",
         )
 
 

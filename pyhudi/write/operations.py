@@ -198,6 +198,7 @@ def plan_write(
                 record_bytes(setting.state, setting.options, parts),
                 small_files=operation.fills_files,
                 fills_files=bulk.fills_files,
+                drops_clusterings=setting.options.drops_clusterings,
             ),
             new_file_id=new_file_id,
         )
@@ -268,7 +269,12 @@ def _replaced(
 ) -> Replaced:
     """What leaves the table with this write."""
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
-    check_unclaimed(view, slices, compactions=operation is Operation.DELETE_PARTITION)
+    check_unclaimed(
+        view,
+        slices,
+        clusterings=not setting.options.drops_clusterings,
+        compactions=operation is Operation.DELETE_PARTITION,
+    )
     rules = setting.state.rules
     spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
     records = setting.index.records

@@ -136,15 +136,22 @@ def _end(task: _End) -> Staged | None:
 
 
 def check_unclaimed(
-    view: TableView, slices: Iterable[FileSlice], *, compactions: bool = False
+    view: TableView,
+    slices: Iterable[FileSlice],
+    *,
+    clusterings: bool = True,
+    compactions: bool = False,
 ) -> None:
     """Raise WriteConflictError if a pending service will write rows of these slices anew.
 
-    A clustering would bring them back in new file groups.  A compaction writes into the group
+    A clustering would bring them back in new file groups, unless the write drops its plan
+    (clusterings: False).  A compaction writes into the group
     that leaves, which is harmless; compactions: count them too, as Apache Hudi does where
     partitions are deleted.
     """
-    claims = [("clustering", view.pending.clustering)]
+    claims = []
+    if clusterings:
+        claims.append(("clustering", view.pending.clustering))
     if compactions:
         claims.append(("compaction", view.pending.compacting))
     groups = sorted(slice_.group for slice_ in slices)

@@ -40,14 +40,19 @@ def sort_columns(options: BulkInsert, schema: pa.Schema) -> tuple[str, ...]:
     if not options.sorts_files:
         return ()
     option = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
-    for name in options.sort_columns:
+    check_sortable(options.sort_columns, schema, option=option)
+    return (*(n for n in options.sort_columns if n != RECORD_KEY), RECORD_KEY)
+
+
+def check_sortable(columns: Sequence[str], schema: pa.Schema, *, option: str) -> None:
+    """Raise OptionError for a column that is not there or cannot be sorted."""
+    for name in columns:
         if name not in schema.names:
             raise OptionError("no such column to sort by", option=option, column=name)
         if pt.is_nested(schema.field(name).type):
             raise OptionError(
                 "rows cannot be sorted by a nested column", option=option, column=name
             )
-    return (*(n for n in options.sort_columns if n != RECORD_KEY), RECORD_KEY)
 
 
 def by_range(
@@ -123,12 +128,13 @@ def _sample(task: _Sample) -> dict[str, pa.Table]:
 def _bounds(samples: Sequence[pa.Table], file_count: int) -> pa.Table:
     """The first values of every file but the first."""
     sample = pa.concat_tables(samples)
-    sample = sample.take(_order(sample))
+    sample = sample.take(order_of(sample))
     at = np.arange(1, file_count) * sample.num_rows // file_count
     return sample.take(pa.array(at))
 
 
-def _order(rows: pa.Table) -> pa.Array:
+def order_of(rows: pa.Table) -> pa.Array:
+    """Positions that sort rows by all their columns, the first first; nulls come last."""
     return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in rows.schema.names])
 
 
@@ -160,7 +166,7 @@ def _deal(task: _Deal) -> tuple[ShardTags, Route]:
             inserts.append(dealt)
             continue
         values = take_rows(task.parts, part[here], row[here], columns=task.columns)
-        file = _file_numbers(values, task.bounds[path])
+        file = range_numbers(values, task.bounds[path])
         order = np.argsort(file, kind="stable")
         part[here], row[here] = part[here][order], row[here][order]
         counts = np.bincount(file, minlength=len(targets)).tolist()
@@ -172,10 +178,13 @@ def _deal(task: _Deal) -> tuple[ShardTags, Route]:
     return replace(shard, tags=staged), replace(task.route, inserts=tuple(inserts))
 
 
-def _file_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:
-    """Per row the number of bounds at or before it: both sorted together, bounds first."""
+def range_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:
+    """Per row the number of bounds at or before it: both sorted together, bounds first.
+
+    bounds: sorted, with the columns of `values`.
+    """
     both = pa.concat_tables([bounds, values])
-    order = _order(both).to_numpy()
+    order = order_of(both).to_numpy()
     is_bound = order < bounds.num_rows
     passed = np.cumsum(is_bound)
     numbers = np.empty(values.num_rows, np.int64)
@@ -183,4 +192,4 @@ def _file_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:
     return numbers
 
 
-__all__ = ["by_range", "sort_columns"]
+__all__ = ["by_range", "check_sortable", "order_of", "range_numbers", "sort_columns"]

@@ -28,6 +28,16 @@ def test_a_compaction_is_told_scheduled_and_run(tmp_path: Path) -> None:
     assert done["instants"] == [planned["instant"]]
 
 
+def test_a_clustering_is_told_scheduled_and_run(tmp_path: Path) -> None:
+    path = a_table(tmp_path / "t")
+    told = answer("clustering", "run", path, "--sort-by", "ts", "--layout", "hilbert", "--dry-run")
+    assert isinstance(told, dict) and (told["dry_run"], told["file_groups"]) == (True, 1)
+    planned = answer("clustering", "schedule", path, "--sort-by", "ts")
+    done = answer("clustering", "run", path)
+    assert isinstance(planned, dict) and isinstance(done, dict)
+    assert (done["instants"], done["sort_by"]) == ([planned["instant"]], ["ts"])
+
+
 def test_a_clean_deletes_what_its_options_allow(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
     answer("compaction", "run", path)

@@ -12,8 +12,8 @@ from pyhudi.formats.logblock import rollback_block
 from pyhudi.records import InstantTime
 from pyhudi.services.rollback import (
     failed_writes,
-    roll_back_compaction,
     roll_back_failed,
+    roll_back_service,
     rollback,
 )
 from pyhudi.storage.filesystem import FileSystem
@@ -268,7 +268,7 @@ def test_a_failed_compaction_goes_back_to_requested_and_keeps_later_logs() -> No
     late.commit()
     before = set(data_files(fs))
     work.put("p0", base("a", work.time))
-    done = roll_back_compaction(fs, config, log, work.instant, metadata_rollback=Metadata())
+    done = roll_back_service(fs, config, log, work.instant, metadata_rollback=Metadata())
     assert done.deleted == (f"p0/{base('a', work.time)}",)
     assert set(data_files(fs)) == before
     assert pending(fs) == [f"{work.time}.compaction.requested"]

@@ -1,0 +1,107 @@
+"""Option names of clustering."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.reshaping import Layout, PartitionMode, SliceOrder
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, without_effect
+from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
+
+_PLANS: Final = "hoodie.clustering.plan.strategy."
+_TO: Final = "services.clustering."
+
+_PLAN_CLASSES: Final = class_name(
+    {"SparkSizeBasedClusteringPlanStrategy": False, "SparkSingleFileSortPlanStrategy": True},
+    allowed="SparkSizeBasedClusteringPlanStrategy or SparkSingleFileSortPlanStrategy; partitions "
+    "are chosen by hoodie.clustering.plan.partition.filter.mode",
+)
+_EXECUTION_CLASSES: Final = class_name(
+    {"SparkSortAndSizeExecutionStrategy": None, "SparkSingleFileSortExecutionStrategy": None},
+    allowed="SparkSortAndSizeExecutionStrategy or SparkSingleFileSortExecutionStrategy",
+)
+_UPDATE_CLASSES: Final = class_name(
+    {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateStrategy": True},
+    allowed="SparkRejectUpdateStrategy or SparkAllowUpdateStrategy",
+)
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.clustering.inline", FLAG, _TO + "inline",
+        aliases=("hoodie.datasource.clustering.inline.enable",),
+    ),
+    honoured("hoodie.clustering.schedule.inline", FLAG, _TO + "schedules_inline"),
+    honoured("hoodie.clustering.inline.max.commits", count(1), _TO + "after_commits"),
+    refused(
+        "hoodie.clustering.async.enabled", NOT_YET, harmless=("false",),
+        aliases=("hoodie.datasource.clustering.async.enable",),
+    ),
+    refused("hoodie.clustering.async.max.commits", NOT_YET),
+    refused("hoodie.clustering.enable.expirations", NOT_YET, harmless=("false",)),
+    refused("hoodie.clustering.expiration.threshold.mins", NOT_YET),
+    refused(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution", NOT_YET,
+        harmless=("false",),
+    ),
+    honoured(
+        "hoodie.clustering.updates.strategy", _UPDATE_CLASSES, "write.drops_clusterings",
+        "SparkAllowUpdateStrategy: a write into a group of a pending clustering rolls its plan "
+        "back, so that nobody carries it out over the write",
+    ),
+    honoured(
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict", FLAG, None,
+        "what hoodie.clustering.updates.strategy says holds either way",
+    ),
+    honoured(
+        "hoodie.clustering.execution.strategy.class", _EXECUTION_CLASSES, None,
+        "the plan says which slices are sorted together",
+    ),
+    honoured(
+        "hoodie.clustering.plan.strategy.class", _PLAN_CLASSES, _TO + "each_slice_alone"
+    ),
+    honoured(
+        "hoodie.clustering.plan.partition.filter.mode",
+        choice({mode.value: mode for mode in PartitionMode}), _TO + "partitions.mode",
+    ),
+    honoured(_PLANS + "cluster.begin.partition", TEXT, _TO + "partitions.first"),
+    honoured(_PLANS + "cluster.end.partition", TEXT, _TO + "partitions.last"),
+    honoured(_PLANS + "daybased.lookback.partitions", count(1), _TO + "partitions.days"),
+    honoured(
+        _PLANS + "daybased.skipfromlatest.partitions", count(), _TO + "partitions.days_skipped"
+    ),
+    honoured(_PLANS + "partition.regex.pattern", TEXT, _TO + "partitions.pattern"),
+    honoured(_PLANS + "partition.selected", NAMES, _TO + "partitions.selected"),
+    honoured(_PLANS + "earliest.commit.to.cluster", TEXT, _TO + "earliest_commit"),
+    honoured(
+        _PLANS + "file.slices.sort.by", choice({order.value: order for order in SliceOrder}),
+        _TO + "slice_order",
+    ),
+    honoured(_PLANS + "max.bytes.per.group", BYTES, _TO + "group_bytes_max"),
+    honoured(_PLANS + "max.num.groups", count(1), _TO + "groups_max"),
+    honoured(
+        _PLANS + "single.group.clustering.enabled", FLAG, _TO + "lone_slices",
+        "without sort columns a slice that would come out as it is is left alone",
+    ),
+    honoured(_PLANS + "small.file.limit", BYTES, _TO + "small_file_bytes"),
+    honoured(_PLANS + "sort.columns", NAMES, _TO + "sort_columns"),
+    honoured(_PLANS + "target.file.max.bytes", BYTES, _TO + "target_file_bytes"),
+    honoured(
+        "hoodie.layout.optimize.strategy", choice({layout.value: layout for layout in Layout}
+        | {"Z-ORDER": Layout.ZORDER}), _TO + "layout",
+    ),
+    honoured(
+        "hoodie.layout.optimize.build.curve.sample.size", count(100), _TO + "sample_rows"
+    ),
+    refused("hoodie.layout.optimize.enable", NOT_YET, harmless=("false",)),
+    *without_effect(
+        "curves go by the rank of a value in a sample, which suits every type",
+        "hoodie.layout.optimize.curve.build.method",
+    ),
+    *without_effect(
+        "how clustering is planned and spread",
+        "hoodie.clustering.group.read.parallelism",
+        "hoodie.clustering.max.parallelism",
+        "hoodie.clustering.plan.generation.use.local.engine.context",
+        _PLANS + "binary.copy.schema.evolution.enable",
+    ),
+)  # fmt: skip

@@ -1,0 +1,65 @@
+"""Tunables of the services that write rows anew: clustering.  Part of `settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Layout(Enum):
+    """How clustered rows are laid out by their sort columns."""
+
+    LINEAR = "LINEAR"  # by the first column, then the second, ...
+    ZORDER = "ZORDER"  # along a curve that keeps rows close which are close in every column
+    HILBERT = "HILBERT"  # the same with shorter jumps
+
+
+class PartitionMode(Enum):
+    """Which partitions a clustering plan looks at."""
+
+    NONE = "NONE"  # all
+    RECENT_DAYS = "RECENT_DAYS"  # the last ones in order of their paths
+    SELECTED_PARTITIONS = "SELECTED_PARTITIONS"  # from one path to another
+    DAY_ROLLING = "DAY_ROLLING"  # each hour a 24th of them
+
+
+class SliceOrder(Enum):
+    """In which order the slices of a partition are put into groups."""
+
+    SIZE = "SIZE"  # largest first
+    INSTANT_TIME = "INSTANT_TIME"  # oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChoice:
+    """Partitions that a clustering plan looks at: those named, or those that match the pattern
+    and that the mode leaves."""
+
+    selected: tuple[str, ...] = ()
+    pattern: str | None = None  # a regular expression for the whole path
+    mode: PartitionMode = PartitionMode.NONE
+    days: int = 2  # RECENT_DAYS: how many partitions
+    days_skipped: int = 0  # RECENT_DAYS: how many of the newest are left alone
+    first: str = ""  # SELECTED_PARTITIONS, both included
+    last: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringOptions:
+    """When rows are laid out anew, which, and how.  Defaults are Apache Hudi's."""
+
+    inline: bool = False  # after a write that makes `after_commits` commits
+    schedules_inline: bool = False  # likewise, but only the plan is made
+    after_commits: int = 4
+    small_file_bytes: int = 300 << 20  # larger base files are left as they are
+    target_file_bytes: int = 1 << 30
+    group_bytes_max: int = 2 << 30  # what is sorted together
+    groups_max: int = 30  # of one plan
+    lone_slices: bool = True  # a group of one slice is worth it
+    each_slice_alone: bool = False  # every slice is sorted for itself
+    slice_order: SliceOrder = SliceOrder.SIZE
+    earliest_commit: str = ""  # slices before are left alone
+    sort_columns: tuple[str, ...] = ()
+    layout: Layout = Layout.LINEAR
+    sample_rows: int = 200_000  # of a group: where its files and curves are cut
+    partitions: PartitionChoice = field(default_factory=PartitionChoice)

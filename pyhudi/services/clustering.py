@@ -1,0 +1,382 @@
+"""Clustering: file groups written anew with their rows laid out by some columns.
+
+```
+C.replacecommit.requested   the plan: groups of slices by the names of their files, the order
+C.replacecommit.inflight    new file groups of instant C are being written
+C.replacecommit             readers see them, and the old ones no more
+```
+
+A plan left pending is carried out as it stands, whoever made it; what a failed attempt wrote is
+rolled back, the plan stays.  A plan whose slices have changed since is rolled back for good.
+The table's lock is held while a plan is made or claimed and while its end is published; writers
+go on between, in other file groups.  Source: table_format 7.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.filenames import new_file_id
+from pyhudi.index.choice import choose_index
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.records import RECORD_INDEX
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.metadata.waiting import WaitingIndex
+from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
+from pyhudi.read.state import TableState
+from pyhudi.records import FileGroupId
+from pyhudi.services.planned import Claim
+from pyhudi.services.rewriting import Rewriting, rewriting, scratch
+from pyhudi.services.rollback import is_clustering, roll_back_service
+from pyhudi.services.transaction import Touched, complete, finishing, is_claimed, table_lock
+from pyhudi.table.clustering import (
+    SORT_COLUMNS,
+    ClusterGroup,
+    ClusteringPlan,
+    chosen_partitions,
+    clusterable,
+    clustering_record,
+    planned_clustering,
+)
+from pyhudi.table.plans import pending_plans
+from pyhudi.timeline.clock import system_clock
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
+from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.cluster import (
+    ClusterWork,
+    DealTask,
+    MoveTask,
+    Output,
+    OutputTask,
+    SampleTask,
+    Sorter,
+    Stretch,
+    deal_slice,
+    sample_slice,
+    write_moves,
+    write_output,
+)
+from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.write.sorting import check_sortable
+from pyhudi.write.staging import Staged, staging_folder
+
+_RANGE_BYTES: Final = 64 << 20
+"""Stored bytes of the rows that are sorted at one time."""
+_MEMORY_BYTES: Final = 128 << 20
+"""Stored bytes of a plan whose rows may be put aside in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringReport:
+    """What a clustering did, or (dry_run) would do.
+
+    file_groups: those that left the table; new_file_groups: those that took their place.
+    dropped: plans that could not be carried out any more and were rolled back.
+    """
+
+    instants: tuple[str, ...] = ()
+    partitions: int = 0
+    file_groups: int = 0
+    new_file_groups: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    rows: int = 0
+    sort_by: tuple[str, ...] = ()
+    layout: str = "LINEAR"
+    dropped: tuple[str, ...] = ()
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def commits_since(log: TimelineLog, timeline: Timeline) -> int:
+    """Commits completed since the last clustering; all, where there was none."""
+    commits = timeline.where(COMMITS, State.COMPLETED)
+    last = None
+    for instant in timeline.where({Action.REPLACE_COMMIT}, State.COMPLETED):
+        if is_clustering(log, instant):
+            last = instant
+    return len(commits if last is None else commits.after(last.time))
+
+
+def pending_clusterings(state: TableState) -> list[Instant]:
+    pending = state.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
+    return [instant for instant in pending if is_clustering(state.log, instant)]
+
+
+def proposed(state: TableState, options: Options) -> ClusteringPlan:
+    """The plan that would be made now.  Raises OptionError, UserError."""
+    choice = choose_index(state.config, options.write)
+    if choice is not None and choice.kind is IndexKind.BUCKET:
+        raise UserError(
+            "file groups of a bucket index are made by their keys, and cannot be clustered",
+            path=state.fs.url,
+        )  # fmt: skip
+    wanted = options.services.clustering
+    check_sortable(wanted.sort_columns, state.schema(), option=SORT_COLUMNS)
+    hour = system_clock().astimezone(state.zone).hour
+    partitions = chosen_partitions(state.partitions(), wanted.partitions, hour=hour)
+    return clusterable(state.view(partitions=partitions), wanted, partitions=partitions)
+
+
+def schedule(state: TableState, options: Options) -> Instant | None:
+    """Write a plan down; None if there is nothing to lay out."""
+    plan = proposed(state, options)
+    if not plan.groups:
+        return None
+    record = clustering_record(plan, root=state.fs.url.removeprefix("file://"))
+    return state.log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record))
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A clustering that was carried out, or (plan None) rolled back for good."""
+
+    instant: Instant
+    plan: ClusteringPlan | None
+    stats: tuple[WriteStat, ...] = ()
+
+
+def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
+    """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
+    nothing else."""
+    state, pending = taken.state, taken.instant
+    with taken.running(options):
+        plan = planned_clustering(
+            state.view(),
+            state.log.requested(pending),
+            at=pending.time,
+            layout=options.services.clustering.layout,
+        )
+        if plan is None:
+            with table_lock(state.fs, options.write, f"drop clustering {pending.time}"):
+                drop(state, pending)
+            return Done(pending, None)
+        check_sortable(plan.order.columns, state.schema(), option=SORT_COLUMNS)
+        return _publish(state, pending, plan, options, engine)
+
+
+def drop(state: TableState, pending: Instant) -> None:
+    """Roll a plan back for good, with whatever was written for it, under the table's lock."""
+    roll_back_service(
+        state.fs, state.config, state.log, pending, metadata_rollback=rollback_metadata,
+        keeps_request=False,
+    )  # fmt: skip
+
+
+def make_way(
+    state: TableState, groups: AbstractSet[FileGroupId], options: WriteOptions
+) -> tuple[str, ...]:
+    """Roll back for good the plans that have claimed one of these groups, for a write that
+    changes them; their instants.  The caller holds the table's lock.
+
+    Raises WriteConflictError for a plan that is being carried out.
+    """
+    claimed = pending_plans(state.log, state.log.load()).clustering
+    taken = groups & claimed.keys()
+    times = {claimed[group] for group in taken}
+    dropped = [
+        pending
+        for pending in state.log.load().where({Action.REPLACE_COMMIT})
+        if pending.time in times and not pending.is_completed
+    ]
+    for pending in dropped:
+        if is_claimed(state.fs, pending, options):
+            raise WriteConflictError(
+                "records to change are in file groups that a clustering writes anew right now",
+                instant=pending.time,
+                file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in sorted(taken)),
+                hint="write again when it is done",
+            )
+        drop(state, pending)
+    return tuple(str(pending.time) for pending in dropped)
+
+
+def _publish(
+    state: TableState, pending: Instant, plan: ClusteringPlan, options: Options, engine: Engine
+) -> Done:
+    fs = state.fs
+    how = rewriting(state, pending.time, options)
+    inflight = state.log.start(pending)
+    waiting = WaitingIndex(
+        staging_folder(inflight.time), inflight.time, state.zone, _shard_count(state)
+    )
+    stats, index = _lay_out(how, plan, inflight, waiting, options.services.clustering, engine)
+    remove_leftovers(fs, inflight.time, stats=stats)
+    replaced: dict[str, list[str]] = {}
+    for piece in plan.slices:
+        replaced.setdefault(piece.partition, []).append(piece.file_id)
+    content = CommitMetadata(
+        stats,
+        operation="CLUSTER",
+        extra={"schema": how.avro_schema},
+        replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+    )
+    touched = Touched(frozenset(piece.group for piece in plan.slices))
+    with finishing(state, inflight, options.write, touched=touched) as ending:
+        metadata = ending.begin_metadata(engine)
+        metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
+        completed = complete(state, inflight, content.to_json())
+    remove_markers(fs, completed.time)
+    return Done(completed, plan, stats)
+
+
+def _shard_count(state: TableState) -> int:
+    """Of the record index; 0 where the table has none."""
+    if RECORD_INDEX.path not in state.config.metadata_partitions:
+        return 0
+    metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
+    return metadata.record_index().shard_count if metadata is not None else 0
+
+
+def _lay_out(
+    how: Rewriting,
+    plan: ClusteringPlan,
+    instant: Instant,
+    waiting: WaitingIndex,
+    options: ClusteringOptions,
+    engine: Engine,
+) -> tuple[tuple[WriteStat, ...], list[WriteStat]]:
+    """Write the new file groups and their index entries."""
+    fs, targets = how.plan.fs, waiting.shard_targets()
+    size = sum(group.size_bytes for group in plan.groups)
+    with scratch(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
+        work = ClusterWork(
+            how.plan, how.spec, plan.order, options.sample_rows, staging, len(targets)
+        )
+        tasks = _output_tasks(work, plan, engine)
+        written = [
+            (output, task.group)
+            for task, output in zip(
+                tasks, engine.run(write_output, tasks, label="cluster"), strict=True
+            )
+            if output is not None
+        ]
+        index: list[WriteStat] = []
+        if targets and written:
+            moved = tuple(_moved(output, group) for output, group in written)
+            moves = [MoveTask(fs, instant, target, moved) for target in targets]
+            found = engine.run(write_moves, moves, label="index")
+            index = [stat for stat in found if stat is not None]
+    return tuple(output.stat for output, _ in written), index
+
+
+def _moved(output: Output, group: FileGroupId) -> Any:
+    assert output.keys is not None
+    return output.keys, group
+
+
+def _output_tasks(work: ClusterWork, plan: ClusteringPlan, engine: Engine) -> list[OutputTask]:
+    """A task for each new file group; what is sorted in ranges is dealt out first."""
+    large = [g for g in plan.groups if work.order.columns and not _sorts_whole(g)]
+    dealt = dict(zip(large, _dealt(work, large, engine), strict=True))
+    tasks: list[OutputTask] = []
+    for group in plan.groups:
+        for number in range(group.output_count):
+            home = FileGroupId(group.partition, new_file_id())
+            task = OutputTask(work, home, len(tasks))
+            if group in dealt:
+                sorter, ranges = dealt[group]
+                each = len(ranges) // group.output_count
+                mine = ranges[number * each : (number + 1) * each]
+                task = OutputTask(work, home, len(tasks), ranges=mine, sorter=sorter)
+            else:
+                stretches = _stretches(group, number)
+                task = OutputTask(work, home, len(tasks), stretches=stretches)
+            tasks.append(task)
+    return tasks
+
+
+def _sorts_whole(group: ClusterGroup) -> bool:
+    return group.output_count == 1 and group.size_bytes <= _RANGE_BYTES
+
+
+def _stretches(group: ClusterGroup, number: int) -> tuple[Stretch, ...]:
+    """The part of a group's rows that goes to one of its files, in the order of its slices."""
+    sizes = [max(1, piece.size_bytes) for piece in group.slices]
+    total = sum(sizes)
+    low, high = (at * total / group.output_count for at in (number, number + 1))
+    found = []
+    start = 0
+    for piece, size in zip(group.slices, sizes, strict=True):
+        begin, end = (min(1.0, max(0.0, (edge - start) / size)) for edge in (low, high))
+        if begin < end:
+            found.append(Stretch(piece, begin, end))
+        start += size
+    return tuple(found)
+
+
+Ranges = tuple[tuple[Staged, ...], ...]
+
+
+def _dealt(
+    work: ClusterWork, groups: Sequence[ClusterGroup], engine: Engine
+) -> list[tuple[Sorter, Ranges]]:
+    """For each group what sorts it, and its rows put aside range by range."""
+    asks = [
+        SampleTask(work, piece, _share(work, group, piece.size_bytes))
+        for group in groups
+        for piece in group.slices
+    ]
+    samples = iter(engine.run(sample_slice, asks, label="sample"))
+    deals: list[DealTask] = []
+    sorters: list[Sorter] = []
+    for group in groups:
+        sample = pa.concat_tables([next(samples) for _ in group.slices])
+        sorter = Sorter.of(work.order, sample)
+        bounds = sorter.bounds(sample, _range_count(group))
+        sorters.append(sorter)
+        deals += [DealTask(work, piece, sorter, bounds) for piece in group.slices]
+    pieces = iter(engine.run(deal_slice, deals, label="deal"))
+    found = []
+    for group, sorter in zip(groups, sorters, strict=True):
+        rows = [next(pieces) for _ in group.slices]
+        ranges = tuple(
+            tuple(part for part in column if part is not None) for column in zip(*rows, strict=True)
+        )
+        found.append((sorter, ranges))
+    return found
+
+
+def _range_count(group: ClusterGroup) -> int:
+    """As many ranges as memory asks for, a whole number of them for each file."""
+    each = -(-group.size_bytes // (_RANGE_BYTES * group.output_count))
+    return group.output_count * max(1, each)
+
+
+def _share(work: ClusterWork, group: ClusterGroup, size_bytes: int) -> int:
+    """How many rows of a slice go into its group's sample."""
+    return max(1, work.sample_rows * size_bytes // max(1, group.size_bytes))
+
+
+def report_of(done: Sequence[Done], *, notes: tuple[str, ...] = ()) -> ClusteringReport:
+    """The report of clusterings that were carried out."""
+    plans = [each.plan for each in done if each.plan is not None]
+    stats = [stat for each in done for stat in each.stats]
+    slices = [piece for plan in plans for piece in plan.slices]
+    order = plans[-1].order if plans else None
+    return ClusteringReport(
+        instants=tuple(str(each.instant.time) for each in done if each.plan is not None),
+        partitions=len({piece.partition for piece in slices}),
+        file_groups=len(slices),
+        new_file_groups=len(stats),
+        bytes_read=sum(piece.size_bytes for piece in slices),
+        bytes_written=sum(stat.write_bytes for stat in stats),
+        rows=sum(stat.write_count for stat in stats),
+        sort_by=order.columns if order else (),
+        layout=order.layout.value if order else "LINEAR",
+        dropped=tuple(str(each.instant.time) for each in done if each.plan is None),
+        notes=notes,
+    )
