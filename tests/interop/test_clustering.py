@@ -8,13 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import (  # noqa: F401  (a fixture)
-    SCHEMA,
-    ApacheHudi,
-    Turns,
-    hudis,
-    rows,
-)
+from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
@@ -30,7 +25,7 @@ OPTIONS = {
 def test_either_reads_and_continues_what_the_other_laid_out(
     tmp_path: Path,
     kind: str,
-    hudis: list[ApacheHudi],  # noqa: F811
+    hudis: list[ApacheHudi],
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(
