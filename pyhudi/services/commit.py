@@ -177,6 +177,7 @@ def touched(setting: Setting, planned: PlannedWrite) -> Touched:
         replaced=frozenset(planned.replaced.partitions),
         whole_table=planned.operation is Operation.INSERT_OVERWRITE_TABLE,
         alike=setting.index.choice.alike,
+        on_top_of=frozenset(target.compacting for target in targets if target.compacting),
     )
 
 

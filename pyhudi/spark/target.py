@@ -88,6 +88,12 @@ class SaveAsked:
         return self.mode is not SaveMode.OVERWRITE or self.operation in _KEEP_TABLE
 
     @property
+    def goes_beside(self) -> bool:
+        """Whether a table that is there is written to beside other writers."""
+        asks = self.mode in (SaveMode.IGNORE, SaveMode.ERROR)
+        return self.keeps_table and not asks and self.options.write.concurrency.optimistic
+
+    @property
     def options(self) -> Options:
         """The `hoodie.*` options; those of reads mean nothing to a save."""
         return replace(parse_options(self.hoodie), query=QueryRequest())
@@ -159,6 +165,9 @@ def save(
 ) -> WriteReport:
     """Write parked rows.  Raises what the verb of the table raises, with the table as it was;
     but where a table is overwritten, what was there is gone once its first file is."""
+    config = existing(fs)
+    if config is not None and asked.goes_beside:
+        return _written(_receiver(fs, asked, config), asked, schema, files)
     with TableLock(
         fs,
         purpose="save",

@@ -9,6 +9,7 @@ a commit completed since       it wrote a file group of ours; or into a partitio
 a service planned since        a compaction or clustering of a file group of ours: what we wrote
                                beside its plan would be lost to it
 a rollback, a restore since    of what we were planned on
+a plan gone since              a compaction that our logs are named after was unscheduled
 ```
 
 A compaction that was planned before our begin is none: our logs lie on top of its files.
@@ -22,9 +23,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.metadata.validity import rolled_back
-from pyhudi.records import FileGroupId
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.plans import pending_plans
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
@@ -40,7 +41,7 @@ class Touched:
     groups: file groups written or replaced.  written: partitions that rows go to.  replaced:
     partitions taken out as they are now, rows that others bring meanwhile too; whole_table: all
     of them.  alike: groups of one likeness are one; a bucket index has two names for a bucket
-    that two writers begin.
+    that two writers begin.  on_top_of: pending compactions that its logs are named after.
     """
 
     groups: frozenset[FileGroupId]
@@ -48,6 +49,7 @@ class Touched:
     replaced: frozenset[str] = frozenset()
     whole_table: bool = False
     alike: Callable[[FileGroupId], Hashable] | None = None
+    on_top_of: frozenset[InstantTime] = frozenset()
 
     def likeness(self, group: FileGroupId) -> Hashable:
         return group if self.alike is None else self.alike(group)
@@ -77,6 +79,11 @@ def find_conflict(
     def shared(groups: Iterable[FileGroupId]) -> tuple[FileGroupId, ...]:
         return tuple(sorted(g for g in groups if touched.likeness(g) in ours))
 
+    for gone in sorted(touched.on_top_of - now.times):
+        plan = Instant(gone, Action.COMPACTION, State.REQUESTED)
+        return Conflict(plan, "a compaction that logs were written on top of is planned no more")
+    for lost in _archived(before, now):
+        return Conflict(lost, "what came of a write that was pending is archived by now")
     for undone in _undone(log, before, now):
         return Conflict(undone, "commits that this one was planned on have been taken back")
     for other in completed_since(before, now):
@@ -101,6 +108,14 @@ def _meets(other: CommitMetadata, touched: Touched) -> bool:
         return True
     theirs = {stat.partition for stat in other.stats} | set(other.replaced or ())
     return bool(theirs & touched.replaced or set(other.replaced or ()) & touched.written)
+
+
+def _archived(before: Timeline, now: Timeline) -> list[Instant]:
+    """Writes pending then, and older now than all of the timeline: whether and what they have
+    committed is not asked there."""
+    first = now.first
+    pending = before.where(WRITES, State.REQUESTED, State.INFLIGHT)
+    return [i for i in pending if first is not None and i.time < first.time]
 
 
 def _undone(log: TimelineLog, before: Timeline, now: Timeline) -> Iterator[Instant]:

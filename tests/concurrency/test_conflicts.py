@@ -15,11 +15,17 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.optimistic import pause_seconds
 from pyhudi.options import Concurrency, parse_options
 from pyhudi.pipeline import NewTable, create
+from pyhudi.records import InstantTime
+from pyhudi.services.compaction import pending_compactions
 from pyhudi.services.rollback import rollback
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.commit import Touched, find_conflict
 from pyhudi.write.heartbeat import living
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
@@ -270,3 +276,29 @@ def test_pauses_grow_and_are_of_chance_length() -> None:
     for conflicts, longest in ((1, 0.1), (2, 0.2), (3, 0.4), (9, 0.4)):
         waits = {pause_seconds(rules, conflicts) for _ in range(50)}
         assert len(waits) > 40 and min(waits) >= 0 and max(waits) <= longest
+
+
+def test_logs_on_top_of_a_plan_that_is_withdrawn_are_written_anew() -> None:
+    fs = new_table(TableType.MERGE_ON_READ)
+    open_(fs).upsert(rows(range(8), 2))
+    open_(fs).schedule_compaction()
+
+    def withdraw(table: Table) -> None:
+        state = table._state()
+        (plan,) = pending_compactions(state.timeline)
+        state.log.forget(plan)
+
+    assert beside(fs, withdraw).upsert(rows(range(4), 3)).conflicts == 1
+    assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
+
+
+def test_a_pending_write_that_was_archived_meanwhile_is_no_friend() -> None:
+    """What it committed can no longer be asked for."""
+    commit = [Instant(InstantTime(str(n)), Action.COMMIT, State.COMPLETED) for n in range(10, 30)]
+    other = Instant(InstantTime("12"), Action.COMMIT, State.INFLIGHT)
+    mine = Instant(InstantTime("25"), Action.COMMIT, State.INFLIGHT)
+    before = Timeline.of([*commit[:2], other, mine])
+    log = TimelineLog(MemoryFileSystem())
+    now = Timeline.of([mine])
+    found = find_conflict(log, before=before, now=now, mine=mine, touched=Touched(frozenset()))
+    assert found is not None and found.instant == other
