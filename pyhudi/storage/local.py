@@ -13,6 +13,7 @@ import errno
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -186,19 +187,27 @@ class _NameTakenError(StorageError):
 
 
 class LocalMutex:
-    """Mutex by an advisory lock of the operating system on a file that stays."""
+    """Mutex by an advisory lock of the operating system on a file that stays.
+
+    Whoever waits stands in a turnstile first, one at a time: so a holder who comes back at once
+    does not pass those who wait.
+    """
 
     def __init__(self, place: str) -> None:
         self._place = place
         self.key = "local:" + os.path.realpath(place)
         self._lock = FileLock(place, thread_local=False)
+        self._turn = FileLock(place + ".turn", thread_local=False)
         self._inode = -1
 
     def acquire(self, wait_seconds: float) -> bool:
         with _typed(self._place):
             _make_folders(os.path.dirname(self._place))
+            end = time.monotonic() + wait_seconds
             try:
-                self._lock.acquire(timeout=wait_seconds, poll_interval=0.02)
+                with self._turn.acquire(timeout=wait_seconds, poll_interval=0.02):
+                    left = max(end - time.monotonic(), 0)
+                    self._lock.acquire(timeout=left, poll_interval=0.005)
             except Timeout:
                 return False
             self._inode = os.stat(self._place).st_ino

@@ -126,6 +126,7 @@ class _Gate:
         self.beside: list[_Gate] = []  # of providers, held with this one
         self._mutex = mutex
         self._threads = threading.RLock()
+        self._turn = threading.Lock()  # those who wait, one at a time before who comes back
 
     def confirm(self) -> bool:
         return self._mutex.confirm()
@@ -133,8 +134,14 @@ class _Gate:
     def enter(self, wait_seconds: float) -> bool:
         """Whether it was entered within the wait."""
         end = time.monotonic() + wait_seconds
-        if not self._threads.acquire(timeout=max(wait_seconds, 0)):
+        if self.owner != threading.get_ident() and not self._turn.acquire(timeout=wait_seconds):
             return False
+        try:
+            if not self._threads.acquire(timeout=max(end - time.monotonic(), 0)):
+                return False
+        finally:
+            if self.owner != threading.get_ident():
+                self._turn.release()
         if self.depth == 0:
             taken = False
             try:

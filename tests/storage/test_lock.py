@@ -111,9 +111,9 @@ def test_two_ways_to_one_folder_share_a_lock(tmp_path: Path) -> None:
 def test_the_timeline_passes_over_the_locks_files(tmp_path: Path) -> None:
     fs = LocalFileSystem(tmp_path)
     with TableLock(fs):
-        assert len(os.listdir(tmp_path / ".hoodie")) == 2
+        assert len(os.listdir(tmp_path / ".hoodie")) == 3
         assert len(TimelineLog(fs).load()) == 0
-    assert os.listdir(tmp_path / ".hoodie") == [".pyhudi.lock"]
+    assert sorted(os.listdir(tmp_path / ".hoodie")) == [".pyhudi.lock", ".pyhudi.lock.turn"]
 
 
 def spawn(body: str, *args: str) -> subprocess.Popen[str]:
@@ -193,3 +193,22 @@ def test_two_processes_lose_no_update(tmp_path: Path) -> None:
     for child in children:
         child.__exit__(None, None, None)
     assert LocalFileSystem(tmp_path).read("n") == b"40"
+
+
+def test_who_comes_back_at_once_does_not_pass_those_who_wait(tmp_path: Path) -> None:
+    fs, taken, ended = LocalFileSystem(tmp_path), [0, 0], threading.Event()
+
+    def work(number: int) -> None:
+        while not ended.is_set():
+            with TableLock(fs):
+                taken[number] += 1
+                time.sleep(0.005)
+            if sum(taken) >= 40:
+                ended.set()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(taken) >= 10
