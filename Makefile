@@ -10,14 +10,18 @@
 # make options  write docs/options.md and docs/schema_evolution.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed
-# make fuzz     long form: damage in every byte of the sample files
+# make fuzz     long form: damage in every byte of the sample files, and 20,000 changed files a format
+# make torn     long form: every file of a table cut, zero-filled or lost, then read and repaired
+# make sanitize the native core with AddressSanitizer and UBSan, under the fuzz program
+# make model    every order of steps of three writers and the services, with put-if-absent and without
+# make mutants  seeded bugs, each of which a test must catch
 # make wheel    the wheel, in dist/
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop hdfs zookeeper options kills history chaos fuzz wheel build clean properties
+.PHONY: demo test check bench interop hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -78,7 +82,26 @@ chaos: build
 	$(BIN)/python -m tests.history --chaos --minutes 10 --writers 8
 
 fuzz: build
+	$(BIN)/python -m tests.fuzz.run --count 20000
 	$(BIN)/python -m pytest -m 'slow' tests
+
+torn: build
+	$(BIN)/python -m tests.crash.torn
+
+model: build
+	$(BIN)/python -m tests.model.run
+
+mutants: build
+	$(BIN)/python -m tests.mutants.run
+
+# The sanitizers need their runtime before Python's own libraries.
+SANITIZED := build/sanitize/lib
+sanitize: build
+	PYHUDI_SANITIZE=1 $(BIN)/python setup.py -q build --build-base build/sanitize --build-lib $(SANITIZED)
+	PYTHONPATH=$(SANITIZED):. ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so.6)" \
+	$(BIN)/python -P -m tests.fuzz.run --count 2000
 
 wheel: build
 	$(BIN)/python -m build --wheel --no-isolation

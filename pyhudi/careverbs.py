@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pyhudi.care.background import BackgroundServices
 from pyhudi.care.doctor import examine
+from pyhudi.care.due import ServicesReport, run_due
 from pyhudi.care.finding import Diagnosis, in_order
 from pyhudi.care.ground import Ground
 from pyhudi.care.rebuilding import rebuild_metadata
 from pyhudi.care.repair import RepairReport, repair
 from pyhudi.care.verify import check_metadata
 from pyhudi.engine import Engine
+from pyhudi.errors import UserError
 from pyhudi.options import Options
+from pyhudi.services.transaction import table_lock
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock
 from pyhudi.table.config import load_config
 from pyhudi.write.kept import check_none_kept
 
@@ -48,6 +51,39 @@ class CareVerbs:
         """The table's metadata table: checks and rebuilding."""
         return MetadataCare(self._fs, self._options, self._engine)
 
+    @property
+    def services(self) -> TableServices:
+        """What keeps the table in shape, as one call and in the background."""
+        return TableServices(self._fs, self._options, self._engine)
+
+
+class TableServices:
+    """The services of one table."""
+
+    def __init__(self, fs: FileSystem, options: Options, engine: Engine) -> None:
+        self._fs, self._options, self._engine = fs, options, engine
+
+    def run(self, *, dry_run: bool = False) -> ServicesReport:
+        """Do whatever is due: remains of dead writers, compaction, clean, leftovers.
+
+        The report says of each service what it did, or why it was not due; one that meets an
+        error does not keep the others from running.  dry_run: tell only.
+        """
+        return run_due(self._fs, self._options, self._engine, dry_run=dry_run)
+
+    def start(self, *, every_seconds: float = 30.0) -> BackgroundServices:
+        """`run` now and then in a thread, beside whatever this process does with the table:
+
+        with table.services.start(every_seconds=60):
+            stream_into(table)
+        """
+        if every_seconds <= 0:
+            raise UserError("the pause between looks must be positive", every_seconds=every_seconds)
+        return BackgroundServices(self.run, every_seconds=every_seconds)
+
+    def __repr__(self) -> str:
+        return f"TableServices({self._fs.url!r})"
+
 
 class MetadataCare:
     """The metadata table of one table, as a thing to be kept whole."""
@@ -69,8 +105,7 @@ class MetadataCare:
         write ends the swap.  Cost: the key column of the table, footers for statistics.
         Raises LockError, IndexNotReadyError while a write is pending.
         """
-        lock_seconds = self._options.write.lock_seconds
-        with TableLock(self._fs, purpose="rebuild metadata", wait_seconds=lock_seconds):
+        with table_lock(self._fs, self._options.write, "rebuild metadata"):
             ground = Ground.of(self._fs, load_config(self._fs))
             check_none_kept(self._fs, ground.timeline)
             rebuild_metadata(self._fs, self._options, self._engine)

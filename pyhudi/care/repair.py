@@ -13,7 +13,7 @@ is only done when asked for (`allow_loss`).
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyhudi.care.ground import Ground
 from pyhudi.care.instants import sound_properties
 from pyhudi.care.rebuilding import rebuild_metadata
 from pyhudi.care.recommit import compaction_plan_of, content_of
-from pyhudi.care.setaside import set_aside
+from pyhudi.care.setaside import set_aside, sweep
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
@@ -32,8 +32,8 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
 from pyhudi.services.rollback import roll_back_failed, rollback
+from pyhudi.services.transaction import table_lock
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock
 from pyhudi.table.config import load_config
 from pyhudi.table.listing import partition_metafile
 from pyhudi.timeline.clock import format_instant, system_clock
@@ -88,12 +88,20 @@ class RepairReport:
 
 
 def plan(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
-    """What there is to do, in order.  Pure."""
+    """What there is to do, in order.  Pure.
+
+    While data files are missing or torn and may not be given up, the metadata table stays as it
+    is: one made anew from the store would not know of them.
+    """
     order = list(Mend).index
+    found = [f for f in diagnosis.findings if f.mend is not None]
+    held = not allow_loss and any(f.mend is Mend.SET_ASIDE and f.loses for f in found)
     steps = {
         Step(f.mend, f.path, f.what, f.loses): None
-        for f in diagnosis.findings
-        if f.mend is not None and (allow_loss or not f.loses)
+        for f in found
+        if f.mend is not None
+        and (allow_loss or not f.loses)
+        and not (held and f.mend is Mend.METADATA)
     }
     return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
 
@@ -118,16 +126,19 @@ def repair(
         return RepairReport(fs.url, plan(found, allow_loss=allow_loss), found.findings, True)
     done: list[Step] = []
     notes: list[str] = []
-    with TableLock(fs, purpose="repair", wait_seconds=settings.write.lock_seconds):
+    with table_lock(fs, settings.write, "repair"):
         when = format_instant(system_clock(), None)
-        for _ in range(4):  # mending one thing shows the next
+        last: tuple[Step, ...] = ()
+        for _ in range(len(Mend)):  # mending one thing shows the next
             found = examine(fs)
-            steps = [s for s in plan(found, allow_loss=allow_loss) if s not in done]
-            if not steps:
+            steps = plan(found, allow_loss=allow_loss)
+            if not steps or steps == last:  # what did not help once does not help twice
                 break
             done += _carry_out(fs, found, steps, settings, spread, when, notes)
+            last = steps
         left = examine(fs)
-    return RepairReport(fs.url, tuple(done), left.findings, notes=tuple(notes))
+    steps_done, told = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
+    return RepairReport(fs.url, steps_done, left.findings, notes=told)
 
 
 def _carry_out(
@@ -147,7 +158,7 @@ def _carry_out(
             case Mend.PROPERTIES:
                 _restore_properties(fs, notes)
             case Mend.SWEEP:
-                _sweep(fs, mine)
+                sweep(fs, [step.path for step in mine])
             case Mend.METADATA:
                 rebuild_metadata(fs, options, engine)
             case Mend.ROLL_BACK:
@@ -180,14 +191,6 @@ def _mend_files(fs: FileSystem, steps: Sequence[Step], when: str, notes: list[st
                 _write_metafile(ground, step.path)
             case _:
                 set_aside(fs, [step.path], when)
-
-
-def _sweep(fs: FileSystem, steps: Iterable[Step]) -> None:
-    for step in steps:
-        if fs.children(step.path):
-            fs.delete_folder(step.path)
-        else:
-            fs.delete([step.path])
 
 
 def _roll_back(fs: FileSystem) -> None:

@@ -14,6 +14,7 @@ from pyhudi.care.datafiles import check_files, check_present
 from pyhudi.care.finding import Finding, Mend, Severity
 from pyhudi.care.ground import Ground
 from pyhudi.care.instants import check_instants, check_properties
+from pyhudi.care.setaside import set_aside_files
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
@@ -92,9 +93,13 @@ def _check_listing(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]
         for infos in listing.files(listing.partitions()).values()
         for info in infos
     }
+    gone = {path for path, _ in set_aside_files(ground.fs)}
     known = {s.path: s.size_bytes for c in ground.commits.values() for s in c.stats}
     for path, size in listed.items():
         found = ground.data_files.get(path)
+        given_up = path in gone
+        if not given_up and path in known and (found is None or found[0].size_bytes != known[path]):
+            continue  # the file is missing or torn, which the files' check tells
         if found is None:
             yield _stale(path, "the metadata table lists a file that is not there")
         elif isinstance(found[1], BaseFileName) and found[0].size_bytes != size:

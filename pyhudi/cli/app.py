@@ -35,6 +35,7 @@ for command in (
     care.repair,
     care.metadata,
     services.restore,
+    care.services,
     files.hfile,
     files.log,
 ):

@@ -1,8 +1,9 @@
-"""`pyhudi doctor`, `pyhudi repair`, `pyhudi metadata`."""
+"""`pyhudi doctor`, `pyhudi repair`, `pyhudi metadata`, `pyhudi services`."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import click
 
@@ -56,6 +57,36 @@ def repair(path: str, dry_run: bool, allow_loss: bool, yes: bool, as_json: bool)
             click.echo(str(Diagnosis(path, report.left)))
     if not report.is_healthy:
         sys.exit(PROBLEMS)
+
+
+@click.group()
+def services() -> None:
+    """Everything that keeps a table in shape."""
+
+
+@services.command("run")
+@click.argument("path")
+@click.option("--dry-run", is_flag=True, help="Tell what is due; change nothing.")
+@click.option("--every", type=float, help="Go on, looking every so many seconds, until stopped.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="A hoodie.* option.")
+@as_json
+def services_run(
+    path: str, dry_run: bool, every: float | None, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Do whatever is due: rollback of remains, compaction, clean, leftovers."""
+    pairs = (text.partition("=") for text in options)
+    table = pyhudi.open_table(path, options={name: value for name, _, value in pairs})
+    while True:
+        report = table.services.run(dry_run=dry_run)
+        if as_json:
+            show(report.to_dict(), as_json=True)
+        else:
+            click.echo(str(report))
+        if every is None:
+            break
+        time.sleep(every)
+    if report.errors:
+        sys.exit(1)
 
 
 @click.group()

@@ -24,6 +24,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fastavro.schema import SchemaParseException, UnknownType
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE, archive_number
@@ -37,7 +38,8 @@ from pyhudi.timeline.stats import CommitMetadata
 _HISTORY: Final = f"{HOODIE}/timeline/history"
 _ACTIONS: Final = {action.value: action for action in Action}
 _BROKEN: Final = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError,
-                  AttributeError, struct.error, UnicodeDecodeError, StopIteration)  # fmt: skip
+                  AttributeError, struct.error, UnicodeDecodeError, StopIteration, AssertionError,
+                  ArithmeticError, SchemaParseException, UnknownType)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ Source: table_format 4.
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 import fastavro
+from fastavro.schema import SchemaParseException, UnknownType
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.timeline.avrotypes import INSTANT_INFO as _INSTANT_INFO
@@ -245,7 +247,9 @@ def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
     try:
         records = list(fastavro.reader(io.BytesIO(data)))
     except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
-            RecursionError, StopIteration, UnicodeDecodeError) as error:  # fmt: skip
+            RecursionError, StopIteration, UnicodeDecodeError, AttributeError,
+            AssertionError, ArithmeticError, zlib.error, SchemaParseException,
+            UnknownType) as error:  # fmt: skip
         raise CorruptFileError("not a readable Avro container", path=path) from error
     if len(records) != 1 or not isinstance(records[0], dict):
         raise CorruptFileError("expected one Avro record", path=path, found=len(records))

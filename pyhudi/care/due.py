@@ -1,0 +1,170 @@
+"""What is due on a table, and done: one call for all services, each with its reason.
+
+Order: remains of dead writers, compaction, clustering, cleaning, archival, leftovers.  Cleaning
+comes after what makes files useless, archival after what makes instants old.  A service that
+fails or meets a conflict is told of and does not keep the next ones from running.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi import upkeep
+from pyhudi.care.finding import Mend
+from pyhudi.care.ground import Ground
+from pyhudi.care.remains import check_leftovers
+from pyhudi.care.setaside import sweep
+from pyhudi.engine import Engine
+from pyhudi.errors import LockError, PyhudiError, WriteConflictError
+from pyhudi.options import Options
+from pyhudi.read.state import TableState, load_state
+from pyhudi.services.cleaning import pending_cleans, propose
+from pyhudi.services.compaction import deltas_since, pending_compactions
+from pyhudi.services.rollback import failed_writes
+from pyhudi.services.transaction import opened, table_lock
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import load_config
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service's part.  due: why it is, or (did and error empty) why it is not."""
+
+    name: str
+    is_due: bool
+    why: str
+    did: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesReport:
+    """What `services.run` did, and what it left and why."""
+
+    services: tuple[Service, ...] = ()
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(f"{s.name}: {s.error}" for s in self.services if s.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "dry_run": self.dry_run,
+            "services": [
+                {name: getattr(service, name) for name in Service.__slots__}
+                for service in self.services
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{s.name}: {s.error or s.did or ('due: ' if s.is_due else 'not due: ') + s.why}"
+            for s in self.services
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A service that may be due: why it is (or is not), and how it is done."""
+
+    name: str
+    is_due: bool
+    why: str
+    act: Callable[[], str]
+
+
+def run_due(
+    fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool = False
+) -> ServicesReport:
+    """Do what is due, one service after the other; each looks at the table as it then is.
+
+    Raises what keeps the table from being opened; what a service meets is in the report.
+    """
+    done = []
+    for ask in _SERVICES:
+        due = ask(load_state(fs, options.read), fs, options, engine)
+        if dry_run or not due.is_due:
+            done.append(Service(due.name, due.is_due, due.why))
+            continue
+        began = time.monotonic()
+        did = error = ""
+        try:
+            did = due.act()
+        except (LockError, WriteConflictError) as busy:
+            error = f"left for the next run: {busy.what}"
+        except PyhudiError as failed:
+            error = str(failed)
+        seconds = round(time.monotonic() - began, 3)
+        done.append(Service(due.name, True, due.why, did, error, seconds))
+    return ServicesReport(tuple(done), dry_run)
+
+
+def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    failed = failed_writes(state.log, state.timeline, options.write.concurrency.heartbeats)
+    times = ", ".join(instant.time for instant in failed)
+
+    def act() -> str:
+        with opened(fs, options, "services"):
+            return f"rolled back {times}"
+
+    why = f"writers died: {times}" if failed else "no write was left by the dead"
+    return _Due("rollback", bool(failed), why, act)
+
+
+def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = upkeep.compact(fs, options, engine)
+        done = f"merged {report.file_groups} groups at {', '.join(report.instants)}"
+        return done if report.instants else "; ".join(report.notes)
+
+    if not state.config.is_merge_on_read:
+        return _Due("compaction", False, "the table is copy-on-write", act)
+    pending = pending_compactions(state.timeline)
+    if pending:
+        return _Due("compaction", True, f"planned at {pending[0].time}", act)
+    since, after = deltas_since(state.timeline), options.services.compact_after
+    why = f"{since} delta commits since the last, due at {after}"
+    return _Due("compaction", since >= after, why, act)
+
+
+def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = upkeep.clean(fs, options, engine)
+        done = f"deleted {report.files} files at {', '.join(report.instants)}"
+        return done if report.instants else "; ".join(report.notes)
+
+    pending = pending_cleans(state.timeline)
+    if pending:
+        return _Due("clean", True, f"planned at {pending[0].time}", act)
+    count = propose(state, options).file_count
+    return _Due("clean", bool(count), f"{count} files that no reader needs", act)
+
+
+def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    paths = list(_swept(fs))
+
+    def act() -> str:
+        with table_lock(fs, options.write, "services"):
+            sweep(fs, _swept(fs))
+        return f"deleted {len(paths)} leftovers"
+
+    return _Due("leftovers", bool(paths), f"{len(paths)} markers and heartbeats of the dead", act)
+
+
+def _swept(fs: FileSystem) -> Iterator[str]:
+    ground = Ground.of(fs, load_config(fs))
+    return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
+
+
+_SERVICES = (_rollback, _compaction, _clean, _leftovers)

@@ -1,0 +1,196 @@
+"""What is fuzzed: for each format some good files, and how each is read.
+
+`protected`: checksums cover every byte, so a changed file may never give other values.  Of the
+others some changes cannot be seen: a letter in a row is as good as any other letter.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from pyhudi._native import AvroCodec, HFileReader
+from pyhudi.filenames import TEMP
+from pyhudi.formats.logblock import (
+    data_batches,
+    data_block,
+    decode_deletes,
+    delete_block,
+    read_content,
+    rollback_block,
+)
+from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.parquet import read_parquet
+from pyhudi.records import InstantTime
+from pyhudi.storage.memory import MemoryFile, MemoryFileSystem
+from pyhudi.table.config import TableConfig, TableType, format_properties, parse_properties
+from pyhudi.table.listing import partition_metafile
+from pyhudi.timeline.payload import ROLLBACK_PLAN, read_avro, read_commit, write_avro
+from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.write.markers import list_markers
+from tests.support.hfiles import N1, H, build, with_
+
+T = InstantTime("20260101000000000")
+CELLS = [(b"key-%05d" % (3 * i), b"value-%d" % i * (i % 4)) for i in range(120)]
+AVRO = json.dumps({
+    "type": "record", "name": "r",
+    "fields": [
+        {"name": "id", "type": ["null", "string"]},
+        {"name": "n", "type": ["null", "long"]},
+        {"name": "x", "type": "double"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "facts", "type": {"type": "map", "values": ["null", "int"]}},
+    ],
+})  # fmt: skip
+ROWS = [
+    {"id": f"k{i}" if i % 5 else None, "n": i * 10**6, "x": i / 3, "tags": ["t"] * (i % 3),
+     "facts": {"a": i} if i % 2 else {}}
+    for i in range(30)
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """name; good files; what reading one gives, plain and comparable."""
+
+    name: str
+    files: tuple[bytes, ...]
+    read: Callable[[bytes], Any]
+    protected: bool = False
+
+
+def _hfile(data: bytes) -> Any:
+    asked = pa.array([key for key, _ in CELLS] + [b"", b"absent", b"z"], pa.binary())
+    sought = HFileReader(data, cache_bytes=0).get_many(asked, method="seek").to_pylist()
+    table = HFileReader(data, cache_bytes=0).scan().read_all()
+    return sought, table.to_pydict()
+
+
+def _log(data: bytes) -> Any:
+    file = MemoryFile(data, "x.log")
+    found: list[Any] = []
+    for block in read_blocks(file, path="x.log"):
+        found.append((block.kind.name, block.instant, block.target_instant))
+        if block.kind is BlockKind.DELETE:
+            found.append(decode_deletes(read_content(block, file), path="x.log").to_pylist())
+        elif block.kind in (BlockKind.AVRO, BlockKind.PARQUET):
+            found.append(data_batches(block, file, path="x.log").to_pylist())
+    return found
+
+
+def _logs() -> tuple[bytes, ...]:
+    rows = pa.table({"id": [f"k{i}" for i in range(40)], "n": list(range(40))})
+    schema = json.dumps({
+        "type": "record", "name": "r",
+        "fields": [{"name": "id", "type": ["null", "string"]},
+                   {"name": "n", "type": ["null", "long"]}],
+    })  # fmt: skip
+    tail = delete_block(
+        pa.array(["k1", "k2"]), pa.array(["p", "p"]), None, instant="2"
+    ) + rollback_block("3", "2")
+    return tuple(
+        data_block(rows, kind=kind, instant="1", avro_schema=schema) + tail
+        for kind in (BlockKind.AVRO, BlockKind.PARQUET)
+    )
+
+
+def _commit_json() -> bytes:
+    stats = tuple(
+        WriteStat("p", f"f{i}-0", f"p/f{i}-0_0-0-1_{T}.parquet", None, 5, 0, 0, 5, 100, 100)
+        for i in range(4)
+    )
+    return CommitMetadata(stats, "UPSERT", extra={"schema": AVRO}, replaced={"p": ("a",)}).to_json()
+
+
+def _plan() -> bytes:
+    request = {
+        "partitionPath": "p", "fileId": "f", "latestBaseInstant": T,
+        "filesToBeDeleted": [f"/t/p/f_0-0-1_{T}.parquet"] * 3, "logBlocksToBeDeleted": {"a": 1},
+    }  # fmt: skip
+    record = {"instantToRollback": {"commitTime": T, "action": "commit"},
+              "RollbackRequests": [request]}  # fmt: skip
+    return write_avro(ROLLBACK_PLAN, record)
+
+
+def _properties() -> bytes:
+    return format_properties({
+        "hoodie.table.name": "t", "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": "6", "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.checksum": "1", "hoodie.table.create.schema": AVRO,
+    })  # fmt: skip
+
+
+def _config(data: bytes) -> Any:
+    config = TableConfig(parse_properties(data))
+    kind: TableType = config.table_type
+    return (config.properties, config.version, config.layout, kind, config.merge_mode,
+            config.key_generator, config.metadata_partitions)  # fmt: skip
+
+
+def _markers(data: bytes) -> Any:
+    fs = MemoryFileSystem()
+    fs.create(f"{TEMP}/{T}/MARKERS0", data)
+    return [(m.path, m.kind.name) for m in list_markers(fs, T)]
+
+
+def _datums() -> bytes:
+    out = io.BytesIO()
+    schema = fastavro.parse_schema(json.loads(AVRO))
+    for row in ROWS:
+        datum = io.BytesIO()
+        fastavro.schemaless_writer(datum, schema, row)
+        out.write(len(datum.getvalue()).to_bytes(4, "big") + datum.getvalue())
+    return out.getvalue()
+
+
+def _parquet() -> bytes:
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": [f"k{i}" for i in range(50)], "n": list(range(50))}), out)
+    return out.getvalue()
+
+
+def _base_file(data: bytes) -> Any:
+    return read_parquet(pa.BufferReader(data), path="x").to_pydict()
+
+
+def targets() -> list[Target]:
+    """Every format, the cheapest first."""
+    hfiles = (H, with_(H, levels=2, gz=False), with_(H, checksum=1, gz=False), with_(H, levels=3))
+    commit = CommitMetadata(extra={"schema": AVRO}).to_json()
+    return [
+        Target("properties", (_properties(),), _config),
+        Target(
+            "partition metadata",
+            (partition_metafile(T, "a/b"),),
+            lambda data: parse_properties(data),
+        ),
+        Target(
+            "markers",
+            (b"p/f-0_0-0-1_%s.parquet.marker.CREATE\n" % T.encode() * 3,),
+            _markers,
+        ),
+        Target(
+            "commit (JSON)",
+            (_commit_json(), commit),
+            lambda data: CommitMetadata.from_json(data, path="x"),
+        ),
+        Target("plan (Avro)", (_plan(),), lambda data: read_avro(data, path="x")),
+        Target("commit (Avro)", (_plan(),), lambda data: read_commit(data, path="x")),
+        Target(
+            "Avro block",
+            (_datums(),),
+            lambda data: AvroCodec(AVRO).decode_framed(data, len(ROWS)).to_pylist(),
+        ),
+        Target("log", _logs(), _log),
+        Target("base file", (_parquet(),), _base_file),
+        Target("HFile", tuple(build(CELLS, d) for d in hfiles), _hfile, protected=True),
+        Target("HFile, no checksums", (build(CELLS, with_(N1, gz=False)),), _hfile),
+    ]  # fmt: skip
