@@ -33,6 +33,11 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.record.index.update.partition.path", FLAG, "write.update_partition_path"
     ),
+    honoured(
+        "pyhudi.record.index.inserts.to.logs", FLAG, "write.index_rules.record_logs_inserts",
+        "not a name of Apache Hudi: a small file group of a merge-on-read table takes new keys in "
+        "its logs; only where every writer goes by the record index, as others double such keys",
+    ),
     honoured("hoodie.bloom.index.update.partition.path", FLAG, "write.index_rules.bloom_moves"),
     honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
     honoured(

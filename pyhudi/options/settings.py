@@ -174,6 +174,7 @@ class IndexRules:
     simple_moves: bool = True  # global simple: likewise
     prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
     bloom_by_metadata: bool = False  # bloom: ask the metadata table, not the files' footers
+    record_logs_inserts: bool = False  # record index, merge-on-read: new keys may go to logs
     bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
     bucket_count: int | None = None  # None: as the table says, else 256 for a new one
     bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields

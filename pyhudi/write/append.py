@@ -40,6 +40,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
     instant, version = append_position(slice_, target.compacting)
     names = tuple(str(log.name) for log in slice_.logs)
     written: list[Written] = []
+    fresh = target.insert_count
     for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
         name = LogFileName(group.file_id, instant, version, new_write_token(number))
         names = (*names, str(name))
@@ -50,6 +51,8 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
                 sink.write(block.content)
             size = sink.tell()
         puts, deletes = sum(b.put_count for b in blocks), sum(b.delete_count for b in blocks)
+        inserts = min(fresh, puts)
+        fresh -= inserts
         stat = WriteStat(
             partition=group.partition,
             file_id=group.file_id,
@@ -57,8 +60,8 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
             previous_instant=instant,
             write_count=puts,
             delete_count=deletes,
-            update_count=puts,
-            insert_count=0,
+            update_count=puts - inserts,
+            insert_count=inserts,
             size_bytes=size,
             write_bytes=size,
             log_version=version,
@@ -66,7 +69,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
             log_files=names,
             upsert_millis=millis_since(began),
         )
-        written.append(Written(stat, 0, puts, deletes, 0))
+        written.append(Written(stat, inserts, puts - inserts, deletes, 0))
         version += 1
     if not written:
         return [Written(None, 0, 0, 0, unchanged)]

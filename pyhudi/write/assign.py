@@ -6,7 +6,8 @@ limit first, then new file groups of the target size.
 copy-on-write   a touched group is rewritten, a new one created
 merge-on-read   updates and deletes are appended to the group's logs; inserts go to base files, as
                 Apache Hudi's base-file indexes find keys only there: to a small group without
-                logs if rewriting it costs little, else to a new one
+                logs if rewriting it costs little, else to a new one; the logs of small groups
+                under a record index, where that is asked for
 bucket index    every row has its group: those of a bucket without one make it, with a base file;
                 on merge-on-read the others, new keys too, are appended to the logs
 Source: table_format 7.1.
@@ -79,6 +80,7 @@ class AssignRules:
     merge_on_read: bool
     record_bytes: int
     small_files: bool  # False for bulk insert: always new groups
+    logs_inserts: bool = False  # MOR: small groups take inserts in their logs
     fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
     drops_clusterings: bool = False  # groups of a pending clustering take updates
 
@@ -124,7 +126,8 @@ def assign(
             at = number.get(group)
             if at is None:
                 at = number[group] = len(targets)
-                mode = Mode.REWRITE if group in slices else Mode.CREATE
+                joins = Mode.APPEND if rules.logs_inserts else Mode.REWRITE
+                mode = joins if group in slices else Mode.CREATE
                 targets.append(Target(group, mode, slices.get(group)))
             targets[at] = replace(targets[at], insert_count=targets[at].insert_count + count)
             bins[path].append((count, at))
@@ -158,8 +161,7 @@ def _bins(
     left = count
     if rules.small_files:
         for small in _small_files(path, count, slices, updates, view, rules):
-            assert small.base is not None
-            room = (rules.sizing.file_bytes_max - small.base.size_bytes) // rules.record_bytes
+            room = (rules.sizing.file_bytes_max - small.size_bytes) // rules.record_bytes
             taken = min(left, max(0, room))
             if taken:
                 plan.append((small.group, taken))
@@ -192,13 +194,13 @@ def _small_files(
         s
         for s in slices.values()
         if s.partition == path
-        and s.base is not None
-        and s.base.size_bytes < rules.sizing.small_file_bytes
+        and (s.base is not None or rules.logs_inserts)
+        and s.size_bytes < rules.sizing.small_file_bytes
         and s.group not in pending.clustering
         and s.group not in pending.compacting
     ]
-    small.sort(key=lambda s: (s.base.size_bytes if s.base else 0, s.group))
-    if not rules.merge_on_read:
+    small.sort(key=lambda s: (s.size_bytes, s.group))
+    if not rules.merge_on_read or rules.logs_inserts:
         return small
     sizing = rules.sizing
     worth = sizing.rewrite_ratio_max * count * rules.record_bytes

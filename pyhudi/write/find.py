@@ -42,6 +42,11 @@ class WriteIndex:
         return self.choice.kind is IndexKind.BUCKET
 
     @property
+    def logs_inserts(self) -> bool:
+        """Whether new keys may go to logs: they are found there."""
+        return self.choice.kind is IndexKind.RECORD and self.rules.record_logs_inserts
+
+    @property
     def described(self) -> str:
         """For the report: the index, how it is cut, and why it."""
         name = self.choice.kind.value.replace("_", " ")

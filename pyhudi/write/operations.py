@@ -197,6 +197,7 @@ def plan_write(
                 setting.state.config.is_merge_on_read,
                 record_bytes(setting.state, setting.options, parts),
                 small_files=operation.fills_files,
+                logs_inserts=_logs_inserts(setting, operation),
                 fills_files=bulk.fills_files,
                 drops_clusterings=setting.options.drops_clusterings,
             ),
@@ -316,6 +317,12 @@ def asks_index(setting: Setting, operation: Operation) -> bool:
     """Whether the index is asked."""
     always = setting.index.always_asked
     return operation.asks_index or always or _looks_known_keys_up(setting, operation)
+
+
+def _logs_inserts(setting: Setting, operation: Operation) -> bool:
+    """Whether new keys may go to logs.  A plain insert's may not: one that is there would merge."""
+    merges = setting.state.config.is_merge_on_read
+    return merges and setting.index.logs_inserts and asks_index(setting, operation)
 
 
 def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) -> Where:

@@ -387,3 +387,38 @@ def test_tasks_of_a_look_up_travel(index: IndexKind, kind: TableType, tmp_path: 
     table.delete(batch(range(5), 0))
     table.delete(keys=["k040"])
     assert [ts for _, ts, _ in rows_of(table)] == [1] * 15 + [2] * 29
+
+
+@pytest.mark.parametrize("engine", ["SIMPLE", "CONSISTENT_HASHING"])
+def test_new_keys_of_a_bucket_that_is_there_go_to_its_logs(engine: str) -> None:
+    table = table_of(IndexKind.BUCKET, TableType.MERGE_ON_READ, index__bucket__engine=engine)
+    table.upsert(batch(range(60), 1, "p"))
+    bases = {s.base.path for s in table.file_slices() if s.base}
+    table.upsert(batch(range(50, 120), 2, "p"))
+    assert {s.base.path for s in table.file_slices() if s.base} == bases
+    assert all(s.logs for s in table.file_slices())
+    assert [ts for _, ts, _ in rows_of(table)] == [1] * 50 + [2] * 70
+
+
+def test_new_keys_of_a_record_index_go_to_logs_only_where_that_is_asked_for() -> None:
+    table = table_of(IndexKind.RECORD, TableType.MERGE_ON_READ)
+    table.upsert(batch(range(20), 1, "p"))
+    small = {"merge__small__file__group__candidates__limit": 0}
+    reopened(table, **small).upsert(batch(range(20, 30), 2, "p"))
+    assert [bool(s.logs) for s in table.file_slices()] == [False, False]
+    asked = Table(
+        table._fs,
+        options=parse_options({"pyhudi.record.index.inserts.to.logs": True}),
+        engine=LocalEngine(2),
+    )
+    report = asked.upsert(batch(range(25, 40), 3, "p"))
+    assert (report.inserted, report.updated) == (10, 5)
+    assert len(table.file_slices()) == 2
+    assert any(s.logs for s in table.file_slices())
+    assert asked.upsert(batch(range(40), 4, "p")).updated == 40
+    assert asked.delete(keys=["k039", "k038"]).deleted == 2
+    table.compact()
+    assert [ts for _, ts, _ in rows_of(table)] == [4] * 38
+    assert all(table.lookup([f"k{i:03d}" for i in range(38)])["found"].to_pylist())
+    asked.insert(batch(range(2), 5, "p"))
+    assert len(rows_of(table)) == 40

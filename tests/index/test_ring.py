@@ -113,9 +113,11 @@ def test_values_are_hashed_without_anything_between_them(keys: list[str]) -> Non
 def test_a_table_of_apache_hudi_is_written_by_its_rings(name: str) -> None:
     table = opened(name)
     before = homes(table)
-    old = table.scan(["id", "ts", "part"]).to_arrow()
+    old = table.scan(["id", "ts", "part", "k2"]).to_arrow()
     rows = old.set_column(1, "ts", pc.add(old["ts"], 10)).slice(0, 40)
-    more = [{"id": f"new-{n}", "ts": 1, "part": ["p0", "p1", "p9"][n % 3]} for n in range(30)]
+    more = [
+        {"id": f"new-{n}", "k2": "", "ts": 1, "part": ["p0", "p1", "p9"][n % 3]} for n in range(30)
+    ]
     report = table.upsert(pa.concat_tables([rows, pa.Table.from_pylist(more, rows.schema)]))
     assert report.index.startswith("consistent-hashing bucket index")
     after = homes(table)
@@ -182,7 +184,7 @@ def test_a_ring_whose_write_failed_does_not_count() -> None:
 
 def test_buckets_that_a_pending_clustering_splits_are_not_written() -> None:
     table = opened("mor_consistent_pending")
-    rows = table.scan(["id", "ts", "part"]).to_arrow()
+    rows = table.scan(["id", "ts", "part", "k2"]).to_arrow()
     with pytest.raises(WriteConflictError, match="pending clustering"):
         table.upsert(rows)
     assert table.scan().count() == len(rows)
@@ -190,7 +192,7 @@ def test_buckets_that_a_pending_clustering_splits_are_not_written() -> None:
 
 def test_groups_that_were_replaced_are_not_written() -> None:
     table = opened("mor_consistent_overwritten")
-    rows = table.scan(["id", "ts", "part"]).to_arrow()
+    rows = table.scan(["id", "ts", "part", "k2"]).to_arrow()
     with pytest.raises(UserError, match="were replaced"):
         table.upsert(rows)
 

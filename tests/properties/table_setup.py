@@ -86,6 +86,7 @@ def of_index(index: IndexKind, *, kind: TableType, facts: bool, beside: bool) ->
     with_records = index is IndexKind.RECORD or (beside and index.is_global)
     consistent = beside and index is IndexKind.BUCKET and kind is TableType.MERGE_ON_READ
     return {
+        "pyhudi.record.index.inserts.to.logs": beside and index is IndexKind.RECORD,
         "hoodie.bloom.index.use.metadata": blooms and facts,
         "hoodie.metadata.record.index.enable": with_records,
         "hoodie.index.bucket.engine": CONSISTENT.value if consistent else "SIMPLE",

@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ def drive(folder: Path, commits: int) -> None:
     """One run: the stream until nothing is left, at most `commits` a batch."""
     from pyspark.sql import SparkSession
 
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -62,6 +64,13 @@ def drive(folder: Path, commits: int) -> None:
     (folder / "started").touch()
     query.awaitTermination()
     spark.stop()
+
+
+def end_with(parent: int) -> None:
+    """Kill this run once its parent is gone: it is in a session of its own."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.killpg(0, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
