@@ -111,12 +111,11 @@ def data_batches(
 ) -> pa.Table:
     """The rows of a data block, as its writer's schema has them, in block order.
 
-    columns: top-level names in the order wanted; those the block lacks are left out.  An HFILE
+    columns: top-level names in the order wanted; those the block lacks are left out, as are those
+    that a block of partial updates (`is_partial`) does not change.  An HFILE
     block gives [key: binary, value: binary] whatever `columns` says.
     Raises CorruptFileError, UnsupportedTableError.
     """
-    if block.is_partial:
-        raise UnsupportedTableError("log blocks of partial updates are not supported", path=path)
     match block.kind:
         case BlockKind.AVRO | BlockKind.CDC:
             return _avro_rows(block, file, path, columns)

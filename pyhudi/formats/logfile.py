@@ -110,7 +110,7 @@ class LogBlock:
 
     @property
     def is_partial(self) -> bool:
-        """Whether records hold changed columns only, which pyhudi does not merge."""
+        """Whether records hold changed columns only."""
         return self.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 

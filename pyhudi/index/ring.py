@@ -11,6 +11,7 @@ so which group holds a key is read, not computed:
                        the UUID (MD5) of its bounds, two big-endian longs, and the partition path,
                        so whoever writes it first writes the same
     <instant>          of the replace commit that made the nodes anew
+.../<instant>.commit   empty: that commit is known to have completed
 ```
 
 hash: XXH32, seed 0, of the hash fields' values without anything between them (`null` for
@@ -44,6 +45,7 @@ from pyhudi.storage.filesystem import FileSystem
 
 FOLDER: Final = f"{HOODIE}/.bucket_index/consistent_hashing_metadata"
 SUFFIX: Final = ".hashing_meta"
+MARKER: Final = ".commit"
 FIRST: Final = "00000000000000"
 _HASH_MAX: Final = 0x7FFFFFFF
 
@@ -71,6 +73,11 @@ class Ring:
     @property
     def path(self) -> str:
         return join(_folder(self.partition), self.instant + SUFFIX)
+
+    @property
+    def marker(self) -> str:
+        """The file that says its commit has completed; the first ring needs none."""
+        return join(_folder(self.partition), self.instant + MARKER)
 
     def to_json(self) -> bytes:
         """As Apache Hudi writes it, byte for byte."""
@@ -131,19 +138,32 @@ def ring_of(data: bytes, path: str) -> Ring:
 def load_ring(
     fs: FileSystem, partition: str, is_believed: Callable[[str, Ring], bool]
 ) -> Ring | None:
-    """The newest ring of a partition that counts: the first one, or one that is believed.
+    """The newest ring of a partition that counts: the first one, one marked, or one believed.
 
     is_believed: (instant, ring) -> whether the replace commit that made it has completed.
     Cost: a listing, and a read a ring, newest first.
     """
     names = [file.name for file in fs.children(_folder(partition))]
     instants = [name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX)]
+    marked = {FIRST, *(name[: -len(MARKER)] for name in names if name.endswith(MARKER))}
     for instant in sorted((i for i in instants if i.isdigit()), reverse=True):
         path = join(_folder(partition), instant + SUFFIX)
         ring = ring_of(fs.read(path), path)
-        if instant == FIRST or is_believed(instant, ring):
+        if instant in marked or is_believed(instant, ring):
             return ring
     return None
+
+
+def remove_rings(fs: FileSystem, instant: str) -> None:
+    """Delete what a write that is taken back left: Apache Hudi stops at a ring of nobody's."""
+    folders, doomed = [FOLDER], []
+    while folders:
+        for entry in fs.children(folders.pop()):
+            if entry.is_folder:
+                folders.append(entry.path)
+            elif entry.name in (instant + SUFFIX, instant + MARKER):
+                doomed.append(entry.path)
+    fs.delete(doomed)
 
 
 def _folder(partition: str) -> str:

@@ -126,7 +126,8 @@ class ChangeWindow:
         Where the later write wins, a row of the range is decided by the files of its commits;
         under partial updates it is what those commits say, as Apache Hudi reads it.
         """
-        if self.commits is None or not _told_by_range(self.state.rules):
+        told = self.state.log.layout == 1 and _told_by_range(self.state.rules)
+        if self.commits is None or not told:  # logs of layout 2 may hold partial updates
             return list(slices)
         times = {instant.time for instant, _ in self.commits}
         paths = {stat.path for _, commit in self.commits for stat in commit.stats}

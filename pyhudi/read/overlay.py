@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError, UserError
+from pyhudi.read.partial import flag_of, is_flag
 from pyhudi.read.payloads import Keeps, function_name
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import META_COLUMNS
@@ -30,13 +31,26 @@ def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRule
         return new
     if rules.function is not None:
         return _by_function(old, new, rules)
-    columns = [
-        new.column(name)
-        if name in META_COLUMNS
-        else _column(old.column(name), new.column(name), old_is_greater, rules)
-        for name in new.column_names
-    ]
+    columns = [_merged(name, old, new, old_is_greater, rules) for name in new.column_names]
     return pa.Table.from_arrays(columns, schema=new.schema)
+
+
+def _merged(
+    name: str, old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRules
+) -> pa.ChunkedArray:
+    if name in META_COLUMNS:
+        return new.column(name)
+    if is_flag(name):
+        return pc.or_(old.column(name), new.column(name))
+    flag = flag_of(name)
+    stated = None
+    if rules.keeps is Keeps.ABSENT and flag in new.column_names:
+        stated = np.concatenate([_flags(side.column(flag)) for side in (old, new)])
+    return _column(old.column(name), new.column(name), old_is_greater, rules, stated)
+
+
+def _flags(column: pa.ChunkedArray) -> Mask:
+    return np.asarray(column.to_numpy(), np.bool_)
 
 
 def wanting(rows: pa.Table, rules: MergeRules) -> Mask:
@@ -59,11 +73,16 @@ def plain(rows: pa.Table) -> pa.Table:
 
 
 def _column(
-    old: pa.ChunkedArray, new: pa.ChunkedArray, old_is_greater: Mask, rules: MergeRules
+    old: pa.ChunkedArray,
+    new: pa.ChunkedArray,
+    old_is_greater: Mask,
+    rules: MergeRules,
+    stated: Mask | None,
 ) -> pa.ChunkedArray:
+    """stated: which values of old, then of new are there at all, under partial updates."""
     count = len(new)
     both = pa.chunked_array([*old.chunks, *new.chunks], new.type)
-    given = _given(both, rules)
+    given = _given(both, rules) if stated is None else stated
     if given is None and not old_is_greater.any():
         return new
     rows = np.arange(count)
@@ -80,7 +99,7 @@ def _given(column: pa.ChunkedArray, rules: MergeRules) -> Mask | None:
         if not column.null_count:
             return None
         return np.asarray(column.is_valid().to_numpy(), np.bool_)
-    if rules.keeps is Keeps.NOTHING or not _may_be_unavailable(column.type):
+    if rules.keeps in (Keeps.NOTHING, Keeps.ABSENT) or not _may_be_unavailable(column.type):
         return None
     absent = pc.fill_null(pc.equal(column, pa.scalar(rules.unavailable).cast(column.type)), False)
     return np.asarray(pc.invert(absent).to_numpy(), np.bool_)

@@ -41,6 +41,7 @@ class Keeps(Enum):
 
     NOTHING = "nothing"
     NULLS = "nulls"
+    ABSENT = "absent"  # what a partial update does not say: see `read.partial`
     UNAVAILABLE = "unavailable"  # the text that stands for "not in this event"
 
 

@@ -96,7 +96,8 @@ def _means(
         if name not in wanted.fixed and not pt.is_nested(wanted.schema.field(name).type)
     }
     if columns and COLUMN_STATS.path in listed:
-        merges = state.rules.refused is None and state.rules.picks  # a row is one file's, whole
+        # a row is one file's, whole; logs of layout 2 may hold partial updates
+        merges = state.rules.refused is None and state.rules.picks and state.log.layout == 1
         found.append(
             (
                 "column statistics",

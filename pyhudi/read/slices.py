@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from pyhudi.formats.parquet import footer, read_base
 from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.read.merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.outcome import OUTCOMES, Outcome, outcome_key
+from pyhudi.read.partial import flag_of, flagged, partial_rules
+from pyhudi.read.payloads import Keeps
 from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
 from pyhudi.records import IS_DELETED, META_COLUMNS
@@ -189,6 +191,9 @@ def _merged(
     values: Mapping[str, pa.Scalar],
 ) -> pa.Table:
     """Base and logs merged; by plain rules, as it was decided when the slice was read before."""
+    partial = [placed for placed in blocks if placed.block.is_partial]
+    if partial:
+        spec = replace(spec, rules=partial_rules(spec.rules, path=partial[0].path))
     row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
     key = None
     if spec.rules.is_plain and row_groups is None:
@@ -205,8 +210,12 @@ def _merged(
     if base is None and not data_of(log):
         return needed.empty_table()
     rules = _present(spec.rules, needed)
+    if partial:
+        base = base if base is None else flagged(base, needed.names, None)
     if key is None:
         columns = needed.names if rules.function else _stored(spec, values)
+        if partial:
+            columns = [*columns, *(flag_of(n) for n in columns if n not in META_COLUMNS)]
         return merge(base, log, rules, columns=columns)
     outcome = decide(base, log, rules)
     OUTCOMES.put(key, outcome)
@@ -300,7 +309,11 @@ def _entries(
                 raise UnsupportedTableError("HFile log blocks of a data table", path=placed.path)
             else:
                 rows = data_batches(block, file, path=placed.path, columns=needed.names)
-                yield _fitted(rows, needed)
+                fitted = _fitted(rows, needed)
+                if rules.keeps is Keeps.ABSENT:
+                    stated = rows.column_names if block.is_partial else None
+                    fitted = flagged(fitted, needed.names, stated)
+                yield fitted
 
 
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:

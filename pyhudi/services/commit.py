@@ -47,7 +47,7 @@ from pyhudi.write.execution import WrittenFiles, write_files
 from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
-from pyhudi.write.rings import keep_rings
+from pyhudi.write.rings import keep_rings, mark_rings
 from pyhudi.write.staging import staging_folder
 
 
@@ -72,6 +72,7 @@ def commit(setting: Setting, planned: PlannedWrite) -> Done:
         return replace(done, instant=complete(state, done.instant, done.content))
 
     done = _drawn(setting, planned, publish)
+    mark_rings(state.fs, planned.rings, done.instant.time)
     remove_markers(state.fs, done.instant.time)  # the commit stands, whatever becomes of them
     return done
 
@@ -163,6 +164,7 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             index = waiting.hand_over(state.fs, files.index, metadata, setting.engine)
             metadata.finish(files.stats, index)
             completed = complete(state, inflight, content)
+    mark_rings(state.fs, planned.rings, completed.time)
     remove_markers(state.fs, completed.time)
     return Done(completed, files, content, dropped)
 

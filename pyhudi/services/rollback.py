@@ -33,6 +33,7 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.formats.logblock import rollback_block
+from pyhudi.index.ring import remove_rings
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.rollback_files import (
@@ -281,6 +282,8 @@ def take_back(
         fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # so that nobody resumes it
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)
+    if COMPLETES_AS[planned.action] is Action.REPLACE_COMMIT:
+        remove_rings(fs, planned.time)
     commands, logs = _append_commands(fs, planned, at)
     return RolledBack(failed, at, deleted, commands, logs)
 

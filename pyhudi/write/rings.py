@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.index.bucket import BucketRule
-from pyhudi.index.ring import Ring, first_ring, load_ring, ring_anew
+from pyhudi.index.ring import FIRST, Ring, first_ring, load_ring, ring_anew
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -79,3 +79,11 @@ def keep_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None
                 path=named.path,
                 hint="write again",
             )
+
+
+def mark_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
+    """Say of rings that their commits have completed, also once these are archived.  time: of the
+    write that has completed."""
+    for ring in rings:
+        if ring.instant != FIRST:
+            fs.create(replace(ring, instant=ring.instant or time).marker, b"")

@@ -246,10 +246,7 @@ class TestRows:
         for block in read_blocks(file, path="x"):
             assert data_batches(block, file, path="x")["id"].to_pylist() == ["a"]
 
-    def test_partial_updates_and_missing_schemas_are_refused(self) -> None:
-        header = {HeaderKey.SCHEMA: SCHEMA, HeaderKey.IS_PARTIAL: "true"}
-        with pytest.raises(UnsupportedTableError, match="partial"):
-            rows_of(write_block(BlockKind.AVRO, header, struct.pack(">ii", 3, 0)))
+    def test_blocks_without_a_schema_are_refused(self) -> None:
         with pytest.raises(CorruptFileError, match="schema"):
             rows_of(write_block(BlockKind.AVRO, {}, struct.pack(">ii", 3, 0)))
 

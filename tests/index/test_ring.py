@@ -20,6 +20,7 @@ from pyhudi.index.bucket import values_of
 from pyhudi.index.ring import (
     FIRST,
     FOLDER,
+    SUFFIX,
     Ring,
     RingFinder,
     first_ring,
@@ -92,6 +93,7 @@ def test_rings_are_written_as_apache_hudi_writes_them(name: str) -> None:
     fs = small_table(name)
     for partition in ("p0", "p1"):
         kept = {file.name: fs.read(file.path) for file in fs.children(f"{FOLDER}/{partition}")}
+        kept = {file: data for file, data in kept.items() if file.endswith(SUFFIX)}
         assert len(kept) == 2  # buckets were split by a clustering
         for file, data in kept.items():
             assert ring_of(data, file).to_json() == data
@@ -159,6 +161,9 @@ def test_a_partition_that_is_overwritten_gets_a_new_ring(whole: bool) -> None:
     there = {key for key, _, part in rows_of(table) if part == "p0"}
     assert there == {f"k{i:03d}" for i in [0, *range(20, 60)]}
     assert homes(table) == homes_by_rings(table)
+    names = [file.name for file in table._fs.children(f"{FOLDER}/p0")]
+    assert sum(name.endswith(SUFFIX) for name in names) == 2
+    assert sum(name.endswith(".commit") for name in names) == 1
 
 
 def test_deleted_partitions_start_anew() -> None:
@@ -176,6 +181,7 @@ def test_a_ring_whose_write_failed_does_not_count() -> None:
     assert report.instant is not None
     assert table._fs.exists(f"{FOLDER}/p0/{report.instant}.hashing_meta")
     table.discard(report.instant)
+    assert [file.name for file in table._fs.children(f"{FOLDER}/p0")] == [FIRST + SUFFIX]
     before = homes(table)
     table.upsert(batch(range(30), 3))
     assert homes(table) == before
