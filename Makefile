@@ -3,6 +3,7 @@
 # make check    format, ruff, mypy --strict, layer test, tests, bench smoke
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
+# make azure    stores and a table on Azurite, fetched the first time
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make kills    long form: a stream is killed at 50 random points
@@ -21,7 +22,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
+<<<<<<< HEAD
 .PHONY: demo test check bench interop hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+=======
+.PHONY: demo test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties
+>>>>>>> 4f68a62 (gs:// and abfs:// on servers that answer as theirs do; storage options through Spark's own doors)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -61,6 +66,10 @@ interop: build
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
 	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
+
+azure: build
+	$(BIN)/python -m tests.support.azure --fetch
+	$(BIN)/python -m pytest -m azure tests
 
 hdfs: build
 	$(BIN)/python -m tests.support.hdfs --fetch

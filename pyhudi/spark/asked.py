@@ -17,6 +17,8 @@ from pyhudi.errors import OptionError
 from pyhudi.options import Options, parse_options
 from pyhudi.options.table import BY_NAME
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locate import locate
 
 OWN: Final[Mapping[str, str]] = {
     "columns": "read these columns only: names with commas between them, or a JSON list",
@@ -27,6 +29,8 @@ OWN: Final[Mapping[str, str]] = {
     "maxRowsPerTrigger": "rows that they wrote, at most; one commit is always taken (all)",
     "maxBytesPerTrigger": "bytes that they wrote, at most; one commit is always taken (all)",
     "failOnDataLoss": "whether a stream fails where files it needs have been cleaned (true)",
+    "storage_options": "what the store needs (endpoint, keys, ...), as a JSON object; or each as "
+    "storage_options.<name>",
     "saveMode": "append, overwrite, ignore or errorifexists, where Spark takes only two of them",
 }
 """Options of this source itself, with what each is for and its default."""
@@ -35,6 +39,7 @@ _QUERY: Final = "hoodie.datasource.query.type"
 _BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
 _END: Final = "hoodie.datasource.read.end.instanttime"
 _AS_OF: Final = "as.of.instant"
+_STORAGE: Final = "storage_options"
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)b?")
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -42,12 +47,16 @@ _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling."""
+    """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling.
+
+    storage: what the store at `path` needs.
+    """
 
     path: str
     own: Mapping[str, str]
     hoodie: Mapping[str, str]
     sparks: Mapping[str, str]
+    storage: Mapping[str, Any]
 
     def size(self, name: str, default: int) -> int:
         """The value of an own option: a whole number, with a unit or without."""
@@ -66,9 +75,14 @@ def given(options: Mapping[str, str]) -> Given:
     spelling = {name.lower(): name for name in BY_NAME}
     own_names = {name.lower() for name in OWN}
     own, hoodie, sparks = {}, {}, {}
+    storage: dict[str, Any] = {}
     for name, value in options.items():
         low = name.lower()
-        if low in own_names:
+        if low == _STORAGE:
+            storage = {**_object(value), **storage}
+        elif low.startswith(f"{_STORAGE}."):
+            storage[low.removeprefix(f"{_STORAGE}.")] = value
+        elif low in own_names:
             own[low] = value
         elif low in _SPARKS:
             sparks[low] = value
@@ -78,7 +92,17 @@ def given(options: Mapping[str, str]) -> Given:
             raise _unknown(name)
     if "path" not in sparks:
         raise OptionError("a table needs a path", option="path", hint="load(path), save(path)")
-    return Given(sparks["path"], own, hoodie, sparks)
+    return Given(sparks["path"], own, hoodie, sparks, storage)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise OptionError("impossible value", option=_STORAGE, hint=OWN[_STORAGE])
+    return found
 
 
 def _unknown(name: str) -> OptionError:
@@ -97,6 +121,11 @@ class ReadAsked:
     request: ScanRequest
     options: Options
     partition_bytes: int
+    storage: Mapping[str, Any]
+
+    @property
+    def fs(self) -> FileSystem:
+        return locate(self.path, storage_options=self.storage)
 
 
 def read_asked(options: Mapping[str, str]) -> ReadAsked:
@@ -105,7 +134,8 @@ def read_asked(options: Mapping[str, str]) -> ReadAsked:
     parsed = parse_options(found.hoodie)
     columns = _columns(found.own.get("columns"))
     request = _request(parsed, columns)
-    return ReadAsked(found.path, request, parsed, found.size("maxPartitionBytes", 128 << 20))
+    size = found.size("maxPartitionBytes", 128 << 20)
+    return ReadAsked(found.path, request, parsed, size, found.storage)
 
 
 def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:

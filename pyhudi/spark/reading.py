@@ -25,7 +25,6 @@ from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.asked import ReadAsked, read_asked
 from pyhudi.spark.filters import as_expression, both, keys_told
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
-from pyhudi.storage.locate import locate
 
 _BATCH_ROWS: Final = 32 * 1024
 _TASKS_WANTED: Final = 32
@@ -69,7 +68,7 @@ def opened(options: Mapping[str, str]) -> tuple[StructType, Pin]:
     Raises TableNotFoundError, OptionError, UserError.
     """
     asked = read_asked(options)
-    state = load_state(locate(asked.path), asked.options.read)
+    state = load_state(asked.fs, asked.options.read)
     request = asked.request
     if request.as_of is not None or request.changes is not None:
         return to_spark(plan_scan(state, request).schema), Pin.of(state)
@@ -119,7 +118,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plans the scan: listings and the footers of files larger than a partition."""
         asked = self.asked
-        state = load_state(locate(asked.path), asked.options.read)
+        state = load_state(asked.fs, asked.options.read)
         request = asked.request if self.pin is None else self.pin.request(state, asked.request)
         plan = planned(state, request, self.schema, self.filters)
         return list(partitions(plan.tasks, asked.partition_bytes))

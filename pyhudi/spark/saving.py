@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import UserError
 from pyhudi.spark.target import SaveAsked, check, save, save_asked
 from pyhudi.spark.types import to_arrow
-from pyhudi.storage.locate import locate
 from pyhudi.write.batch import gathered
 from pyhudi.write.parked import Parked, park, parking_folder
 from pyhudi.write.report import WriteReport
@@ -57,7 +56,7 @@ class TableWriter(DataSourceArrowWriter):
         return parked_batch(self.asked, self.folder, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        fs = locate(self.asked.path)
+        fs = self.asked.fs
         try:
             files = parked_files(self.asked, messages)
             logged(save(fs, self.asked, self.schema, files))
@@ -65,13 +64,13 @@ class TableWriter(DataSourceArrowWriter):
             fs.delete_folder(self.folder)
 
     def abort(self, messages: list[Any]) -> None:
-        locate(self.asked.path).delete_folder(self.folder)
+        self.asked.fs.delete_folder(self.folder)
 
 
 def parked_batch(asked: SaveAsked, folder: str, batches: Iterator[pa.RecordBatch]) -> ParkedBatch:
     """Park the rows of a task, up to the limits of a batch: more would be refused anyway."""
     files: list[Parked] = []
-    for parked in park(locate(asked.path), folder, gathered(batches)):
+    for parked in park(asked.fs, folder, gathered(batches)):
         files.append(parked)
         if not asked.limits.allow(files):
             return ParkedBatch(tuple(files), is_whole=False)

@@ -27,7 +27,6 @@ from pyhudi.spark.saving import ParkedBatch, logged, parked_batch, parked_files
 from pyhudi.spark.target import SaveAsked, SaveMode, save, save_asked
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.locate import locate
 from pyhudi.write.once import StreamBatch
 from pyhudi.write.parked import parked_of, parking_folder
 from pyhudi.write.report import WriteReport
@@ -80,7 +79,7 @@ class TableSink(DataSourceStreamArrowWriter):
         parts = [part for part in messages if part is not None]
         if not parts:
             return
-        fs = locate(self.asked.path)
+        fs = self.asked.fs
         batch = StreamBatch(parts[0].identifier, batchId)
         try:
             files = parked_files(self.asked, parts)
@@ -90,7 +89,7 @@ class TableSink(DataSourceStreamArrowWriter):
             remove_parked(fs, parts[0].identifier, until=max(part.folder for part in parts))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        fs = locate(self.asked.path)
+        fs = self.asked.fs
         for part in messages:
             if part is not None:
                 fs.delete_folder(part.folder)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,7 @@ from pyhudi.read.times import as_bound
 from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
 from pyhudi.spark.asked import Given, given
 from pyhudi.spark.reading import check_types, partitions, read_slices
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.timeline.stats import CommitMetadata
 
@@ -69,6 +70,11 @@ class StreamAsked:
     limits: Limits
     fails_on_loss: bool
     partition_bytes: int
+    storage: Mapping[str, Any]
+
+    @property
+    def fs(self) -> FileSystem:
+        return locate(self.path, storage_options=self.storage)
 
 
 def stream_asked(options: Mapping[str, str]) -> StreamAsked:
@@ -90,6 +96,7 @@ def stream_asked(options: Mapping[str, str]) -> StreamAsked:
         limits,
         _flag(found, "failOnDataLoss"),
         found.size("maxPartitionBytes", 128 << 20),
+        found.storage,
     )
 
 
@@ -145,7 +152,7 @@ class TableStream(DataSourceStreamReader):
         return read_slices(partition)
 
     def _state(self) -> TableState:
-        return load_state(locate(self.asked.path), self.asked.options.read)
+        return load_state(self.asked.fs, self.asked.options.read)
 
 
 def _is_future(asked: StreamAsked, state: TableState, start: InstantTime) -> bool:

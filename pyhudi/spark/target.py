@@ -44,6 +44,7 @@ from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import fit_schema, schema_rules
 
 _OPERATION: Final = "hoodie.datasource.write.operation"
+_CONCURRENCY: Final = ("hoodie.write.lock.", "hoodie.write.concurrency.")
 _WITHOUT_ROWS: Final = frozenset({"delete", "delete_partition"})
 _OF_READS: Final = frozenset(
     name
@@ -51,6 +52,7 @@ _OF_READS: Final = frozenset(
     if row.to is not None and row.to.startswith("query.")
     for name in (row.name, *row.aliases)
 )
+_LOCKS: Final = (LOCK, f"{HOODIE}/lock")  # of this package, and Apache Hudi's lock file
 _KEEP_TABLE: Final = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partition"})
 
 
@@ -82,6 +84,11 @@ class SaveAsked:
     operation: str
     limits: Limits
     hoodie: Mapping[str, str]
+    storage: Mapping[str, Any]
+
+    @property
+    def fs(self) -> FileSystem:
+        return locate(self.path, storage_options=self.storage)
 
     @property
     def keeps_table(self) -> bool:
@@ -107,7 +114,7 @@ def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
     if operation == "delete" and mode is not SaveMode.APPEND:
         raise OptionError("deletes are appended only", option=_OPERATION, mode=mode.value)
     limits = Limits(found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30))
-    return SaveAsked(found.path, mode, operation, limits, found.hoodie)
+    return SaveAsked(found.path, mode, operation, limits, found.hoodie, found.storage)
 
 
 def _mode(found: Given, overwrite: bool) -> SaveMode:
@@ -129,7 +136,7 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
 
 def check(asked: SaveAsked, schema: pa.Schema) -> None:
     """Raise what can be told from the options, the table and the schema of the rows alone."""
-    fs = locate(asked.path)
+    fs = asked.fs
     config = existing(fs)
     if config is not None and asked.mode is SaveMode.ERROR:
         raise UserError("there is a table here already", path=fs.url, mode=asked.mode.value)
@@ -221,6 +228,8 @@ def _rehearse(asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) ->
     said while the place is as it was."""
     if asked.operation in _WITHOUT_ROWS:
         raise TableNotFoundError("no table here to delete from", path=asked.path)
+    alone = {n: v for n, v in asked.hoodie.items() if not n.startswith(_CONCURRENCY)}
+    asked = replace(asked, hoodie=alone, storage={})  # nobody else is there
     stage = f"memory://rehearsal-{secrets.token_hex(8)}"
     try:
         config = _create(f"{stage}/table", asked, schema)
@@ -248,6 +257,7 @@ def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> TableConfig:
         table_type=request.table_type or "cow",
         name=request.name or table_name(asked.path),
         options={name: value for name, value in asked.hoodie.items() if name not in _OF_READS},
+        storage_options=asked.storage,
     )
     return table.config
 
@@ -261,7 +271,7 @@ def clear(fs: FileSystem) -> None:
         if entry.name != HOODIE:
             _remove(fs, entry.path, is_folder=entry.is_folder)
     for entry in fs.children(HOODIE):
-        if entry.path not in (TEMP, PROPERTIES) and not entry.path.startswith(LOCK):
+        if entry.path not in (TEMP, PROPERTIES) and not entry.path.startswith(_LOCKS):
             _remove(fs, entry.path, is_folder=entry.is_folder)
     for entry in fs.children(TEMP):
         if not is_parked(entry.name):

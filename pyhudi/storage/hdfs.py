@@ -115,7 +115,12 @@ class HdfsFileSystem:
         except FileMissingError:
             return []
         found = [
-            FileInfo(prefix + one["pathSuffix"], int(one["length"]), one["type"] == "DIRECTORY")
+            FileInfo(
+                prefix + one["pathSuffix"],
+                int(one["length"]),
+                one["type"] == "DIRECTORY",
+                modified=one["modificationTime"] / 1000,
+            )
             for one in entries
             if one["pathSuffix"] and not one["pathSuffix"].startswith(STAGED)
         ]

@@ -30,8 +30,8 @@ from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_f
 
 SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
-_ATTEMPT: Final = "pyhudi-attempt"
-"""Metadata of an object: the token of the put that made it."""
+_ATTEMPT: Final = "pyhudiattempt"
+"""Metadata of an object: the token of the put that made it.  Azure allows no hyphen in the name."""
 
 _ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store does conditionally
 _ATTEMPTS: Final = 4  # at a put whose fate is not known
@@ -164,7 +164,15 @@ class ObjectStoreFileSystem:
         skip = len(self._root) + 1 if self._root else 0
         with self._typed(folder):
             for page in _library().list(self.bucket, name or None, chunk_size=PAGE):
-                yield [FileInfo(o["path"][skip:], int(o["size"]), tag=o.get("e_tag")) for o in page]
+                yield [
+                    FileInfo(
+                        o["path"][skip:],
+                        int(o["size"]),
+                        tag=o.get("e_tag"),
+                        modified=o["last_modified"].timestamp(),
+                    )
+                    for o in page
+                ]
 
     def create(self, path: str, data: Bytes) -> bool:
         """A put whose fate is not known (no answer, or 409: the store was at it for somebody) is

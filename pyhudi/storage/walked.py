@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.object_store import PAGE, ObjectStoreFileSystem
@@ -77,7 +78,7 @@ class WalkedObjectStore(ObjectStoreFileSystem):
         cut = len(self._prefix)
         found = self._entries.get(place, {}).values()
         return sorted(
-            (FileInfo(i.path[cut:], i.size_bytes, i.is_folder, i.tag) for i in found),
+            (replace(i, path=i.path[cut:]) for i in found),
             key=lambda info: info.path,
         )
 

@@ -27,7 +27,9 @@ from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.hdfs import HdfsFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from tests.support.azure import fresh_azure
 from tests.support.filesystems import TracingFileSystem, tree
+from tests.support.gcs import fresh_gcs
 from tests.support.hdfs import fresh_hdfs
 from tests.support.object_stores import fresh_s3, object_store_in_memory
 
@@ -37,6 +39,8 @@ KINDS = (
     "traced",
     "object",
     "s3",
+    pytest.param("gcs", marks=pytest.mark.slow),
+    pytest.param("azure", marks=[pytest.mark.azure, pytest.mark.slow]),
     pytest.param("hdfs", marks=[pytest.mark.hdfs, pytest.mark.slow]),
 )
 
@@ -52,6 +56,10 @@ def make(kind: str, folder: Path) -> FileSystem:
             return object_store_in_memory()
         case "s3":
             return fresh_s3()
+        case "gcs":
+            return fresh_gcs()
+        case "azure":
+            return fresh_azure()
         case "hdfs":
             return fresh_hdfs()
         case _:
@@ -364,7 +372,7 @@ def test_any_series_of_calls_behaves_like_a_dict(kind: str, tmp_path: Path) -> N
 
     Sized.kind = kind
     Model.folder = tmp_path / "0"
-    examples = {"local": 15, "s3": 3, "hdfs": 2}.get(kind, 60)
+    examples = {"local": 15, "s3": 3, "hdfs": 2, "gcs": 3, "azure": 3}.get(kind, 60)
     run_state_machine_as_test(
         Sized,
         settings=settings(
