@@ -22,11 +22,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-<<<<<<< HEAD
-.PHONY: demo test check bench interop hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
-=======
-.PHONY: demo test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties
->>>>>>> 4f68a62 (gs:// and abfs:// on servers that answer as theirs do; storage options through Spark's own doors)
+.PHONY: demo test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
