@@ -9,12 +9,14 @@ from pyhudi.arguments import clustering_as_asked
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
+from pyhudi.services.archival import ArchiveReport, described
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.timeline import Timeline
 from pyhudi.undo import RollbackReport
 
 
@@ -94,6 +96,23 @@ class ServiceVerbs:
         if dry_run:
             return upkeep.clean_plan(self._state(), self._options)
         return upkeep.clean(self._fs, self._options, self._engine)
+
+    def archive(self, *, dry_run: bool = False) -> ArchiveReport:
+        """Move old instants from the timeline to the archive, where they count as completed.
+
+        Once there are more than `hoodie.keep.max.commits` commits, the oldest go until
+        `hoodie.keep.min.commits` are left; cleans and rollbacks likewise, and the metadata
+        table's own.  What a pending instant, a savepoint, the next clean or compaction asks for
+        stays.  dry_run: tell only.
+        """
+        if dry_run:
+            return described(self._state(), self._options)
+        return upkeep.archive(self._fs, self._options)
+
+    @property
+    def archived_timeline(self) -> Timeline:
+        """What has left the timeline for the archive.  Cost: reading the whole archive."""
+        return self._state().archive.timeline
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackReport:
         """Undo the newest completed commit, for good; the metadata table and the record index

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from pyhudi.errors import WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
@@ -19,7 +20,7 @@ from pyhudi.services.rollback import rollback as roll_back
 from pyhudi.services.savepoint import Savepoint, create_savepoint
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import WRITES, State
+from pyhudi.timeline.instant import WRITES, Instant, State
 from pyhudi.upkeep import alone
 from pyhudi.write.heartbeat import living
 
@@ -45,8 +46,9 @@ class RollbackReport:
 
 def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
     """Undo the newest completed commit."""
+    _end_cleans(fs, options, "rollback")
     with alone(fs, options, "rollback") as state:
-        state = without_pending_cleans(state, options)
+        _check_no_clean(state)
         done = roll_back(
             fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata
         )
@@ -69,24 +71,40 @@ def rollback_plan(state: TableState, instant: str) -> RollbackReport:
     )
 
 
-def without_pending_cleans(state: TableState, options: Options) -> TableState:
-    """The table when no clean is planned: it would delete what is to come back.
+def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
+    """No clean may be planned: it would delete what is to come back.
 
-    A plan of which nothing was done is forgotten, one that began is carried out.
+    A plan of which nothing was done is forgotten, one that a dead process began is carried out.
+    Raises WriteConflictError for one that is being carried out.
     """
-    pending = pending_cleans(state.timeline)
-    for clean in pending:
-        beat = claim_clean(state, clean, options)
-        if beat is None:
-            raise WriteConflictError(
-                "files are being cleaned", instant=clean.time, hint="wait for the clean to end"
-            )
-        if clean.state is State.REQUESTED:
-            state.log.forget(clean)
-            beat.stop()
-        else:
-            carry_out_clean(state, clean, beat, options)
-    return load_state(state.fs, options.read) if pending else state
+    with alone(fs, options, purpose) as state, ExitStack() as beats:
+        begun = []
+        for clean in pending_cleans(state.timeline):
+            beat = claim_clean(state, clean, options)
+            if beat is None:
+                raise _clean_under_way(clean)
+            beats.callback(beat.stop)
+            if clean.state is State.REQUESTED:
+                state.log.forget(clean)
+            else:
+                begun.append((clean, beat))
+        if begun:
+            beats.pop_all()
+    for clean, beat in begun:
+        carry_out_clean(state, clean, beat, options)
+
+
+def _check_no_clean(state: TableState) -> None:
+    for clean in pending_cleans(state.timeline):
+        raise _clean_under_way(clean)
+
+
+def _clean_under_way(clean: Instant) -> WriteConflictError:
+    return WriteConflictError(
+        "a clean is under way, and may delete what is to come back",
+        instant=clean.time,
+        hint="try again when it is done",
+    )
 
 
 def savepoint(fs: FileSystem, options: Options, comment: str, instant: str | None) -> Savepoint:
@@ -103,9 +121,10 @@ def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> None:
 
 def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
     """Take back everything after a commit."""
+    _end_cleans(fs, options, "restore")
     with alone(fs, options, "restore") as state:
         _check_nobody_writes(state, options)
-        state = without_pending_cleans(state, options)
+        _check_no_clean(state)
         planned = schedule(state, InstantTime(instant))
         if planned is None:
             return RestoreReport(instant, notes=("nothing was written after it",))

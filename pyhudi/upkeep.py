@@ -13,6 +13,8 @@ from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
+from pyhudi.services.archival import ArchiveReport, is_due
+from pyhudi.services.archival import carry_out as carry_out_archival
 from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
@@ -183,6 +185,12 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
     )
 
 
+def archive(fs: FileSystem, options: Options) -> ArchiveReport:
+    """Move what is old from the timelines of the table and its metadata table to the archive."""
+    with alone(fs, options, "archive") as state:
+        return carry_out_archival(state, options)
+
+
 def after_write(
     fs: FileSystem, options: Options, engine: Engine, report: WriteReport
 ) -> WriteReport:
@@ -190,7 +198,8 @@ def after_write(
     services = options.services
     clustering = services.clustering
     clusters = clustering.inline or clustering.schedules_inline
-    asked = services.compacts_inline or services.cleans_inline or clusters
+    asked = services.compacts_inline or services.cleans_inline or services.archives_inline
+    asked = asked or clusters
     if not asked or report.instant is None or not report.published:
         return report
     notes = []
@@ -211,6 +220,10 @@ def after_write(
         cleaned = clean(fs, options, engine)
         if cleaned.instants:
             notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
+    if services.archives_inline and is_due(load_state(fs, options.read).timeline, services):
+        archived = archive(fs, options)
+        if archived.instants:
+            notes.append(f"archived {len(archived.instants)} instants")
     return replace(report, notes=(*report.notes, *notes))
 
 

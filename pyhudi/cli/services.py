@@ -1,4 +1,4 @@
-"""`pyhudi compaction`, `clustering`, `clean`, `rollback`, `savepoint`, `restore`."""
+"""`pyhudi compaction`, `clustering`, `clean`, `rollback`, `savepoint`, `restore`, `timeline`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 
 import pyhudi
 from pyhudi.cli.output import as_json, show
+from pyhudi.cli.tables import timeline
 
 dry_run = click.option("--dry-run", is_flag=True, help="Tell what would happen; change nothing.")
 option = click.option(
@@ -193,3 +194,13 @@ def restore_run(
 ) -> None:
     """Take back everything that was written after the commit at INSTANT."""
     show(_opened(path, options).restore(instant, dry_run=dry_run).to_dict(), as_json=as_json)
+
+
+@timeline.command("archive")
+@click.argument("path")
+@dry_run
+@option
+@as_json
+def timeline_archive(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+    """Move old instants to the archive; `timeline show --archived` lists them there."""
+    show(_opened(path, options).archive(dry_run=dry_run).to_dict(), as_json=as_json)

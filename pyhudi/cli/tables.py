@@ -63,10 +63,12 @@ def timeline() -> None:
 @timeline.command("show")
 @click.argument("path")
 @click.option("--limit", default=50, show_default=True, help="Newest instants to show.")
+@click.option("--archived", is_flag=True, help="Those of the archive instead.")
 @as_json
-def timeline_show(path: str, limit: int, as_json: bool) -> None:
+def timeline_show(path: str, limit: int, archived: bool, as_json: bool) -> None:
     """Instants of the active timeline, oldest first."""
-    instants = pyhudi.open_table(path).timeline.instants[-limit:]
+    table = pyhudi.open_table(path)
+    instants = (table.archived_timeline if archived else table.timeline).instants[-limit:]
     rows = [
         {"time": i.time, "action": i.action.value, "state": i.state.name.lower()} for i in instants
     ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pyhudi.filenames import parse_data_file
+from pyhudi.filenames import archive_number, parse_data_file
 from pyhudi.metadata.bootstrap import stored_files
 from pyhudi.metadata.delta import start_delta
 from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
@@ -40,13 +40,17 @@ _DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})
 _BASES: Final = frozenset({Action.COMMIT, Action.COMPACTION})
 
 
-def can_be_taken_back(fs: FileSystem, config: TableConfig, to: InstantTime) -> bool:
+def can_be_taken_back(fs: FileSystem, config: TableConfig, data: Timeline, to: InstantTime) -> bool:
     """Whether every file group of the metadata table still has what it held at `to`.
 
-    Cost: a listing of its timeline and of each partition.
+    data: the timeline of the data table.  Cost: a listing of the metadata table's timeline and of
+    each partition.
     """
     log = own_log(fs, config)
-    if not any(_of_data(i.time) <= to for i in log.load().commits):
+    timeline = log.load()
+    if not any(_of_data(i.time) <= to for i in timeline.commits):
+        return False
+    if not _is_believed_uncompacted(fs, config, data, timeline, to):
         return False
     for partition in config.metadata_partitions:
         oldest: dict[str, InstantTime] = {}
@@ -58,6 +62,23 @@ def can_be_taken_back(fs: FileSystem, config: TableConfig, to: InstantTime) -> b
         if not oldest or any(_of_data(time) > to for time in oldest.values()):
             return False
     return True
+
+
+def _is_believed_uncompacted(
+    fs: FileSystem, config: TableConfig, data: Timeline, own: Timeline, to: InstantTime
+) -> bool:
+    """Whether blocks that come to light when compactions after `to` are undone are believed.
+
+    Blocks of archived instants are not: archival waits until they are compacted.
+    """
+    compactions = [_of_data(i.time) for i in own if i.action in _BASES]
+    if not compactions or compactions[-1] <= to:
+        return True
+    stays = [time for time in compactions if time <= to]
+    first = data.commits.first
+    if stays and first is not None and stays[-1] >= first.time:
+        return True
+    return not any(archive_number(i.name) for i in fs.children(config.archive_folder))
 
 
 def _of_data(time: InstantTime) -> InstantTime:

@@ -89,16 +89,21 @@ _CLEANING: Final = (
 )  # fmt: skip
 
 _ARCHIVAL: Final = (
-    refused("hoodie.archive.automatic", NOT_YET, harmless=("false",)),
+    honoured(
+        "hoodie.archive.automatic", FLAG, "services.archives_inline",
+        "false by default here, as for cleaning: a write does what was asked, and nothing else",
+    ),
     refused("hoodie.archive.async", NOT_YET, harmless=("false",)),
-    refused("hoodie.archive.beyond.savepoint", NOT_YET, harmless=("false",)),
-    refused("hoodie.archive.block.on.latest.clean.ectr", NOT_YET, harmless=("false",)),
-    refused("hoodie.archive.merge.enable", NOT_YET, harmless=("false",)),
-    refused("hoodie.archive.merge.files.batch.size", NOT_YET),
-    refused("hoodie.archive.merge.small.file.limit.bytes", NOT_YET),
-    refused("hoodie.commits.archival.batch", NOT_YET),
-    refused("hoodie.keep.max.commits", NOT_YET),
-    refused("hoodie.keep.min.commits", NOT_YET),
+    honoured("hoodie.archive.beyond.savepoint", FLAG, "services.archives_beyond_savepoint"),
+    honoured("hoodie.archive.block.on.latest.clean.ectr", FLAG, "services.archives_behind_clean"),
+    honoured("hoodie.archive.merge.enable", FLAG, "services.merges_archive"),
+    honoured("hoodie.archive.merge.files.batch.size", count(2), "services.archive_merge_count"),
+    honoured(
+        "hoodie.archive.merge.small.file.limit.bytes", count(1), "services.archive_merge_bytes"
+    ),
+    honoured("hoodie.commits.archival.batch", count(1), "services.archive_batch"),
+    honoured("hoodie.keep.max.commits", count(2), "services.commits_kept_max"),
+    honoured("hoodie.keep.min.commits", count(1), "services.commits_kept_min"),
     *without_effect(
         "tasks follow the files", "hoodie.archive.delete.parallelism",
     ),

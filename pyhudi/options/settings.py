@@ -274,8 +274,24 @@ class ServiceOptions:
     versions_retained: int = 3
     hours_retained: int = 24
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
+    archives_inline: bool = False  # after every write that makes more than `commits_kept_max`
+    commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
+    commits_kept_max: int = 30  # so many of a kind before one begins
+    archives_beyond_savepoint: bool = False  # a restore needs what stands between
+    archives_behind_clean: bool = False  # never past what the last clean retained
+    archive_batch: int = 10  # records held at a time, and in one block of the archive
+    merges_archive: bool = False
+    archive_merge_count: int = 10
+    archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
 
     def __post_init__(self) -> None:
+        if self.commits_kept_max <= self.commits_kept_min:
+            raise OptionError(
+                "archival has to keep fewer commits than it begins at",
+                option="hoodie.keep.max.commits",
+                value=self.commits_kept_max,
+                least=self.commits_kept_min + 1,
+            )
         _positive("hoodie.compact.inline.max.delta.commits", self.compact_after)
         _positive("hoodie.compaction.target.io", self.compaction_mib_max)
 

@@ -74,7 +74,7 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
 def propose(state: TableState, options: Options) -> CleanPlan:
     """What can be deleted now."""
     rules = options.services
-    kept_from = _kept_from(state, rules)
+    kept_from = earliest_kept(state, rules)
     newest = state.timeline.commits.last
     plan = CleanPlan(
         rules.cleaning.value, {}, kept_from=kept_from, newest=newest.time if newest else None
@@ -90,7 +90,8 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
 
 
-def _kept_from(state: TableState, rules: ServiceOptions) -> Instant | None:
+def earliest_kept(state: TableState, rules: ServiceOptions) -> Instant | None:
+    """The earliest instant whose readers find all they need after a clean; None: all of them."""
     commits, pending = state.timeline.commits, _writing(state.timeline)
     match rules.cleaning:
         case CleaningPolicy.KEEP_LATEST_COMMITS:

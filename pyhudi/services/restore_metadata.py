@@ -35,10 +35,11 @@ def restore_metadata(
     """
     if FILES.path not in wanted:
         return
-    if FILES.path in config.metadata_partitions and can_be_taken_back(fs, config, to):
+    is_listed = FILES.path in config.metadata_partitions
+    if is_listed and can_be_taken_back(fs, config, log.load(), to):
         take_metadata_back(fs, config, to=to, at=at)
         agree_with_store(fs, config, log, log.load(), at=at)
-    elif FILES.path in config.metadata_partitions:
+    elif is_listed:
         config = drop_metadata(fs, config)
     _create_missing(fs, load_config(fs), log, wanted)
 

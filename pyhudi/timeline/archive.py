@@ -7,8 +7,9 @@ layout 2   .hoodie/timeline/history/   _version_ names N, manifest_N lists Parqu
            [instantTime, completionTime, action, metadata, plan]
 ```
 
-Only what readers of old snapshots ask for is kept: commits (schema, replaced file groups) and
-cleans (files deleted).  Read once, when first asked.  Source: table_format 4, 11.2.
+Of what readers of old snapshots ask for the content is kept: commits (schema, replaced file
+groups) and cleans (files deleted).  Read once, when first asked; no write reads it.
+Source: table_format 4, 11.2.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from pyhudi.filenames import HOODIE, archive_number
 from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
-from pyhudi.timeline.instant import COMMITS, Action
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.payload import read_avro, read_commit
 from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.timeline import Timeline
 
 _HISTORY: Final = f"{HOODIE}/timeline/history"
 _ACTIONS: Final = {action.value: action for action in Action}
@@ -60,6 +62,17 @@ class ArchivedClean:
     record: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedOther:
+    """A completed instant of another kind: a rollback."""
+
+    time: InstantTime
+    action: Action
+
+
+_Entry = ArchivedCommit | ArchivedClean | ArchivedOther
+
+
 class Archive:
     """What has been archived, oldest first.  Reads every archive file at the first question."""
 
@@ -76,27 +89,53 @@ class Archive:
     def cleans(self) -> tuple[ArchivedClean, ...]:
         return tuple(e for e in self._entries if isinstance(e, ArchivedClean))
 
+    @property
+    def timeline(self) -> Timeline:
+        """Every instant, completed as they all are."""
+        return Timeline.of(
+            Instant(
+                e.time,
+                Action.CLEAN if isinstance(e, ArchivedClean) else e.action,
+                State.COMPLETED,
+                e.completed_at if isinstance(e, ArchivedCommit) else None,
+            )
+            for e in self._entries
+        )
+
     @cached_property
-    def _entries(self) -> tuple[ArchivedCommit | ArchivedClean, ...]:
+    def _entries(self) -> tuple[_Entry, ...]:
         read = _read_logs if self._layout == 1 else _read_history
         found = {(entry.time, type(entry)): entry for entry in read(self._fs, self._folder)}
         return tuple(sorted(found.values(), key=lambda entry: entry.time))
 
 
-def _read_logs(fs: FileSystem, folder: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+def _read_logs(fs: FileSystem, folder: str) -> Iterator[_Entry]:
     numbered = [
         (number, info.path)
         for info in fs.children(folder)
         if (number := archive_number(info.name)) is not None
     ]
     for _, path in sorted(numbered):
-        file = fs.open(path)
-        try:
-            for block in read_blocks(file, path=path):
-                if block.kind is BlockKind.AVRO:
-                    yield from _log_entries(_records(block, file, path), path)
-        finally:
-            file.close()
+        yield from _log_entries(_file_records(fs, path), path)
+
+
+def _file_records(fs: FileSystem, path: str) -> Iterator[Mapping[str, Any]]:
+    file = fs.open(path)
+    try:
+        for block in read_blocks(file, path=path):
+            if block.kind is BlockKind.AVRO:
+                yield from _records(block, file, path)
+    finally:
+        file.close()
+
+
+def archived_times(fs: FileSystem, path: str) -> frozenset[tuple[InstantTime, Action]]:
+    """The completed instants of one file of layout 1."""
+    return frozenset(
+        (InstantTime(record["commitTime"]), _ACTIONS[record["actionType"]])
+        for record in _file_records(fs, path)
+        if record.get("actionState") == "COMPLETED" and record.get("actionType") in _ACTIONS
+    )
 
 
 def _records(block: LogBlock, file: RandomAccess, path: str) -> Iterator[Mapping[str, Any]]:
@@ -119,9 +158,7 @@ def _records(block: LogBlock, file: RandomAccess, path: str) -> Iterator[Mapping
         ) from error
 
 
-def _log_entries(
-    records: Iterator[Mapping[str, Any]], path: str
-) -> Iterator[ArchivedCommit | ArchivedClean]:
+def _log_entries(records: Iterator[Mapping[str, Any]], path: str) -> Iterator[_Entry]:
     for record in records:
         action = _ACTIONS.get(record.get("actionType") or "")
         if record.get("actionState") != "COMPLETED" or action is None:
@@ -132,6 +169,8 @@ def _log_entries(
         elif action in COMMITS:
             body = record.get("hoodieReplaceCommitMetadata") or record.get("hoodieCommitMetadata")
             yield ArchivedCommit(time, action, _metadata(body or {}, path))
+        else:
+            yield ArchivedOther(time, action)
 
 
 def _metadata(body: Mapping[str, Any], path: str) -> CommitMetadata:
@@ -141,7 +180,7 @@ def _metadata(body: Mapping[str, Any], path: str) -> CommitMetadata:
         raise CorruptFileError("an archived commit has an unknown shape", path=path) from error
 
 
-def _read_history(fs: FileSystem, _folder: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+def _read_history(fs: FileSystem, _folder: str) -> Iterator[_Entry]:
     try:
         version = fs.read(f"{_HISTORY}/_version_").decode().strip()
         manifest = json.loads(fs.read(f"{_HISTORY}/manifest_{version}"))
@@ -154,7 +193,7 @@ def _read_history(fs: FileSystem, _folder: str) -> Iterator[ArchivedCommit | Arc
         yield from _history_entries(fs, f"{_HISTORY}/{name}")
 
 
-def _history_entries(fs: FileSystem, path: str) -> Iterator[ArchivedCommit | ArchivedClean]:
+def _history_entries(fs: FileSystem, path: str) -> Iterator[_Entry]:
     try:
         with fs.arrow_file(path) as file:
             rows = pq.read_table(
@@ -172,3 +211,5 @@ def _history_entries(fs: FileSystem, path: str) -> Iterator[ArchivedCommit | Arc
             done = row["completionTime"]
             commit = read_commit(content, path=path)
             yield ArchivedCommit(time, action, commit, InstantTime(done) if done else None)
+        elif action is not None:
+            yield ArchivedOther(time, action)

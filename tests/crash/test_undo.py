@@ -11,14 +11,17 @@ from collections.abc import Callable
 import pytest
 
 from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.options import parse_options
 from pyhudi.services.recovery import recover
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType, load_config
+from pyhudi.timeline.archive import archived_times
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.log import TimelineLog
-from tests.crash.test_every_stop import before, check_index, open_, rows, snapshot
+from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
 
 
@@ -34,16 +37,23 @@ def oldest(table: Table) -> str:
     return first.time
 
 
+def few(fs: FileSystem) -> Table:
+    """A table that keeps ten commits on its timeline."""
+    kept = {"hoodie.keep.min.commits": "11", "hoodie.keep.max.commits": "12"}
+    return Table(fs, options=parse_options({**OPTIONS, **kept}), engine=LocalEngine(1))
+
+
 ACTS: dict[str, Callable[[Table], object]] = {
     "rollback": lambda table: table.rollback(newest(table)),
     "savepoint": lambda table: table.savepoint("here", oldest(table)),
     "restore": lambda table: table.restore(oldest(table)),
     "restore_far": lambda table: table.restore(oldest(table)),
+    "archive": lambda table: few(table._fs).archive(),
     "delete_savepoint": lambda table: table.delete_savepoint(oldest(table)),
 }
 
 
-LONG = {"restore_far"}
+SHORT = [a for a in ACTS if a not in ("restore_far", "archive")]
 
 
 def prepared(act: str, kind: TableType) -> MemoryFileSystem:
@@ -54,6 +64,9 @@ def prepared(act: str, kind: TableType) -> MemoryFileSystem:
             table.upsert(rows(range(2), ts))
             if kind is TableType.MERGE_ON_READ and ts % 4 == 0:
                 table.compact()
+    if act == "archive":
+        for ts in range(3, 14):
+            table.upsert(rows(range(2), ts))
     if act in ("rollback", "restore") and kind is TableType.MERGE_ON_READ:
         table.compact()
         table.upsert(rows(range(2, 6), 3))
@@ -71,11 +84,20 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-@pytest.mark.parametrize(
-    "act", [pytest.param(a, marks=pytest.mark.slow) if a in LONG else a for a in ACTS]
-)
+@pytest.mark.parametrize("act", SHORT)
 def test_a_stop_anywhere_is_finished_by_the_next_process(act: str, kind: TableType) -> None:
     sweep(act, kind, after=False)
+
+
+def test_a_stop_of_an_archival_anywhere_is_finished_by_the_next_process() -> None:
+    sweep("archive", TableType.COPY_ON_WRITE, after=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["restore_far", "archive"])
+def test_a_stop_of_long_acts_anywhere_is_finished_by_the_next_process(act: str) -> None:
+    for kind in TableType:
+        sweep(act, kind, after=False)
 
 
 @pytest.mark.slow
@@ -106,4 +128,18 @@ def sweep(act: str, kind: TableType, *, after: bool) -> None:
         assert snapshot(stop.fs) == want, str(stop)
         check_index(stop.fs, want)
         assert not open_(stop.fs).timeline.pending, str(stop)
+        if act == "archive":
+            check_archive(stop.fs, before_it=start)
     assert stops > 1
+
+
+def check_archive(fs: FileSystem, *, before_it: FileSystem) -> None:
+    """Run again to its end, each instant is on the timeline or in the archive, and there once."""
+    few(fs).archive()
+    table = few(fs)
+    archived = table.archived_timeline.times
+    assert archived and archived.isdisjoint(table.timeline.times)
+    assert open_(before_it).timeline.times <= archived | table.timeline.times
+    listed = [i.name for i in fs.children(".hoodie/archived")]
+    times = [time for name in listed for time, _ in archived_times(fs, f".hoodie/archived/{name}")]
+    assert len(times) == len(set(times))

@@ -1,0 +1,201 @@
+"""Archival: old instants leave the active timeline, so that listing it stays cheap.
+
+```
+instants written to the archive -> their requested and inflight files deleted
+-> their completed files, oldest first -> the metadata table's timeline likewise
+-> small files of the archive merged, where asked for
+```
+
+What a run that died had written is found in the newest file of the archive, and only deleted then.
+Cost: the files that are archived, a listing of both timelines, and one file of the archive.  The
+caller holds the table's lock.  Source: table_format 7.6, 9.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.metadata.compaction import COMPACT_AFTER
+from pyhudi.metadata.reader import own_log
+from pyhudi.options import Options, ServiceOptions
+from pyhudi.read.state import TableState
+from pyhudi.records import InstantTime
+from pyhudi.services.cleaning import earliest_kept
+from pyhudi.storage.lock import check_lock
+from pyhudi.table.archival import (
+    NOTHING,
+    ArchivePlan,
+    Bounds,
+    archivable,
+    before_pending,
+    needed_to_trigger,
+    uncleaned_replace,
+)
+from pyhudi.table.config import load_config
+from pyhudi.timeline.archivefiles import ArchiveFiles
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveReport:
+    """What was archived, or (dry_run) would be.
+
+    instants: of the table.  metadata_instants: how many of its metadata table.  files: written to
+    the archive.  merged: files of the archive that were made into one.  held_by: what keeps more
+    commits than asked for.
+    """
+
+    instants: tuple[str, ...] = ()
+    metadata_instants: int = 0
+    files: int = 0
+    merged: int = 0
+    held_by: str | None = None
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def is_due(timeline: Timeline, rules: ServiceOptions) -> bool:
+    """Whether there is more of some kind than is kept at most.  No I/O."""
+    most = rules.commits_kept_max
+    return len(timeline.commits) > most or any(
+        len(timeline.where({action}, State.COMPLETED)) > most
+        for action in (Action.CLEAN, Action.ROLLBACK)
+    )
+
+
+def propose(state: TableState, options: Options) -> ArchivePlan:
+    """What leaves the table's timeline now."""
+    rules = options.services
+    least, most = rules.commits_kept_min, rules.commits_kept_max
+    earliest = earliest_kept(state, rules)
+    if earliest is not None:  # what cleaning keeps readable stays where it is looked up
+        needed = len(state.timeline.commits.after(earliest.time)) + 2
+        least, most = max(least, needed), max(most, needed + most - least)
+    bounds = _bounds(state, rules)
+    return archivable(state.timeline, bounds, commits_min=least, commits_max=most)
+
+
+def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
+    timeline = state.timeline
+    commits: dict[str, InstantTime | None] = {"a pending instant": before_pending(timeline)}
+    saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
+    kept = saved.times if rules.archives_beyond_savepoint else frozenset()
+    if not kept and saved.first is not None:
+        commits["a savepoint"] = saved.first.time
+    if state.config.is_merge_on_read:
+        commits["the next compaction"] = needed_to_trigger(timeline, rules.compact_after)
+    cleaned = _cleaned_before(state)
+    commits["replaced files not cleaned"] = uncleaned_replace(timeline, cleaned)
+    if rules.archives_behind_clean and cleaned is not None:
+        commits["the last clean"] = cleaned
+    compacted = None
+    if "files" in state.config.metadata_partitions:
+        last = own_log(state.fs, state.config).load().where({Action.COMMIT}, State.COMPLETED).last
+        compacted = last.time if last else NOTHING
+        commits["the metadata table's compaction"] = compacted
+    known = {why: time for why, time in commits.items() if time is not None}
+    return Bounds(known, compacted, kept)
+
+
+def _cleaned_before(state: TableState) -> InstantTime | None:
+    """What the last clean retained from; its own time where it names none."""
+    last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
+    if last is None:
+        return None
+    return InstantTime(state.log.record(last).get("earliestCommitToRetain") or last.time)
+
+
+def propose_metadata(state: TableState, going: Iterable[Instant], options: Options) -> ArchivePlan:
+    """What leaves the metadata table's timeline when `going` has left the table's own.
+
+    Nothing from the table's first commit on: it tells that the metadata table has kept up, and
+    what a restore takes back there.
+    """
+    if "files" not in state.config.metadata_partitions:
+        return ArchivePlan()
+    gone = {i.time for i in going}
+    first = next((i.time for i in state.timeline.commits if i.time not in gone), NOTHING)
+    own = own_log(state.fs, state.config).load()
+    bounds = {
+        "the table's first commit": first,
+        "a pending instant": before_pending(own),
+        "the next compaction": needed_to_trigger(own, COMPACT_AFTER),
+    }
+    known = {why: time for why, time in bounds.items() if time is not None}
+    rules = options.services
+    return archivable(
+        own,
+        Bounds(known, min(known.values())),
+        commits_min=rules.commits_kept_min + 1,
+        commits_max=rules.commits_kept_max + 1,
+    )
+
+
+def carry_out(state: TableState, options: Options) -> ArchiveReport:
+    """Archive what can go, of the table and of its metadata table."""
+    rules = options.services
+    files = ArchiveFiles(state.log, state.config.archive_folder)
+    plan = propose(state, options)
+    gone, written = _archive(files, state.timeline, plan, rules)
+    merged = _merge(files, rules)
+    told = propose_metadata(state, gone, options)
+    count = 0
+    if "files" in state.config.metadata_partitions:
+        log = own_log(state.fs, state.config)
+        folder = load_config(state.fs.sub(METADATA_TABLE)).archive_folder
+        own = ArchiveFiles(log, folder)
+        theirs, more = _archive(own, log.load(), told, rules)
+        count, written = len(theirs), written + more
+        merged += _merge(own, rules)
+    return ArchiveReport(
+        instants=tuple(i.time for i in gone),
+        metadata_instants=count,
+        files=written,
+        merged=merged,
+        held_by=plan.held_by,
+        notes=() if gone or count else ("nothing is old enough",),
+    )
+
+
+def _archive(
+    files: ArchiveFiles, timeline: Timeline, plan: ArchivePlan, rules: ServiceOptions
+) -> tuple[list[Instant], int]:
+    """(instants gone, files written).  What is in the newest file already is only removed."""
+    there = files.newest_times()
+    saved = timeline.where({Action.SAVEPOINT}).times
+    done = timeline.where(None, State.COMPLETED)
+    left = [i for i in done if (i.time, i.action) in there and i.time not in saved]
+    fresh = [i for i in plan.instants if (i.time, i.action) not in there]
+    if fresh:
+        files.append(fresh, batch=rules.archive_batch)
+    going = [*left, *fresh]
+    if going:
+        check_lock(files.fs)
+        files.remove(going)
+    return going, bool(fresh)
+
+
+def _merge(files: ArchiveFiles, rules: ServiceOptions) -> int:
+    if not rules.merges_archive:
+        return 0
+    return files.merge(count=rules.archive_merge_count, bytes_max=rules.archive_merge_bytes)
+
+
+def described(state: TableState, options: Options) -> ArchiveReport:
+    """What `carry_out` would do now; nothing changes."""
+    plan = propose(state, options)
+    told = propose_metadata(state, plan.instants, options)
+    return ArchiveReport(
+        instants=tuple(i.time for i in plan.instants),
+        metadata_instants=len(told.instants),
+        files=bool(plan.instants) + bool(told.instants),
+        held_by=plan.held_by,
+        dry_run=True,
+    )

@@ -1,0 +1,148 @@
+"""Archival: what leaves the timeline still counts, and reads over it are what they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pyhudi
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import OptionError
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.options import parse_options
+from pyhudi.storage.local import LocalFileSystem
+from tests.crash.test_every_stop import rows
+from tests.services.test_restore import check_whole
+from tests.services.test_undo import table_of, values
+from tests.support.filesystems import OpenCountingFileSystem
+
+FEW = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"}
+
+
+def long_table(path: Path, kind: str, count: int = 14, **more: str) -> pyhudi.Table:
+    """A table with more commits than a timeline keeps; the first keys are written once."""
+    table = table_of(path, kind, **{**FEW, **more})
+    for ts in range(2, 2 + count):
+        table.upsert(rows(range(ts % 3 + 2, 8), ts))
+        if kind == "mor" and ts % 4 == 0:
+            table.compact()
+    return table
+
+
+def archive_files(path: Path) -> list[str]:
+    return sorted(p.name for p in (path / ".hoodie" / "archived").glob(".commits*"))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_reads_over_archived_instants_are_what_they_were(tmp_path: Path, kind: str) -> None:
+    table = long_table(tmp_path / "t", kind)
+    commits = [i.time for i in table.timeline.commits]
+    at = {time: values(table, as_of=time) for time in commits[::3]}
+    since = {
+        time: table.changes(since=time, columns=["id", "ts"]).to_arrow().num_rows
+        for time in ["000", *commits[::3]]
+    }
+    want = values(table)
+    told = table.archive(dry_run=True)
+    done = table.archive()
+    assert done.instants and (done.instants, done.metadata_instants, done.files) == (
+        told.instants, told.metadata_instants, told.files,
+    )  # fmt: skip
+    left = [i.time for i in table.timeline.commits]
+    assert left == commits[len(commits) - len(left) :]
+    assert set(done.instants) == set(commits) - set(left)
+    assert [i.time for i in table.archived_timeline.commits] == list(done.instants)
+    again = pyhudi.open_table(tmp_path / "t", options={**FEW})
+    check_whole(again, want)
+    for time, found in at.items():
+        assert values(again, as_of=time) == found
+    for time, count in since.items():
+        assert again.changes(since=time, columns=["id", "ts"]).to_arrow().num_rows == count
+    again.upsert(rows(range(30, 34), 99))
+    again.delete(keys=["k7"])
+    check_whole(again, {**{k: v for k, v in want.items() if k != "k7"},
+                        **{f"k{i}": 99 for i in range(30, 34)}})  # fmt: skip
+    assert again.archive().files <= 2
+
+
+def test_the_metadata_tables_own_timeline_is_archived_too(tmp_path: Path) -> None:
+    table = long_table(tmp_path / "t", "cow", 18)
+    own = tmp_path / "t" / METADATA_TABLE
+    before = len(list((own / ".hoodie").glob("2*.deltacommit")))
+    done = table.archive()
+    after = len(list((own / ".hoodie").glob("2*.deltacommit")))
+    assert done.metadata_instants and after < before and archive_files(own)
+    check_whole(table, values(table))
+
+
+def test_what_is_still_asked_for_stays(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **FEW)
+    table.upsert(rows(range(8), 2))
+    kept = values(table)
+    saved = table.savepoint("kept").instant
+    for ts in range(3, 15):
+        table.upsert(rows(range(8), ts))
+    done = table.archive()
+    assert done.held_by == "a savepoint" and len(done.instants) == 1
+    table.clean()
+    assert values(table, as_of=saved) == kept
+    table.restore(saved)
+    check_whole(table, kept)
+
+
+def test_replaced_groups_stay_known_until_they_are_cleaned(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **FEW)
+    table.delete_partitions("p0")
+    for ts in range(3, 16):
+        table.upsert(rows(range(1, 8, 2), ts))
+    want = values(table)
+    assert table.archive().held_by == "replaced files not cleaned"
+    check_whole(table, want)
+    table.clean()
+    assert len(table.archive().instants) > 1
+    check_whole(table, want)
+
+
+def test_writes_archive_behind_them_when_asked_to(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **{**FEW, "hoodie.archive.automatic": "true"})
+    for ts in range(2, 25):
+        table.upsert(rows(range(8), ts))
+    # the index compacts every ten commits, and what it has not compacted stays
+    assert len(table.timeline.commits) <= 6 + 11
+    assert len(archive_files(tmp_path / "t")) >= 1
+    check_whole(table, {f"k{i}": 24 for i in range(8)})
+
+
+def test_small_files_of_the_archive_are_made_into_one(tmp_path: Path) -> None:
+    more = {"hoodie.archive.merge.enable": "true", "hoodie.archive.merge.files.batch.size": "2"}
+    table = long_table(tmp_path / "t", "cow", 14)
+    gone = list(table.archive().instants)
+    for ts in range(30, 41):
+        table.upsert(rows(range(2), ts))
+    table = pyhudi.open_table(tmp_path / "t", options={**FEW, **more})
+    done = table.archive()
+    gone += done.instants
+    assert done.merged >= 2 and len(archive_files(tmp_path / "t")) == 1
+    assert not (tmp_path / "t" / ".hoodie" / "archived" / "mergeArchivePlan").exists()
+    assert [i.time for i in table.archived_timeline] == gone
+
+
+def test_an_archive_that_makes_no_sense_is_refused_at_the_door() -> None:
+    with pytest.raises(OptionError, match="archival has to keep fewer"):
+        parse_options({"hoodie.keep.min.commits": "30"})
+
+
+def test_no_write_reads_the_archive_or_all_of_the_timeline(tmp_path: Path) -> None:
+    def commits_read() -> set[str]:
+        fs = OpenCountingFileSystem(LocalFileSystem(tmp_path / "t"))
+        Table(fs, options=parse_options(FEW), engine=LocalEngine(1)).upsert(rows(range(3), 70))
+        assert not [path for path in fs.opened if "archive" in path]
+        return {path for path in fs.opened if path.endswith(".commit")}
+
+    table = long_table(tmp_path / "t", "cow")
+    assert len(table.timeline.commits) == 15
+    assert len(commits_read()) <= 8
+    table.archive()
+    assert len(commits_read()) <= 8
