@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
 
 from pyhudi import indexcare
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
+from pyhudi.read.times import PointInTime, as_bound, as_instant
 from pyhudi.services.index_rebuild import Tell, silent
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
+from pyhudi.services.index_stats import IndexStats, index_entries, index_stats
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -27,6 +32,36 @@ class TableIndex:
         self._options = options
         self._engine = engine
         self._state = state
+
+    def lookup(self, keys: Any, *, as_of: PointInTime | None = None) -> pa.Table:
+        """Where each key lives: [record_key, partition_path, file_id, instant_time, found].
+
+        as_of: where it lived when that instant was the newest.  Raises IndexNotReadyError without
+        an index, SnapshotExpiredError where its files do not reach back so far.
+        """
+        state = self._state()
+        if as_of is None:
+            return state.record_index.lookup(keys, engine=self._engine)
+        now = state.record_index  # raises where there is none
+        assert state.metadata is not None and now.shard_count
+        time = as_instant(as_of, state.zone)
+        return state.metadata.record_index_as_of(time).lookup(keys, engine=self._engine)
+
+    def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
+        """What commits after `since` up to `until` (None: the newest) wrote into the index.
+
+        Returns [record_key, commit, ended, partition_path, file_id]: ended rows are of keys that
+        were deleted.  "000" is before all.  After a compaction of the index the newest entry of a
+        key is told, and tombstones it dropped are not.
+        """
+        state = self._state()
+        newest = state.timeline.commits.last
+        upto = as_bound(until, state.zone) if until is not None else newest.time if newest else "0"
+        return index_entries(state, self._engine, as_bound(since, state.zone), upto)
+
+    def stats(self) -> IndexStats:
+        """Entries, bytes, load and skew by bucket, and advice.  Cost: each file's trailer."""
+        return index_stats(self._state(), self._engine)
 
     def verify(self, sample: int | None = None) -> IndexCheck:
         """Hold the index against the table, in both directions.

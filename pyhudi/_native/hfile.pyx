@@ -38,7 +38,7 @@ cdef int64_t THREADED_BLOCKS = 64     # GZ blocks from which on threads share th
 cdef int64_t GUIDED_BYTES = 4096      # between keys: nearer ones are reached faster by walking on
 cdef int64_t FEW_KEYS = 4             # a touched block, up to where memory is asked for ahead
 cdef int64_t SMALL_PART = 16          # of the cache: stored blocks of a batch kept at first sight
-cdef int64_t SCAN_BATCH_BYTES = 4 << 20
+cdef int64_t SCAN_BATCH_BYTES = 1 << 20
 cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
 cdef int64_t LET_GO_BYTES = 1 << 20   # of a mapped file that a batch has inflated
 
@@ -358,6 +358,7 @@ cdef class HFileReader:
         cdef int64_t walked = -1, at = 0
         for begin, end, members in groups:
             window = self._store.window(begin, end)
+            walked = -1
             for t in members:
                 at = batch.touches[t].offset
                 if walked < 0:
@@ -376,6 +377,8 @@ cdef class HFileReader:
                 ):
                     batch.kept_bytes += body.size
                 self._merge(batch, t, body, arena)
+            if walked >= 0:
+                self._store.let_go(walked, at + batch.touches[t].size)
         return 0
 
     cdef int _merge(self, LookupBatch batch, int64_t t, Body body, Arena arena) except -1:

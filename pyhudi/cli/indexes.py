@@ -22,11 +22,26 @@ def index() -> None:
 @index.command("lookup")
 @click.argument("path")
 @click.argument("keys", nargs=-1, required=True)
+@click.option("--as-of", help="An instant: where the keys lived then.")
 @as_json
-def index_lookup(path: str, keys: tuple[str, ...], as_json: bool) -> None:
+def index_lookup(path: str, keys: tuple[str, ...], as_of: str | None, as_json: bool) -> None:
     """Where each record KEY lives."""
-    found = pyhudi.open_table(path).lookup(list(keys))
+    found = pyhudi.open_table(path).index.lookup(list(keys), as_of=as_of)
     show(found.to_pylist(), as_json=as_json)
+
+
+@index.command("stats")
+@click.argument("path")
+@as_json
+def index_stats(path: str, as_json: bool) -> None:
+    """Entries, load and skew of the index, by bucket."""
+    stats = pyhudi.open_table(path).index.stats().to_dict()
+    if as_json:
+        show(stats, as_json=True)
+        return
+    buckets = stats.pop("buckets")
+    show(stats, as_json=False)
+    show(buckets, as_json=False)
 
 
 @index.command("verify")

@@ -17,7 +17,12 @@ import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
 from pyhudi.engine import Engine
-from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
+from pyhudi.errors import (
+    CorruptFileError,
+    IndexNotReadyError,
+    SnapshotExpiredError,
+    UserError,
+)
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join, parse_data_file
 from pyhudi.metadata.locations import Locations, decode_locations, gather
 from pyhudi.metadata.records import (
@@ -32,6 +37,7 @@ from pyhudi.metadata.records import (
 )
 from pyhudi.metadata.slices import DeleteLayer, Hits, MapSlice, layers, newest
 from pyhudi.metadata.validity import valid_instants
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.config import TableConfig
@@ -44,6 +50,7 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.timeline.timeline import Timeline
 
+_DIGITS: Final = 17  # of a data table's instant
 _WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
 
 
@@ -97,16 +104,23 @@ class MetadataTable:
         """Instants whose log blocks count."""
         return valid_instants(self._data_log, self._data, self.log, self.timeline)
 
-    def slices(self, partition: MetadataPartition) -> tuple[FileSlice, ...]:
-        """The newest slice of each group, by group number.
+    def slices(
+        self, partition: MetadataPartition, *, limit: InstantTime | None = None
+    ) -> tuple[FileSlice, ...]:
+        """The newest slice of each group, by group number; limit: as of that instant.
 
         Raises CorruptFileError if the groups are not numbered 0..n-1: n decides where keys are.
         """
         view = load_view(
-            self.log, self.timeline, StoreListing(self.log.fs), partitions=[partition.path]
+            self.log,
+            self.timeline,
+            StoreListing(self.log.fs),
+            partitions=[partition.path],
+            limit=limit,
         )
         found = numbered(view.latest_slices(), partition)
-        if not isinstance(self.log.fs, ObjectStoreFileSystem):  # which lose no part of a file
+        if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
+            # which lose no part of a file
             check_whole(found, self._written, partition)
         return found
 
@@ -127,6 +141,29 @@ class MetadataTable:
             for number, piece in enumerate(self.slices(FILES))
         )
         return MetadataListing(self.log.fs, pieces)
+
+    def record_index_as_of(self, time: InstantTime) -> RecordIndex:
+        """The record index as it was when `time` was the newest instant of the data table.
+
+        Raises IndexNotReadyError if the table lists no record index, or made it later;
+        SnapshotExpiredError if its files of then are gone.
+        """
+        now = self.record_index()
+        # what the metadata table does of its own after an instant has that instant's digits first
+        limit = InstantTime(f"{time[:_DIGITS]}999")
+        try:
+            slices = self.slices(RECORD_INDEX, limit=limit)
+        except CorruptFileError as error:
+            raise SnapshotExpiredError(
+                "the record index does not reach back to that time", path=self.data_fs.url,
+                as_of=time, hint="its older files have been cleaned, or it was made later",
+            ) from error  # fmt: skip
+        valid = frozenset(each for each in self.valid if each <= limit)
+        shards = tuple(
+            IndexShard(MapSlice.of(piece, number, valid), now.shards[0].zone)
+            for number, piece in enumerate(slices)
+        )
+        return RecordIndex(self.data_fs, shards)
 
     def record_index(self) -> RecordIndex:
         """Raises IndexNotReadyError if the table lists no record index."""

@@ -157,12 +157,19 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
 
 def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
     """The layers that count, oldest first.  Logs are framed once in the life of the process."""
-    found: list[Layer] = [] if piece.base is None else [_open_base(fs, piece.base)]
+    return tuple(layer for layer, _ in dated_layers(fs, piece))
+
+
+def dated_layers(fs: FileSystem, piece: MapSlice) -> tuple[tuple[Layer, str | None], ...]:
+    """`layers`, each with the instant that wrote it; None for the base file, which is of many."""
+    found: list[tuple[Layer, str | None]] = []
+    if piece.base is not None:
+        found.append((_open_base(fs, piece.base), None))
     opened = [open_log(fs, log) for log in piece.logs]
     for log, number in _believed(opened, piece.valid):
         layer = log.layer(number)
         if layer is not None:
-            found.append(layer)
+            found.append((layer, log.blocks[number].instant))
     return tuple(found)
 
 

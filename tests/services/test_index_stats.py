@@ -1,0 +1,112 @@
+"""Figures of the record index, what commits wrote into it, and where keys were before."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import SnapshotExpiredError
+from pyhudi.metadata.figures import BucketFigures
+from pyhudi.options import parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.services.index_stats import stats_of
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+OPTIONS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
+
+
+def rows(ids: range, ts: int = 1) -> pa.Table:
+    made = [{"id": f"k{i:04d}", "ts": ts, "part": f"p{i % 3}"} for i in ids]
+    return pa.Table.from_pylist(made, SCHEMA)
+
+
+def made() -> Table:
+    fs = MemoryFileSystem()
+    options = parse_options(OPTIONS)
+    kind = TableType.MERGE_ON_READ
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
+    return Table(fs, options=options, engine=LocalEngine(1))
+
+
+def test_the_index_tells_where_keys_were_at_every_instant_through_its_compactions() -> None:
+    table = made()
+    alive: set[str] = set()
+    seen: list[tuple[str, set[str]]] = []
+    for turn in range(14):
+        table.upsert(rows(range(turn * 5, turn * 5 + 12), turn))
+        alive |= {f"k{i:04d}" for i in range(turn * 5, turn * 5 + 12)}
+        gone = [f"k{turn * 4:04d}"]
+        seen.append((table.timeline.commits.last.time, set(alive)))  # type: ignore[union-attr]
+        table.delete(keys=gone)
+        alive -= set(gone)
+        seen.append((table.timeline.commits.last.time, set(alive)))  # type: ignore[union-attr]
+    keys = [f"k{i:04d}" for i in range(120)]
+    told = 0
+    for time, want in seen:
+        try:
+            found = table.index.lookup(keys, as_of=time)
+        except SnapshotExpiredError:
+            assert not told  # only the oldest are gone
+            continue
+        told += 1
+        assert {k for k, f in zip(keys, found["found"].to_pylist(), strict=True) if f} == want
+    assert told > 10
+    assert table.index.lookup(keys) == table.lookup(keys)
+    assert not any(table.index.lookup(keys, as_of="20200101000000000")["found"].to_pylist())
+    table.index.rebuild()
+    assert table.index.lookup(keys, as_of=seen[-1][0]) == table.lookup(keys)
+    with pytest.raises(SnapshotExpiredError):
+        table.index.lookup(keys, as_of=seen[-2][0])
+
+
+def test_entries_between_two_instants_are_those_of_their_commits() -> None:
+    table = made()
+    times = ["000"]
+    for act in (
+        lambda: table.bulk_insert(rows(range(10))),
+        lambda: table.upsert(rows(range(8, 13), 2)),
+        lambda: table.delete(keys=["k0001", "nobody"]),
+    ):
+        act()
+        times.append(table.timeline.commits.last.time)  # type: ignore[union-attr]
+    first, second, third = (
+        table.index.entries(a, b).to_pylist() for a, b in pairwise(times)
+    )
+    assert [r["record_key"] for r in first] == [f"k{i:04d}" for i in range(10)]
+    assert [r["record_key"] for r in second] == ["k0010", "k0011", "k0012"]
+    assert {r["commit"] for r in second} == {times[2]} and not any(r["ended"] for r in second)
+    assert [(r["record_key"], r["ended"], r["file_id"]) for r in third] == [("k0001", True, None)]
+    assert table.index.entries("000").num_rows == 14
+    table.index.rebuild()
+    assert table.index.entries("000").num_rows == 12
+
+
+def test_stats_count_entries_and_tombstones_by_bucket() -> None:
+    table = made()
+    table.bulk_insert(rows(range(100)))
+    table.delete(keys=["k0001", "k0002"])
+    stats = table.index.stats()
+    assert (stats.bucket_count, stats.entries, stats.tombstones) == (2, 98, 2)
+    assert sum(b["entries"] for b in stats.buckets) == 98
+    assert stats.advice == "there is room" and 1.0 <= stats.skew < 1.5
+    assert stats.bytes_per_entry > 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "advice"),
+    [
+        ([10, 20], "there is room"),
+        ([790_000, 850_000], "bucket 1 nears its planned size: table.index.rebuild(3)"),
+        ([9_000_000, 9_100_000], "bucket 1 nears its planned size: table.index.rebuild(24)"),
+        ([10, 900_000], "bucket 1 is much fuller than others: look at the hash of the keys"),
+    ],
+)
+def test_advice_comes_before_a_bucket_is_full(entries: list[int], advice: str) -> None:
+    found = [BucketFigures(n, count, 0, 0, 1, count * 40) for n, count in enumerate(entries)]
+    assert stats_of(found).advice == advice
