@@ -11,6 +11,8 @@ import sys
 SMALL: dict[str, list[str]] = {
     "hfile_lookup": ["--smoke"],
     "record_index": ["--smoke"],
+    "seek_vs_scan": ["--smoke"],
+    "lookup_service": ["--smoke"],
     "bloom_and_keys": ["--smoke"],
     "avro_decode": ["--rows", "20000"],
     "base_file": ["--rows", "20000", "--repeat", "1"],

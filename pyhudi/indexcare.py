@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pyhudi.engine import Engine
@@ -19,7 +20,7 @@ from pyhudi.read.state import TableState, load_state
 from pyhudi.services.index_rebuild import Tell, build_now, gather_keys, plan_build
 from pyhudi.services.index_repair import mend, mended
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
-from pyhudi.services.index_sample import check_sample
+from pyhudi.services.index_sample import check_changes, check_sample
 from pyhudi.services.index_verify import BucketCheck, check_index, gathered
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
@@ -41,6 +42,17 @@ def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexChe
         return _told(state, check_sample(state, engine, sample, seed=seed), began)
     with scratch(state.fs, engine) as store:
         return _report(state, check_index(state, engine, store), began)
+
+
+def compare(state: TableState, engine: Engine, since: str, until: str | None) -> IndexCheck:
+    """Hold what commits of a range changed against the index; `instant` is where the next such
+    check begins."""
+    began = time.monotonic()
+    newest = state.timeline.commits.last
+    upto = until or (newest.time if newest else since)
+    return replace(
+        _told(state, check_changes(state, engine, since, upto), began), instant=str(upto)
+    )
 
 
 def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pyhudi import indexcare
 from pyhudi.engine import Engine
+from pyhudi.metadata.explain import explain_lookup
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound, as_instant
@@ -47,6 +48,18 @@ class TableIndex:
         time = as_instant(as_of, state.zone)
         return state.metadata.record_index_as_of(time).lookup(keys, engine=self._engine)
 
+    def explain(self, keys: Any) -> pa.Table:
+        """Look keys up, and tell for each file that was asked whether by seek or by scan, what
+        either was expected to cost, and what it did cost, in seconds.
+
+        Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
+        """
+        column = pa.array(keys, pa.string()) if isinstance(keys, list) else keys
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        state = self._state()
+        return explain_lookup(state.fs, state.record_index, column.drop_null())
+
     def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
         """What commits after `since` up to `until` (None: the newest) wrote into the index.
 
@@ -72,6 +85,16 @@ class TableIndex:
         slices.  No lock is taken, nothing changes.  Raises IndexNotReadyError without an index.
         """
         return indexcare.verify(self._state(), self._engine, sample=sample)
+
+    def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
+        """Hold only what commits after `since` up to `until` (None: the newest) changed against
+        the index: for a job beside the writers, which passes the `instant` of its last check.
+
+        Cost follows the change: its rows, a look-up of each, and the key columns of their slices.
+        """
+        state = self._state()
+        upto = None if until is None else str(as_bound(until, state.zone))
+        return indexcare.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
         """Check every key and mend what is wrong, as one commit without rows.

@@ -223,9 +223,20 @@ def full_report(
         notes=(
             *notes_of(request, fitted),
             *replace_notes(planned),
+            *_index_notes(planned),
             *(f"planned clustering {time} was rolled back for this write" for time in done.dropped),
         ),
         published=request.publish,
+    )
+
+
+def _index_notes(planned: PlannedWrite) -> tuple[str, ...]:
+    count = planned.mismatches
+    if not count:
+        return ()
+    return (
+        f"the record index has {count} keys of this batch elsewhere than the index that was asked, "
+        "or not at all: table.index.verify() tells more, table.index.repair() mends it",
     )
 
 
@@ -360,7 +371,7 @@ def _index(state: TableState, request: WriteRequest) -> WriteIndex:
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
     if metadata is not None and RECORD_INDEX.path in metadata.partitions_listed:
-        records = metadata.record_index()
+        records = metadata.record_index(method=request.options.read.lookup)
     if choice.kind is IndexKind.RECORD and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
     parts = records.shard_count if records else request.engine.parallelism

@@ -61,6 +61,12 @@ class BlockCache:
         with self._turn:
             self._forget(key)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._turn:
+            self._held.clear()
+            self.bytes_held = 0
+
     def _forget(self, key: Hashable) -> None:
         entry = self._held.pop(key, None)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""Seek or scan: what each would cost, from constants that bench/hfile_lookup.py measures.
+"""Seek or scan: what each would cost, from constants of this machine (`hfile_costs`).
 
 On a mapped file the sorted merge skips untouched blocks and is never slower than a scan.  Where a
 request costs, ranges closer than what one request's latency could transfer are fetched together,
@@ -10,13 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyhudi._native.hfile_costs import lookup_costs
 from pyhudi._native.hfile_source import LOCAL_BYTES_PER_SECOND, REMOTE_BYTES_PER_SECOND
-
-INFLATE_BYTES_PER_SECOND = 0.45e9
-"""Stored bytes of GZ blocks inflated in a second, by ISA-L on one core."""
-CELL_SECONDS = 10e-9
-KEY_SECONDS = 60e-9
-BLOCK_SECONDS = 1.5e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +55,16 @@ def plan_lookup(
         source, "bytes_per_second", REMOTE_BYTES_PER_SECOND if latency else LOCAL_BYTES_PER_SECOND
     )
 
+    costs = lookup_costs()
+
     def cost(requests: int, fetched: int, decoded: int, count: int) -> float:
         return (
             requests * latency
             + fetched / speed
-            + (decoded / INFLATE_BYTES_PER_SECOND if compressed else 0.0)
-            + count * BLOCK_SECONDS
-            + entries * (count / max(blocks, 1)) * CELL_SECONDS
-            + keys * KEY_SECONDS
+            + (decoded / costs.inflate_bytes_per_second if compressed else 0.0)
+            + count * costs.block_seconds
+            + entries * (count / max(blocks, 1)) * costs.cell_seconds
+            + keys * costs.key_seconds
         )
 
     seek = cost(requests, requested_bytes, touched_bytes, touched_blocks)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
 import pyhudi
+from pyhudi._native.hfile_costs import keep_costs
+from pyhudi.calibration import measure_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
 from pyhudi.services.index_rebuild import Progress
@@ -82,3 +85,11 @@ def _told(progress: Progress) -> None:
     end = progress.done == progress.total
     line = f"\r{progress.phase}: {progress.done} of {progress.total}, {progress.seconds:.1f} s"
     click.echo(line, nl=end, err=True)
+
+
+@index.command("calibrate")
+@as_json
+def index_calibrate(as_json: bool) -> None:
+    """Measure what look-ups cost on this machine, and keep it for the choice of seek or scan."""
+    costs = measure_costs()
+    show({**asdict(costs), "kept in": str(keep_costs(costs))}, as_json=as_json)

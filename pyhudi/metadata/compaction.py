@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi._native.block_cache import SHARED
 from pyhudi._native.keys import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
@@ -180,6 +181,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
         limit=InstantTime(pending.time),
     )
     rewrites = list(_rewrites(table, before, operations, pending.time))
+    SHARED.clear()  # mostly blocks of files that end here, whose memory the merge needs now
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
     written = tuple(stat for stat in stats if stat is not None)
     done = CommitMetadata(

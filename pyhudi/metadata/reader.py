@@ -165,8 +165,9 @@ class MetadataTable:
         )
         return RecordIndex(self.data_fs, shards)
 
-    def record_index(self) -> RecordIndex:
-        """Raises IndexNotReadyError if the table lists no record index."""
+    def record_index(self, *, method: str = "auto") -> RecordIndex:
+        """method: how its files are asked.  Raises IndexNotReadyError if the table lists no
+        record index."""
         if RECORD_INDEX.path not in self.partitions_listed:
             raise IndexNotReadyError(
                 "the table has no record index",
@@ -175,7 +176,7 @@ class MetadataTable:
             )
         zone = zone_of(self._config.timezone)
         shards = tuple(
-            IndexShard(MapSlice.of(piece, number, self.valid), zone)
+            IndexShard(MapSlice.of(piece, number, self.valid), zone, method)
             for number, piece in enumerate(self.slices(RECORD_INDEX))
         )
         return RecordIndex(self.data_fs, shards)
@@ -282,10 +283,14 @@ def file_records(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[FileMa
 
 @dataclass(frozen=True, slots=True)
 class IndexShard:
-    """One bucket of the record index; picklable, for workers.  zone: that of the instants."""
+    """One bucket of the record index; picklable, for workers.
+
+    zone: that of the instants.  method: how its files are asked: "auto", "seek" or "scan".
+    """
 
     piece: MapSlice
     zone: tzinfo | None
+    method: str = "auto"
 
     @property
     def number(self) -> int:
@@ -373,7 +378,8 @@ class LookupTask:
 
 
 def _ask(task: LookupTask) -> list[Hits]:
-    return newest(task.fs.sub(METADATA_TABLE), task.shard.piece, task.keys)
+    own = task.fs.sub(METADATA_TABLE)
+    return newest(own, task.shard.piece, task.keys, method=task.shard.method)
 
 
 def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:

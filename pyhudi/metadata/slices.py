@@ -130,10 +130,11 @@ class Hits:
     path: str
 
 
-def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
+def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "auto") -> list[Hits]:
     """The newest value of each key; a key in no hit is absent or deleted.
 
     fs: rooted at the metadata table.  keys: strings or binary without nulls, in any order.
+    method: as `HFileReader.get_many` has it.
     Cost: layers are asked newest first, each only for the keys no newer one knew.
     """
     found: list[Hits] = []
@@ -144,7 +145,7 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[Hits]:
         if isinstance(layer, DeleteLayer):
             known = layer.table.contains(keys)
         else:
-            values = layer.reader.get_many(keys)
+            values = layer.reader.get_many(keys, method=method)
             if values.null_count == len(values):
                 continue
             known = values.is_valid().to_numpy(zero_copy_only=False)

@@ -21,6 +21,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "write.index", "what the table has where it is not given",
     ),
     honoured(
+        "pyhudi.index.lookup.adaptive", FLAG, "read.lookup_adaptive",
+        "record index: seek or scan in each file, by what either would cost",
+    ),
+    honoured(
+        "pyhudi.index.lookup.method", choice({"seek": "seek", "scan": "scan"}),
+        "read.lookup_method", "what is done where the choice is not adaptive",
+    ),
+    honoured(
         "hoodie.bloom.index.filter.type", words("SIMPLE", "DYNAMIC_V0"),
         "write.base_file.bloom_kind",
     ),

@@ -319,7 +319,14 @@ class ReadOptions:
     incremental_fallback: bool = False  # where files of a range are cleaned: what is left of it
     schema_of_end: bool = False  # incremental reads: columns as of the range's end, not of now
     partition_glob: str | None = None  # partitions whose changes are read; None: of all
+    lookup_adaptive: bool = True  # record index: seek or scan, per file, by what each would cost
+    lookup_method: str = "seek"  # where that is off, for those who want a steady choice
     merging: Merging = field(default_factory=Merging)
+
+    @property
+    def lookup(self) -> str:
+        """How HFiles of the record index are asked: "auto", "seek" or "scan"."""
+        return "auto" if self.lookup_adaptive else self.lookup_method
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class TableState:
     archive: Archive
     merging: Merging = field(default_factory=Merging)
     config_tag: str | None = None
+    lookup: str = "auto"  # how the record index is asked
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -67,7 +68,7 @@ class TableState:
                 path=self.fs.url,
                 hint="scan(where=...) finds rows without one",
             )
-        return self.metadata.record_index()
+        return self.metadata.record_index(method=self.lookup)
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
         """Columns as of `limit` (None: now), meta columns in front if the table keeps them."""
@@ -153,6 +154,7 @@ def load_state(
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
         merging=options.merging,
         config_tag=tag,
+        lookup=options.lookup,
     )
 
 

@@ -1,4 +1,4 @@
-"""The record index held against the table at some keys drawn at random, and what that proves.
+"""The record index held against the table at some keys: drawn at random, or changed of late.
 
 table -> index   rows are drawn: each slice gives as many as chance gives it by its row count
 index -> table   entries are drawn: those with the smallest of random numbers, over all buckets
@@ -23,9 +23,12 @@ from pyhudi.formats.parquet import footer
 from pyhudi.metadata.entries import bucket_entries
 from pyhudi.metadata.pieces import UnsortedError
 from pyhudi.metadata.reader import IndexShard
+from pyhudi.read.plan import ChangeRange, ScanRequest
+from pyhudi.read.scan import Scan
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState
-from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
+from pyhudi.services.index_stats import index_entries
 from pyhudi.services.index_verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice
@@ -51,18 +54,57 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     held = _held(work, engine, entries)
     from_entries = _orphans(entries, ~held)
     found = pa.concat_tables([from_rows, from_entries])
-    kinds = found.column("fault").to_pylist()
     return {
-        "buckets": index.shard_count,
-        "keys": rows.num_rows,
-        "entries": entries.num_rows,
-        "faults": {f.value: n for f in Fault if (n := kinds.count(f.value))},
-        "examples": tuple(found.slice(0, EXAMPLES_MAX * len(Fault)).to_pylist()),
+        **_fields(index.shard_count, rows, entries, found),
         "sampled": count,
         "fault_share_max": {
             "table to index": share_at_most(from_rows.num_rows, rows.num_rows),
             "index to table": share_at_most(from_entries.num_rows, entries.num_rows),
         },
+    }
+
+
+def check_changes(state: TableState, engine: Engine, since: str, until: str) -> dict[str, Any]:
+    """Fields of an `IndexCheck` of what commits after `since` up to `until` changed: rows they
+    wrote that are still there, and entries they wrote that still count.
+
+    Cost: the rows changed, a look-up each, and the key column of slices that hold them.
+    """
+    index = state.record_index
+    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
+    work = _Sampling(state.fs, spec, tuple(state.view().latest_slices()))
+    rows = _changed_rows(state, engine, since, until)
+    stated = index.lookup(rows.column("record_key"), engine=engine)
+    from_rows = _held_against(work, engine, rows, stated)
+    written = index_entries(state, engine, since, until)
+    again = index.lookup(pc.unique(written.column("record_key")), engine=engine)
+    entries = again.filter(pc.field("found")).select(["record_key", *_PLACE])
+    from_entries = _orphans(entries, ~_held(work, engine, entries))
+    known = pc.is_in(from_entries.column("record_key"), from_rows.column("record_key"))
+    found = pa.concat_tables([from_rows, from_entries.filter(pc.invert(known))])
+    return _fields(index.shard_count, rows, entries, found)
+
+
+def _changed_rows(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
+    """[record_key, partition_path, file_id] of rows that the range's commits wrote."""
+    wanted = ChangeRange(since, until)
+    columns = (RECORD_KEY, PARTITION_PATH, FILE_NAME)
+    scan = Scan(lambda: state, ScanRequest(columns=columns, changes=wanted), engine=engine)
+    table = scan.to_arrow()
+    names = pc.utf8_ltrim(table.column(FILE_NAME), ".")
+    ids = pc.list_element(pc.split_pattern(names, "_", max_splits=1), 0)
+    columns_ = [table.column(RECORD_KEY), table.column(PARTITION_PATH), ids]
+    return pa.Table.from_arrays(columns_, names=["record_key", *_PLACE])
+
+
+def _fields(buckets: int, rows: pa.Table, entries: pa.Table, found: pa.Table) -> dict[str, Any]:
+    kinds = found.column("fault").to_pylist()
+    return {
+        "buckets": buckets,
+        "keys": rows.num_rows,
+        "entries": entries.num_rows,
+        "faults": {f.value: n for f in Fault if (n := kinds.count(f.value))},
+        "examples": tuple(found.slice(0, EXAMPLES_MAX * len(Fault)).to_pylist()),
     }
 
 

@@ -150,6 +150,11 @@ class PlannedWrite:
         return sum(s.duplicate_count for s in self.shards)
 
     @property
+    def mismatches(self) -> int:
+        """Rows that the record index, kept in step, has elsewhere than the index that was asked."""
+        return sum(s.mismatch_count for s in self.shards)
+
+    @property
     def is_empty(self) -> bool:
         if self.replaced.slices:
             return False

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from pyhudi.errors import UserError
 from pyhudi.index.contract import Finder, Located, path_codes
+from pyhudi.index.probe import HitsFinder
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.write.gather import (
     DELETED,
@@ -87,6 +88,7 @@ class ShardTags:
     missing_count: int = 0
     delete_count: int = 0
     entry_count: int = 0  # rows of an index kept in step whose entry changes
+    mismatch_count: int = 0  # rows that the index kept in step places elsewhere than the one asked
     folded: Staged | None = None
 
 
@@ -132,11 +134,13 @@ def tag_shard(task: TagTask) -> ShardTags:
         duplicates += int(found.sum())
     else:
         tags = _tags(plan, located, path, paths, deleted)
+    mismatches = 0
     if task.listed is not None:
-        tags.entry = _entries(task, rows, tags, located.groups)
+        tags.entry, mismatches = _entries(task, rows, tags, located)
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
-    return replace(_summary(task, rows, tags, places, counts), folded=found_rows.folded)
+    summary = _summary(task, rows, tags, places, counts)
+    return replace(summary, folded=found_rows.folded, mismatch_count=mismatches)
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:
@@ -175,21 +179,36 @@ def _tags(
     return tags.sorted_by(np.argsort(tags.at, kind="stable"))
 
 
-def _entries(task: TagTask, rows: pa.Table, tags: _Tags, groups: tuple[FileGroupId, ...]) -> Mask:
-    """Which tags change the record index: puts it has elsewhere or not at all, and deletes of
-    what it has."""
+def _entries(task: TagTask, rows: pa.Table, tags: _Tags, located: Located) -> tuple[Mask, int]:
+    """(which tags change the record index: puts it has elsewhere or not at all, and deletes of
+    what it has; how many rows the two indexes place differently)."""
     assert task.listed is not None
     known = task.listed.locate(task.plan.fs, rows)
     stated = np.full(rows.num_rows, NEW, np.int32)
     stated[known.rows] = known.homes
     numbers = {group: number for number, group in enumerate(known.groups)}
-    same = np.array([*(numbers.get(group, -2) for group in groups), -2], np.int32)[tags.home]
+    same = np.array([*(numbers.get(group, -2) for group in located.groups), -2], np.int32)[
+        tags.home
+    ]
     there = stated[tags.at]
     if not task.plan.is_global:
         _check_one_partition(rows, tags, there, known.groups)
     match = same == there
     changed = np.where(tags.action == Action.PUT, ~match, match & (tags.action == Action.DELETE))
-    return np.asarray(changed, np.bool_)
+    looked_up = isinstance(task.finder, HitsFinder) and task.plan.known is Known.UPDATE
+    mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
+    return np.asarray(changed, np.bool_), mismatches
+
+
+def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int:
+    """Rows that one index knows and the other does not, or has elsewhere.  A row with copies is
+    right where one of them is; one that a log deleted has no place in the record index."""
+    stored = tags.home != NEW
+    if located.ended is not None:
+        stored &= ~np.isin(tags.at, located.rows[located.ended])
+    differs = stored & ~np.isin(tags.at, tags.at[stored & match])
+    differs |= (tags.home == NEW) & listed & ~np.isin(tags.at, tags.at[stored])
+    return len(np.unique(tags.at[differs]))
 
 
 def _check_one_partition(

@@ -160,3 +160,36 @@ def test_a_table_without_the_index_says_so(tmp_path: Path) -> None:
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", index="bloom")
     with pytest.raises(IndexNotReadyError):
         table.index.verify()
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_write_by_another_index_counts_what_the_record_index_has_elsewhere(
+    kind: TableType,
+) -> None:
+    fs, table = made(kind)
+    asked = OPTIONS | {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    other = Table(fs, options=parse_options(asked), engine=LocalEngine(2))
+    table.insert(rows(range(200, 203), 3))  # copies
+    assert not other.upsert(rows(range(100, 450), 4)).notes  # new keys and deleted ones, too
+    true = places(table)
+    key, elsewhere = "k0111", next(p for p in true.values() if p != true["k0111"])
+    plant(fs, {key: elsewhere, "x1": elsewhere}, ["k0112", "k0113"])
+    report = other.upsert(rows(range(110, 120), 5))
+    assert [n for n in report.notes if "has 3 keys of this batch elsewhere" in n]
+    assert table.index.verify().faults == {"orphaned": 1}  # the write mended its own keys
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_check_of_what_changed_sees_that_and_nothing_else(kind: TableType) -> None:
+    fs, table = made(kind)
+    true = places(table)
+    plant(fs, {}, ["k0007"])
+    first = table.index.compare("000")
+    assert first.faults == {"missing": 1} and first.keys == len(true)
+    assert first.instant == table.timeline.commits.last.time  # type: ignore[union-attr]
+    table.upsert(rows(range(390, 420), 3))
+    second = table.index.compare(first.instant)
+    assert second.is_exact and (second.keys, second.entries) == (30, 20 + 1)
+    plant(fs, {"x1": true["k0008"]}, ["k0415"])
+    third = table.index.compare(first.instant)
+    assert third.faults == {"missing": 1, "orphaned": 1}

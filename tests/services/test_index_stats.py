@@ -75,9 +75,7 @@ def test_entries_between_two_instants_are_those_of_their_commits() -> None:
     ):
         act()
         times.append(table.timeline.commits.last.time)  # type: ignore[union-attr]
-    first, second, third = (
-        table.index.entries(a, b).to_pylist() for a, b in pairwise(times)
-    )
+    first, second, third = (table.index.entries(a, b).to_pylist() for a, b in pairwise(times))
     assert [r["record_key"] for r in first] == [f"k{i:04d}" for i in range(10)]
     assert [r["record_key"] for r in second] == ["k0010", "k0011", "k0012"]
     assert {r["commit"] for r in second} == {times[2]} and not any(r["ended"] for r in second)
@@ -110,3 +108,20 @@ def test_stats_count_entries_and_tombstones_by_bucket() -> None:
 def test_advice_comes_before_a_bucket_is_full(entries: list[int], advice: str) -> None:
     found = [BucketFigures(n, count, 0, 0, 1, count * 40) for n, count in enumerate(entries)]
     assert stats_of(found).advice == advice
+
+
+@pytest.mark.parametrize(("adaptive", "method"), [(True, "seek"), (False, "seek"), (False, "scan")])
+def test_a_lookup_tells_what_it_chose_and_what_it_cost(adaptive: bool, method: str) -> None:
+    made_ = made()
+    made_.bulk_insert(rows(range(50)))
+    made_.upsert(rows(range(40, 60), 2))
+    asked = {"pyhudi.index.lookup.adaptive": adaptive, "pyhudi.index.lookup.method": method}
+    table = Table(made_._fs, options=parse_options(asked), engine=LocalEngine(1))
+    keys = [f"k{i:04d}" for i in range(0, 70, 2)]
+    assert table.lookup(keys) == made_.lookup(keys)
+    table.upsert(rows(range(55, 65), 3))
+    told = table.index.explain(keys).to_pylist()
+    assert sum(row["found"] for row in told) == 33
+    for row in told:
+        assert row["method"] in (("seek", "scan", "hash") if adaptive else (method,))
+        assert row["seconds"] > 0 and min(row["seek_seconds"], row["scan_seconds"]) >= 0

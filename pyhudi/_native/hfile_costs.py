@@ -1,0 +1,53 @@
+"""What looking keys up costs on this machine: defaults, or constants measured here once and kept.
+
+Kept in `lookup-costs.json` of the folder PYHUDI_CACHE names (else ~/.cache/pyhudi).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LookupCosts:
+    """Seconds, on one core.  inflate_bytes_per_second: stored bytes of GZ blocks (ISA-L)."""
+
+    inflate_bytes_per_second: float = 0.45e9
+    cell_seconds: float = 10e-9
+    key_seconds: float = 60e-9
+    block_seconds: float = 1.5e-6
+
+
+def costs_file() -> Path:
+    """Where this machine's constants are kept."""
+    folder = os.environ.get("PYHUDI_CACHE")
+    return Path(folder or Path.home() / ".cache" / "pyhudi") / "lookup-costs.json"
+
+
+@cache
+def lookup_costs() -> LookupCosts:
+    """Constants of this machine if they were measured, else the defaults.  Read once a process;
+    a file that holds anything else is passed over."""
+    names = {field.name for field in fields(LookupCosts)}
+    try:
+        stored = json.loads(costs_file().read_text())
+        values = {name: float(value) for name, value in stored.items() if name in names}
+    except (OSError, ValueError, AttributeError, TypeError, RuntimeError):
+        return LookupCosts()
+    if any(not 0 < value < float("inf") for value in values.values()):
+        return LookupCosts()
+    return LookupCosts(**values)
+
+
+def keep_costs(costs: LookupCosts) -> Path:
+    """Keep constants for this machine's next processes, and use them from now on."""
+    path = costs_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_text(json.dumps(asdict(costs), indent=1))
+    path.with_suffix(".new").replace(path)
+    lookup_costs.cache_clear()
+    return path
