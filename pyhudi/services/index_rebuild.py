@@ -165,7 +165,11 @@ def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Tell) 
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
         moves = [_Move(target, file, time) for file in files if file.entries]
-        return in_waves(engine, _moved, moves, "swap", tell)
+        stats = in_waves(engine, _moved, moves, "swap", tell)
+        kept = {stat.path for stat in stats}
+        there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
+        target.delete(path for path in there if path not in kept)  # of attempts that were lost
+        return stats
 
     publish_partition(state.fs, config, state.timeline, RECORD_INDEX, plan.bucket_count, put)
     own.delete_folder(folder)
