@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Of four combinations and more the default suite asks every second, so that each version,
+    table type, index and rule has its turn; the others are the long form."""
+    cases = defaultdict(list)
+    for item in items:
+        if Path(item.path).parent == Path(__file__).parent and hasattr(item, "callspec"):
+            cases[item.function].append(item)
+    for found in cases.values():
+        for number, item in enumerate(found if len(found) >= 4 else ()):
+            if (number + number // 2) % 2:  # of a pair's four combinations, the first and the last
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,11 @@ class Turns:
         assert plain(pa.Table.from_batches(batches)) == want
 
 
-KINDS = [("cow", "parquet"), ("mor", "parquet"), ("mor", "avro")]
+KINDS = [
+    ("cow", "parquet"),
+    ("mor", "parquet"),
+    pytest.param("mor", "avro", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("kind", "log_format"), KINDS, ids=["cow", "mor-parquet", "mor-avro"])
