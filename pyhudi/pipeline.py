@@ -9,7 +9,7 @@ The table's lock is held throughout; `optimistic` holds it at the begin and the 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -138,6 +138,7 @@ class WriteRequest:
     skip_unchanged: bool = False  # rows equal to the stored ones are not written
     publish: bool = True
     schema_mode: SchemaMode | None = None  # None: as the options say
+    chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, as planned on
 
 
 def dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -281,7 +282,10 @@ def replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Writ
 
 
 def plan_request(setting: Setting, request: WriteRequest) -> PlannedWrite:
-    return plan_write(setting, request.rows, request.operation, partitions=request.partitions)
+    partitions = request.partitions
+    if request.chooses is not None:
+        partitions = request.chooses(setting.state)
+    return plan_write(setting, request.rows, request.operation, partitions=partitions)
 
 
 def check_table(config: TableConfig) -> None:

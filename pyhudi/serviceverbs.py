@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyhudi import undo, upkeep
 from pyhudi.arguments import clustering_as_asked
 from pyhudi.engine import Engine
+from pyhudi.expiring import ExpiryReport, expire
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.services.archival import ArchiveReport, described
@@ -15,8 +16,13 @@ from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
+from pyhudi.services.unschedule import UnscheduleReport
 from pyhudi.storage.filesystem import FileSystem
+<<<<<<< HEAD
 from pyhudi.timeline.timeline import Timeline
+=======
+from pyhudi.timeline.instant import Action
+>>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
 from pyhudi.undo import RollbackReport
 
 
@@ -46,6 +52,25 @@ class ServiceVerbs:
         """Plan a compaction for `compact`, or for Apache Hudi, to carry out: its instant, or None
         if there are no logs.  Writers go on beside it."""
         return upkeep.schedule_compaction(self._fs, self._options)
+
+    def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
+        """Take a planned compaction off the timeline again, with what an attempt that died wrote.
+
+        Raises UserError if none is planned at `instant`, or if logs of later writes lie on it: it
+        has to be carried out then; WriteConflictError while somebody works on it or beside it.
+        """
+        return upkeep.unschedule_plan(
+            self._fs, self._options, instant, frozenset({Action.COMPACTION}), dry_run=dry_run
+        )
+
+    def unschedule_clustering(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
+        """Take a planned clustering off the timeline again; its file groups take updates then.
+
+        Raises UserError if none is planned at `instant`, WriteConflictError while somebody
+        carries it out.
+        """
+        actions = frozenset({Action.REPLACE_COMMIT})
+        return upkeep.unschedule_plan(self._fs, self._options, instant, actions, dry_run=dry_run)
 
     def cluster(
         self,
@@ -86,6 +111,16 @@ class ServiceVerbs:
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
         return upkeep.schedule_clustering(self._fs, asked)
+
+    def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
+        """Delete the partitions that were last written (or made:
+        `hoodie.partition.ttl.management.strategy.type`) more than
+        `hoodie.partition.ttl.strategy.days.retain` days ago.
+
+        Raises OptionError where no number of days is set; LockError, WriteConflictError with the
+        table as it was.
+        """
+        return expire(self._fs, self._options, self._engine, dry_run=dry_run)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete files that no reader needs any more, as `hoodie.clean.policy` says.

@@ -31,7 +31,7 @@ from pyhudi.services.clustering import schedule as schedule_clusters
 from pyhudi.services.compaction import (
     CompactionReport,
     carry_out,
-    deltas_since,
+    is_due,
     pending_compactions,
     proposed,
     report_of,
@@ -39,8 +39,9 @@ from pyhudi.services.compaction import (
 )
 from pyhudi.services.planned import claim
 from pyhudi.services.transaction import opened
+from pyhudi.services.unschedule import UnscheduleReport, unschedule
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.instant import Action, Instant
 from pyhudi.write.report import WriteReport
 
 
@@ -68,6 +69,14 @@ def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
     with alone(fs, options, "schedule compaction") as state:
         planned = schedule(state, options)
         return str(planned.time) if planned else None
+
+
+def unschedule_plan(
+    fs: FileSystem, options: Options, instant: str, actions: frozenset[Action], *, dry_run: bool
+) -> UnscheduleReport:
+    """Take a plan of these actions off the timeline for good."""
+    with alone(fs, options, "unschedule") as state:
+        return unschedule(state, instant, actions, options, dry_run=dry_run)
 
 
 def compaction_plan(state: TableState, options: Options) -> CompactionReport:
@@ -198,14 +207,22 @@ def after_write(
     services = options.services
     clustering = services.clustering
     clusters = clustering.inline or clustering.schedules_inline
+<<<<<<< HEAD
     asked = services.compacts_inline or services.cleans_inline or services.archives_inline
     asked = asked or clusters
+=======
+    compacts = services.compacts_inline or services.compaction.schedules_inline
+    asked = compacts or services.cleans_inline or clusters
+>>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
     if not asked or report.instant is None or not report.published:
         return report
     notes = []
-    if services.compacts_inline and _compaction_is_due(fs, options):
-        done = compact(fs, options, engine)
-        notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
+    if compacts and _compaction_is_due(fs, options):
+        if services.compacts_inline:
+            done = compact(fs, options, engine)
+            notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
+        elif (planned := schedule_compaction(fs, options)) is not None:
+            notes.append(f"compaction {planned} is planned")
     if clusters and _clustering_is_due(fs, options):
         if clustering.inline:
             laid_out = cluster(fs, options, engine)
@@ -229,9 +246,7 @@ def after_write(
 
 def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
     state = load_state(fs, options.read)
-    return state.config.is_merge_on_read and (
-        deltas_since(state.timeline) >= options.services.compact_after
-    )
+    return state.config.is_merge_on_read and is_due(state, options.services.compaction)
 
 
 def _clustering_is_due(fs: FileSystem, options: Options) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
+from pyhudi.expiring import expire_after
 from pyhudi.optimistic import write
 from pyhudi.options import Options
 from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
@@ -238,4 +240,7 @@ class WritingVerbs:
             publish=publish,
         )
         report = write(self._fs, request)
+        if self._options.services.expiry.inline and report.instant and report.published:
+            notes = expire_after(self._fs, self._options, self._engine)
+            report = replace(report, notes=(*report.notes, *notes))
         return after_write(self._fs, self._options, self._engine, report)

@@ -25,7 +25,7 @@ FLOORS = (
     "services",
     "pipeline arguments agreement",
     "upkeep optimistic",
-    "indexcare undo",
+    "indexcare undo expiring",
     "care",
     "verbs serviceverbs indexverbs careverbs",
     "api",

@@ -28,6 +28,7 @@ for command in (
     index,
     services.compaction,
     services.clustering,
+    services.ttl,
     services.clean,
     services.rollback,
     services.savepoint,

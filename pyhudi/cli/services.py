@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """`pyhudi compaction`, `clustering`, `clean`, `rollback`, `savepoint`, `restore`, `timeline`."""
+=======
+"""`pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`."""
+>>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
 
 from __future__ import annotations
 
@@ -41,6 +45,20 @@ def compaction_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: 
 def compaction_schedule(path: str, options: tuple[str, ...], as_json: bool) -> None:
     """Plan a compaction, for `run` or for Apache Hudi."""
     show({"instant": _opened(path, options).schedule_compaction()}, as_json=as_json)
+
+
+@compaction.command("unschedule")
+@click.argument("path")
+@click.argument("instant")
+@dry_run
+@option
+@as_json
+def compaction_unschedule(
+    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Take a planned compaction back, if no logs lie on it."""
+    done = _opened(path, options).unschedule_compaction(instant, dry_run=dry_run)
+    show(done.to_dict(), as_json=as_json)
 
 
 @click.group()
@@ -105,6 +123,35 @@ def clustering_schedule(
         sort_by or None, layout=layout, partitions=partitions or None
     )
     show({"instant": planned}, as_json=as_json)
+
+
+@clustering.command("unschedule")
+@click.argument("path")
+@click.argument("instant")
+@dry_run
+@option
+@as_json
+def clustering_unschedule(
+    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Take a planned clustering back."""
+    done = _opened(path, options).unschedule_clustering(instant, dry_run=dry_run)
+    show(done.to_dict(), as_json=as_json)
+
+
+@click.group()
+def ttl() -> None:
+    """Delete partitions that have lived long enough."""
+
+
+@ttl.command("run")
+@click.argument("path")
+@dry_run
+@option
+@as_json
+def ttl_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+    """Delete what has expired by the options `hoodie.partition.ttl.*`."""
+    show(_opened(path, options).expire_partitions(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @click.group()

@@ -4,6 +4,11 @@ from pyhudi.options.locks import LockProvider as LockProvider
 from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.reshaping import ClusteringOptions as ClusteringOptions
+from pyhudi.options.reshaping import CompactionOptions as CompactionOptions
+from pyhudi.options.reshaping import CompactionStrategy as CompactionStrategy
+from pyhudi.options.reshaping import CompactionTrigger as CompactionTrigger
+from pyhudi.options.reshaping import ExpiryOptions as ExpiryOptions
+from pyhudi.options.reshaping import ExpiryRule as ExpiryRule
 from pyhudi.options.reshaping import Layout as Layout
 from pyhudi.options.reshaping import PartitionChoice as PartitionChoice
 from pyhudi.options.reshaping import PartitionMode as PartitionMode

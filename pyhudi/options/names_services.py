@@ -5,29 +5,48 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options import names_clustering
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.reshaping import CompactionStrategy, CompactionTrigger, ExpiryRule
+from pyhudi.options.row import NOT_YET, Row, honoured, refused, without_effect
 from pyhudi.options.settings import CleaningPolicy
-from pyhudi.options.values import FLAG, choice, count
+from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
 
 _CLASS: Final = "a Java class cannot be called from Python"
 
+_TRIGGERS: Final = choice({trigger.value: trigger for trigger in CompactionTrigger})
+_STRATEGIES: Final = class_name(
+    {strategy.value: strategy for strategy in CompactionStrategy},
+    allowed="one of " + ", ".join(strategy.value for strategy in CompactionStrategy),
+)
+_RULES: Final = choice({rule.value: rule for rule in ExpiryRule})
+_NO_LOG_COMPACTION: Final = "logs are merged into base files, not into logs"
+
 _COMPACTION: Final = (
     honoured("hoodie.compact.inline", FLAG, "services.compacts_inline"),
-    refused("hoodie.compact.schedule.inline", NOT_YET, harmless=("false",)),
+    honoured("hoodie.compact.schedule.inline", FLAG, "services.compaction.schedules_inline"),
     refused("hoodie.datasource.compaction.async.enable", NOT_YET, harmless=("false",)),
-    honoured("hoodie.compact.inline.max.delta.commits", count(1), "services.compact_after"),
-    refused("hoodie.compact.inline.max.delta.seconds", NOT_YET),
-    refused("hoodie.compact.inline.trigger.strategy", NOT_YET, harmless=("NUM_COMMITS",)),
-    refused("hoodie.compaction.daybased.target.partitions", NOT_YET),
-    refused("hoodie.compaction.logfile.num.threshold", NOT_YET),
-    refused("hoodie.compaction.logfile.size.threshold", NOT_YET),
-    refused("hoodie.compaction.partition.path.regex", NOT_YET),
-    refused("hoodie.compaction.strategy", NOT_YET),
-    honoured("hoodie.compaction.target.io", count(1), "services.compaction_mib_max"),
+    honoured(
+        "hoodie.compact.inline.max.delta.commits", count(1), "services.compaction.after_commits"
+    ),
+    honoured(
+        "hoodie.compact.inline.max.delta.seconds", count(1), "services.compaction.after_seconds"
+    ),
+    honoured(
+        "hoodie.compact.inline.trigger.strategy", _TRIGGERS, "services.compaction.trigger"
+    ),
+    honoured("hoodie.compaction.daybased.target.partitions", count(1), "services.compaction.days"),
+    honoured(
+        "hoodie.compaction.logfile.num.threshold", count(), "services.compaction.log_files_min"
+    ),
+    honoured(
+        "hoodie.compaction.logfile.size.threshold", BYTES, "services.compaction.log_bytes_min"
+    ),
+    honoured("hoodie.compaction.partition.path.regex", TEXT, "services.compaction.pattern"),
+    honoured("hoodie.compaction.strategy", _STRATEGIES, "services.compaction.strategy"),
+    honoured("hoodie.compaction.target.io", count(1), "services.compaction.mib_max"),
     refused("hoodie.compaction.plan.generator", _CLASS, "hoodie.compaction.strategy"),
-    refused("hoodie.log.compaction.enable", "log compaction is not done", harmless=("false",)),
-    refused("hoodie.log.compaction.inline", "log compaction is not done", harmless=("false",)),
-    *without_effect("log compaction is not done", "hoodie.log.compaction.blocks.threshold"),
+    refused("hoodie.log.compaction.enable", _NO_LOG_COMPACTION, harmless=("false",)),
+    refused("hoodie.log.compaction.inline", _NO_LOG_COMPACTION, harmless=("false",)),
+    *without_effect(_NO_LOG_COMPACTION, "hoodie.log.compaction.blocks.threshold"),
 )  # fmt: skip
 
 _POLICIES: Final = choice({policy.value: policy for policy in CleaningPolicy})
@@ -130,14 +149,24 @@ _OTHERS: Final = (
     *without_effect(
         "services plan on the whole view", "hoodie.table.services.incremental.enabled"
     ),
-    refused("hoodie.partition.ttl.inline", NOT_YET, harmless=("false",)),
-    *refused_all(
-        NOT_YET, "delete_partitions",
+    honoured("hoodie.partition.ttl.inline", FLAG, "services.expiry.inline"),
+    honoured("hoodie.partition.ttl.management.strategy.type", _RULES, "services.expiry.rule"),
+    honoured(
+        "hoodie.partition.ttl.strategy.days.retain", count(-1), "services.expiry.days"
+    ),
+    honoured(
+        "hoodie.partition.ttl.strategy.max.delete.partitions", count(1),
+        "services.expiry.partitions_max",
+    ),
+    honoured(
+        "hoodie.partition.ttl.strategy.partition.selected", NAMES, "services.expiry.selected"
+    ),
+    refused(
+        "hoodie.partition.ttl.strategy.class", _CLASS,
         "hoodie.partition.ttl.management.strategy.type",
-        "hoodie.partition.ttl.strategy.class",
-        "hoodie.partition.ttl.strategy.days.retain",
-        "hoodie.partition.ttl.strategy.max.delete.partitions",
-        "hoodie.partition.ttl.strategy.partition.selected",
+        harmless=(
+            "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy", "KeepByTimeStrategy",
+        ),
     ),
     refused(
         "hoodie.table.service.manager.enabled", "services run in the writer",

@@ -1,9 +1,70 @@
-"""Tunables of the services that write rows anew: clustering.  Part of `settings`."""
+"""Tunables of the services that write rows anew, or expire them.  Part of `settings`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+
+
+class CompactionTrigger(Enum):
+    """When a compaction is due.  Delta commits and seconds count since the last one."""
+
+    NUM_COMMITS = "NUM_COMMITS"
+    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"  # planned or done
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+class CompactionStrategy(Enum):
+    """Which slices a compaction takes, by the names of Apache Hudi's classes.
+
+    All that are bounded end with the slice that crosses `mib_max`.
+    """
+
+    LOG_SIZE = "LogFileSizeBasedCompactionStrategy"  # most log bytes first; bounded
+    LOG_COUNT = "LogFileNumBasedCompactionStrategy"  # most log files first; bounded
+    BOUNDED = "BoundedIOCompactionStrategy"  # in order of the file groups; bounded
+    UNBOUNDED = "UnBoundedCompactionStrategy"  # all
+    DAYS = "DayBasedCompactionStrategy"  # all of the partitions latest by path
+    DAYS_BOUNDED = "DayBasedAndBoundedIOCompactionStrategy"  # of those, bounded
+    RECENT = "BoundedPartitionAwareCompactionStrategy"  # partitions yyyy/MM/dd since a day
+    OLD = "UnBoundedPartitionAwareCompactionStrategy"  # partitions yyyy/MM/dd before that day
+    PATTERN = "PartitionRegexBasedCompactionStrategy"  # partitions that match
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """When logs are merged, and which.  Defaults are Apache Hudi's."""
+
+    trigger: CompactionTrigger = CompactionTrigger.NUM_COMMITS
+    after_commits: int = 5
+    after_seconds: int = 3600
+    schedules_inline: bool = False  # only plan after a write that makes it due
+    strategy: CompactionStrategy = CompactionStrategy.LOG_SIZE
+    mib_max: int = 512_000  # read and written by one plan, where the strategy is bounded
+    log_bytes_min: int = 0  # slices with fewer are left alone by LOG_SIZE
+    log_files_min: int = 0  # slices with fewer are left alone by LOG_COUNT
+    days: int = 10  # partitions of DAYS; days before today of RECENT and OLD
+    pattern: str = ""  # PATTERN: a regular expression for the whole path
+
+
+class ExpiryRule(Enum):
+    """What the age of a partition counts from."""
+
+    KEEP_BY_TIME = "KEEP_BY_TIME"  # the last commit that wrote to it
+    KEEP_BY_CREATION_TIME = "KEEP_BY_CREATION_TIME"  # the commit that made it
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryOptions:
+    """Partitions that have lived long enough are deleted."""
+
+    inline: bool = False  # after every write
+    rule: ExpiryRule = ExpiryRule.KEEP_BY_TIME
+    days: int = -1  # none expires unless this is positive
+    partitions_max: int = 1000  # deleted by one commit
+    selected: tuple[str, ...] = ()  # none: all
 
 
 class Layout(Enum):

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyhudi.errors import OptionError
 from pyhudi.options.locks import LockRules
-from pyhudi.options.reshaping import ClusteringOptions
+from pyhudi.options.reshaping import ClusteringOptions, CompactionOptions, ExpiryOptions
 
 
 class LogFormat(Enum):
@@ -265,9 +265,9 @@ class CleaningPolicy(Enum):
 class ServiceOptions:
     """When table services run, and how much they take on.  Used by services/ and upkeep."""
 
-    compacts_inline: bool = False  # after a write that makes `compact_after` delta commits
-    compact_after: int = 5
-    compaction_mib_max: int = 512_000  # read and written by one plan
+    compacts_inline: bool = False  # after a write that makes it due
+    compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
     cleans_inline: bool = False  # after every write, where anything can go
     cleaning: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
     commits_retained: int = 10
@@ -285,6 +285,7 @@ class ServiceOptions:
     archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
 
     def __post_init__(self) -> None:
+<<<<<<< HEAD
         if self.commits_kept_max <= self.commits_kept_min:
             raise OptionError(
                 "archival has to keep fewer commits than it begins at",
@@ -294,6 +295,10 @@ class ServiceOptions:
             )
         _positive("hoodie.compact.inline.max.delta.commits", self.compact_after)
         _positive("hoodie.compaction.target.io", self.compaction_mib_max)
+=======
+        _positive("hoodie.compact.inline.max.delta.commits", self.compaction.after_commits)
+        _positive("hoodie.compaction.target.io", self.compaction.mib_max)
+>>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
 
 
 @dataclass(frozen=True, slots=True)

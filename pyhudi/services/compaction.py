@@ -20,13 +20,14 @@ from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.options import Options
+from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.read.state import TableState
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.transaction import Touched, complete, finishing
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.view import FileSlice
+from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
@@ -55,11 +56,30 @@ class CompactionReport:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def deltas_since(timeline: Timeline) -> int:
-    """Delta commits completed since the last compaction; all, where there was none.  Pure."""
-    deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+def is_due(state: TableState, options: CompactionOptions) -> bool:
+    """Whether the trigger asks for a compaction now."""
+    timeline = state.timeline
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
-    return len(deltas if last is None else deltas.after(last.time))
+    if options.trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST:
+        asked = pending_compactions(timeline)
+        last = max((i for i in (last, *asked) if i), key=lambda i: i.time, default=None)
+    deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    since = last or deltas.first
+    count = len(deltas if last is None else deltas.after(last.time))
+    if since is None or not count:
+        return False
+    elapsed = system_clock() - parse_instant(since.time, state.zone)
+    by_count = count >= options.after_commits
+    by_time = elapsed.total_seconds() >= options.after_seconds
+    match options.trigger:
+        case CompactionTrigger.NUM_COMMITS | CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST:
+            return by_count
+        case CompactionTrigger.TIME_ELAPSED:
+            return by_time
+        case CompactionTrigger.NUM_AND_TIME:
+            return by_count and by_time
+        case CompactionTrigger.NUM_OR_TIME:
+            return by_count or by_time
 
 
 def pending_compactions(timeline: Timeline) -> list[Instant]:
@@ -72,7 +92,8 @@ def proposed(state: TableState, options: Options) -> list[FileSlice]:
         raise UserError(
             "a copy-on-write table has no logs to compact", path=state.fs.url,
         )  # fmt: skip
-    return compactable(state.view(), io_bytes_max=options.services.compaction_mib_max << 20)
+    today = system_clock().astimezone(state.zone).date()
+    return compactable(state.view(), options.services.compaction, today=today)
 
 
 def schedule(state: TableState, options: Options) -> Instant | None:

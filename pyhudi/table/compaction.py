@@ -6,11 +6,14 @@ Source: table_format 4 (HoodieCompactionPlan), 7.4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any, Final
 
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import OptionError, UnsupportedTableError
+from pyhudi.options import CompactionOptions, CompactionStrategy
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.view import FileSlice, TableView
 
@@ -18,17 +21,73 @@ _MIB: Final = 1 << 20
 NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi expects of a slice without a base file
 
 
-def compactable(view: TableView, *, io_bytes_max: int) -> list[FileSlice]:
-    """Slices with logs, those with most log bytes first, as many as the bytes allow.
+def compactable(view: TableView, options: CompactionOptions, *, today: date) -> list[FileSlice]:
+    """Slices with logs that the strategy takes, in its order.
 
-    io_bytes_max: read and written in all; the slice that crosses it is still taken.  Groups that
-    a pending service has claimed are left out.
+    Groups that a pending service has claimed are left out.  Raises OptionError for a pattern
+    that is none.
     """
     claimed = view.pending.claimed
     found = [s for s in view.latest_slices() if s.logs and s.group not in claimed]
-    found.sort(key=lambda s: (-s.log_bytes, s.group))
+    match options.strategy:
+        case CompactionStrategy.LOG_SIZE:
+            found = [s for s in found if s.log_bytes >= options.log_bytes_min]
+            found.sort(key=lambda s: (-s.log_bytes, s.group))
+            return _bounded(found, options)
+        case CompactionStrategy.LOG_COUNT:
+            found = [s for s in found if len(s.logs) >= options.log_files_min]
+            found.sort(key=lambda s: (-len(s.logs), s.group))
+            return _bounded(found, options)
+        case CompactionStrategy.BOUNDED:
+            return _bounded(found, options)
+        case CompactionStrategy.UNBOUNDED:
+            return found
+        case CompactionStrategy.DAYS:
+            return _latest(found, options)
+        case CompactionStrategy.DAYS_BOUNDED:
+            return _bounded(_latest(found, options), options)
+        case CompactionStrategy.RECENT:
+            first = _day(today, options)
+            return [s for s in found if _values(s.partition) >= first]
+        case CompactionStrategy.OLD:
+            first = _day(today, options)
+            return [s for s in found if _values(s.partition) < first]
+        case CompactionStrategy.PATTERN:
+            pattern = _pattern(options.pattern)
+            return [s for s in found if pattern.fullmatch(s.partition)]
+
+
+def _latest(found: Iterable[FileSlice], options: CompactionOptions) -> list[FileSlice]:
+    """Slices of the partitions that are latest by the values in their paths, those first."""
+    by_values: dict[str, list[FileSlice]] = {}
+    for piece in found:
+        by_values.setdefault(_values(piece.partition), []).append(piece)
+    latest = sorted(by_values, reverse=True)[: options.days]
+    return [piece for values in latest for piece in by_values[values]]
+
+
+def _values(partition: str) -> str:
+    """A path without the names of its columns."""
+    return "/".join(part.partition("=")[2] or part for part in partition.split("/"))
+
+
+def _day(today: date, options: CompactionOptions) -> str:
+    return (today - timedelta(days=options.days)).strftime("%Y/%m/%d")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise OptionError(
+            "not a regular expression", option="hoodie.compaction.partition.path.regex", value=text
+        ) from error
+
+
+def _bounded(found: Iterable[FileSlice], options: CompactionOptions) -> list[FileSlice]:
+    """As many as the bytes allow that are read and written; the one that crosses is taken."""
     chosen = []
-    left = io_bytes_max
+    left = options.mib_max << 20
     for piece in found:
         if left <= 0:
             break

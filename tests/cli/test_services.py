@@ -38,6 +38,23 @@ def test_a_clustering_is_told_scheduled_and_run(tmp_path: Path) -> None:
     assert (done["instants"], done["sort_by"]) == ([planned["instant"]], ["ts"])
 
 
+def test_plans_are_taken_back(tmp_path: Path) -> None:
+    path = a_table(tmp_path / "t")
+    for noun in ("compaction", "clustering"):
+        planned = answer(noun, "schedule", path)
+        assert isinstance(planned, dict)
+        done = answer(noun, "unschedule", path, planned["instant"])
+        assert isinstance(done, dict) and done["file_groups"] == 1
+    again = run("clustering", "unschedule", path, planned["instant"])
+    assert again.returncode == 2 and "no such plan" in again.stderr
+
+
+def test_partitions_that_have_not_expired_stay(tmp_path: Path) -> None:
+    asked = ("--option", "hoodie.partition.ttl.strategy.days.retain=2")
+    done = answer("ttl", "run", a_table(tmp_path / "t"), *asked)
+    assert isinstance(done, dict) and (done["partitions"], done["instant"]) == ([], None)
+
+
 def test_a_clean_deletes_what_its_options_allow(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
     answer("compaction", "run", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,15 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.filenames import BaseFileName, LogFileName
+from pyhudi.options import CompactionOptions, parse_options
+from pyhudi.read.state import load_state
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services import compaction as service
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.table.compaction import compactable
+from pyhudi.table.view import DataFile, FileGroup, FileSlice, TableView, Visibility
+from pyhudi.timeline.instant import Action, State
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
@@ -59,9 +69,9 @@ def test_a_table_without_logs_is_left_alone(tmp_path: Path) -> None:
 def test_a_kept_write_is_neither_lost_nor_passed_over(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     kept = table.upsert(rows(range(3), 7), publish=False)
-    for service in (table.compact, table.clean, table.schedule_compaction):
+    for run in (table.compact, table.clean, table.schedule_compaction):
         with pytest.raises(WriteConflictError, match=str(kept.instant)):
-            service()
+            run()
     assert kept.instant is not None
     table.publish(kept.instant)
     before = everything(table)
@@ -117,6 +127,132 @@ def test_a_slice_whose_rows_are_all_deleted_becomes_an_empty_file(tmp_path: Path
     assert everything(table) == []
     table.upsert(rows(range(3), 9))
     assert len(everything(table)) == 3
+
+
+def compaction(**options: str) -> CompactionOptions:
+    names = {f"hoodie.{name.replace('__', '.')}": text for name, text in options.items()}
+    return parse_options(names).services.compaction
+
+
+def slices_of(sizes: dict[str, tuple[int, ...]]) -> TableView:
+    """A view with one slice a partition, of a base file of 1 MiB and logs of these MiB."""
+    groups = {}
+    for partition, logs in sizes.items():
+        id = FileGroupId(partition, "f-0")
+        base = DataFile(BaseFileName("f-0", "1-0-1", InstantTime("1")), partition, 1 << 20)
+        files = tuple(
+            DataFile(LogFileName("f-0", InstantTime("1"), n + 1, "1-0-1"), partition, mib << 20)
+            for n, mib in enumerate(logs)
+        )
+        groups[id] = FileGroup(id, (FileSlice(id, InstantTime("1"), base, files),))
+    return TableView(groups, Visibility(frozenset(), None))
+
+
+DAYS = {"2026/11/18": (1, 1, 1), "2026/11/19": (9,), "2026/11/20": (2, 2), "day=2026/11/21": (4,)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more", "taken"),
+    [
+        ("LogFileSizeBased", {}, [19, 20, 21, 18]),
+        ("LogFileSizeBased", {"compaction__target__io": "17"}, [19, 20]),
+        ("LogFileSizeBased", {"compaction__logfile__size__threshold": "4mb"}, [19, 20, 21]),
+        ("LogFileNumBased", {}, [18, 20, 19, 21]),
+        ("LogFileNumBased", {"compaction__logfile__num__threshold": "2"}, [18, 20]),
+        ("BoundedIO", {"compaction__target__io": "6"}, [18, 19]),
+        ("UnBounded", {"compaction__target__io": "1"}, [18, 19, 20, 21]),
+        ("DayBased", {"compaction__daybased__target__partitions": "2"}, [21, 20]),
+        ("BoundedPartitionAware", {"compaction__daybased__target__partitions": "2"}, [19, 20, 21]),
+        ("UnBoundedPartitionAware", {"compaction__daybased__target__partitions": "2"}, [18]),
+        ("PartitionRegexBased", {"compaction__partition__path__regex": ".*/(18|20)"}, [18, 20]),
+    ],
+)  # fmt: skip
+def test_strategies_take_what_their_names_say(
+    strategy: str, more: dict[str, str], taken: list[int]
+) -> None:
+    options = compaction(compaction__strategy=f"{strategy}CompactionStrategy", **more)
+    chosen = compactable(slices_of(DAYS), options, today=date(2026, 11, 21))
+    assert [int(piece.partition[-2:]) for piece in chosen] == taken
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "NUM_COMMITS",
+        "TIME_ELAPSED",
+        "NUM_AND_TIME",
+        "NUM_OR_TIME",
+        "NUM_COMMITS_AFTER_LAST_REQUEST",
+    ],
+)
+def test_triggers_count_commits_and_seconds(
+    tmp_path: Path, trigger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_with_logs(tmp_path / "t")
+    state = load_state(LocalFileSystem(tmp_path / "t"), parse_options({}).read)
+    counts = {False: "9", True: "3"}
+    seconds = {False: "3600", True: "1"}
+    moment = datetime.now(UTC) + timedelta(seconds=60)
+    monkeypatch.setattr(service, "system_clock", lambda: moment)
+    for by_count in (False, True):
+        for by_time in (False, True):
+            options = compaction(
+                compact__inline__trigger__strategy=trigger,
+                compact__inline__max__delta__commits=counts[by_count],
+                compact__inline__max__delta__seconds=seconds[by_time],
+            )
+            wanted = {
+                "NUM_COMMITS": by_count,
+                "NUM_COMMITS_AFTER_LAST_REQUEST": by_count,
+                "TIME_ELAPSED": by_time,
+                "NUM_AND_TIME": by_count and by_time,
+                "NUM_OR_TIME": by_count or by_time,
+            }[trigger]
+            assert service.is_due(state, options) is wanted, (by_count, by_time)
+    if trigger == "NUM_COMMITS_AFTER_LAST_REQUEST":
+        table.schedule_compaction()
+        state = load_state(LocalFileSystem(tmp_path / "t"), parse_options({}).read)
+        options = compaction(compact__inline__trigger__strategy=trigger,
+                             compact__inline__max__delta__commits="1")  # fmt: skip
+        assert not service.is_due(state, options), "the request is what counts"
+
+
+def test_a_write_may_only_plan_the_compaction_that_is_due(tmp_path: Path) -> None:
+    table_with_logs(tmp_path / "t")
+    options = OPTIONS | {"hoodie.compact.schedule.inline": "true"}
+    table = pyhudi.open_table(tmp_path / "t", options=options)
+    reports = [table.upsert(rows(range(3), 5 + number)) for number in range(2)]
+    assert any("is planned" in note for note in reports[-1].notes), reports
+    assert table.timeline.where({Action.COMPACTION}, State.REQUESTED)
+
+
+def test_a_plan_that_nothing_stands_on_is_taken_back(tmp_path: Path) -> None:
+    table = table_with_logs(tmp_path / "t")
+    before = everything(table)
+    planned = table.schedule_compaction()
+    assert planned is not None
+    told = table.unschedule_compaction(planned, dry_run=True)
+    assert (told.file_groups, told.dry_run) == (2, True)
+    assert table.timeline.where({Action.COMPACTION})
+    assert table.unschedule_compaction(planned).file_groups == 2
+    assert not table.timeline.pending
+    table.upsert(rows(range(2), 4))
+    assert table.compact().log_files > 2
+    assert len(everything(table)) == len(before)
+
+
+def test_a_plan_that_logs_lie_on_stays(tmp_path: Path) -> None:
+    table = table_with_logs(tmp_path / "t")
+    planned = table.schedule_compaction()
+    assert planned is not None
+    table.upsert(rows(range(2), 4))
+    with pytest.raises(UserError, match="lie on this compaction"):
+        table.unschedule_compaction(planned)
+    with pytest.raises(UserError, match="no such plan"):
+        table.unschedule_clustering(planned)
+    before = everything(table)
+    assert table.compact().instants == (planned,)
+    assert everything(table) == before
 
 
 def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it() -> None:
