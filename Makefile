@@ -11,6 +11,7 @@
 # make options  write docs/options.md and docs/schema_evolution.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed
+# make faults   faults planted among 2 M keys of a record index: exactly they are found and mended
 # make fuzz     long form: damage in every byte of the sample files, and 20,000 changed files a format
 # make torn     long form: every file of a table cut, zero-filled or lost, then read and repaired
 # make sanitize the native core with AddressSanitizer and UBSan, under the fuzz program
@@ -22,7 +23,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -58,6 +59,9 @@ bench: build
 
 interop: build
 	$(BIN)/python -m pytest -m 'interop or slow' tests/interop
+
+faults: build
+	$(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
 
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md

@@ -1,0 +1,32 @@
+"""A repair of the record index that stops anywhere changes no row, and the next one ends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyhudi.table.config import TableType
+from tests.crash.test_every_stop import before, open_, rows, snapshot
+from tests.support.filesystems import clone, every_stop
+from tests.support.planted import plant
+
+FAULTS = {"missing": 2, "orphaned": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_stop_anywhere_leaves_the_old_index_or_the_mended_one(kind: TableType) -> None:
+    start = before(kind)
+    plant(start, {"nobody": ("p0", "nowhere-0")}, ["k1", "k2"])
+    want = snapshot(start)
+    assert open_(clone(start)).index.repair().check.faults == FAULTS
+    stops = 0
+    for stop in every_stop(start, lambda fs: open_(fs).index.repair()):
+        stops += 1
+        assert snapshot(stop.fs) == want, str(stop)
+        assert open_(stop.fs).index.verify().faults in (FAULTS, {}), str(stop)
+        open_(stop.fs).index.repair()
+        assert open_(stop.fs).index.verify().is_exact, str(stop)
+        open_(stop.fs).upsert(rows(range(30, 32), 9))
+        assert snapshot(stop.fs) == want | {"k30": 9, "k31": 9}, str(stop)
+        assert open_(stop.fs).index.verify().is_exact, str(stop)
+    assert stops > 10
