@@ -18,11 +18,8 @@ from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.unschedule import UnscheduleReport
 from pyhudi.storage.filesystem import FileSystem
-<<<<<<< HEAD
-from pyhudi.timeline.timeline import Timeline
-=======
 from pyhudi.timeline.instant import Action
->>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
+from pyhudi.timeline.timeline import Timeline
 from pyhudi.undo import RollbackReport
 
 

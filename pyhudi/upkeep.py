@@ -13,8 +13,9 @@ from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
-from pyhudi.services.archival import ArchiveReport, is_due
+from pyhudi.services.archival import ArchiveReport
 from pyhudi.services.archival import carry_out as carry_out_archival
+from pyhudi.services.archival import is_due as archival_is_due
 from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
@@ -207,13 +208,8 @@ def after_write(
     services = options.services
     clustering = services.clustering
     clusters = clustering.inline or clustering.schedules_inline
-<<<<<<< HEAD
-    asked = services.compacts_inline or services.cleans_inline or services.archives_inline
-    asked = asked or clusters
-=======
     compacts = services.compacts_inline or services.compaction.schedules_inline
-    asked = compacts or services.cleans_inline or clusters
->>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
+    asked = compacts or clusters or services.cleans_inline or services.archives_inline
     if not asked or report.instant is None or not report.published:
         return report
     notes = []
@@ -237,7 +233,9 @@ def after_write(
         cleaned = clean(fs, options, engine)
         if cleaned.instants:
             notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
-    if services.archives_inline and is_due(load_state(fs, options.read).timeline, services):
+    if services.archives_inline and archival_is_due(
+        load_state(fs, options.read).timeline, services
+    ):
         archived = archive(fs, options)
         if archived.instants:
             notes.append(f"archived {len(archived.instants)} instants")

@@ -22,8 +22,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
+from pyhudi.services.archival import described, is_due
 from pyhudi.services.cleaning import pending_cleans, propose
-from pyhudi.services.compaction import deltas_since, pending_compactions
+from pyhudi.services.compaction import is_due as compaction_is_due
+from pyhudi.services.compaction import pending_compactions
 from pyhudi.services.rollback import failed_writes
 from pyhudi.services.transaction import opened, table_lock
 from pyhudi.storage.filesystem import FileSystem
@@ -133,9 +135,9 @@ def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Eng
     pending = pending_compactions(state.timeline)
     if pending:
         return _Due("compaction", True, f"planned at {pending[0].time}", act)
-    since, after = deltas_since(state.timeline), options.services.compact_after
-    why = f"{since} delta commits since the last, due at {after}"
-    return _Due("compaction", since >= after, why, act)
+    rules = options.services.compaction
+    why = f"trigger {rules.trigger.value}, {rules.after_commits} delta commits"
+    return _Due("compaction", compaction_is_due(state, rules), why, act)
 
 
 def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
@@ -149,6 +151,24 @@ def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) 
         return _Due("clean", True, f"planned at {pending[0].time}", act)
     count = propose(state, options).file_count
     return _Due("clean", bool(count), f"{count} files that no reader needs", act)
+
+
+def _archival(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = upkeep.archive(fs, options)
+        return f"archived {len(report.instants)} instants" + (
+            f", more are held by {report.held_by}" if report.held_by else ""
+        )
+
+    rules = options.services
+    if not is_due(state.timeline, rules):
+        why = f"no more than {rules.commits_kept_max} instants of a kind"
+        return _Due("archival", False, why, act)
+    told = described(state, options)
+    why = f"{len(told.instants)} old instants"
+    if told.held_by:
+        why += f", more are held by {told.held_by}"
+    return _Due("archival", bool(told.instants), why, act)
 
 
 def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
@@ -167,4 +187,4 @@ def _swept(fs: FileSystem) -> Iterator[str]:
     return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
 
 
-_SERVICES = (_rollback, _compaction, _clean, _leftovers)
+_SERVICES = (_rollback, _compaction, _clean, _archival, _leftovers)

@@ -1,8 +1,5 @@
-<<<<<<< HEAD
-"""`pyhudi compaction`, `clustering`, `clean`, `rollback`, `savepoint`, `restore`, `timeline`."""
-=======
-"""`pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`."""
->>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
+"""`pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`, and
+`timeline archive`."""
 
 from __future__ import annotations
 

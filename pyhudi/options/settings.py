@@ -285,7 +285,6 @@ class ServiceOptions:
     archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
 
     def __post_init__(self) -> None:
-<<<<<<< HEAD
         if self.commits_kept_max <= self.commits_kept_min:
             raise OptionError(
                 "archival has to keep fewer commits than it begins at",
@@ -293,12 +292,8 @@ class ServiceOptions:
                 value=self.commits_kept_max,
                 least=self.commits_kept_min + 1,
             )
-        _positive("hoodie.compact.inline.max.delta.commits", self.compact_after)
-        _positive("hoodie.compaction.target.io", self.compaction_mib_max)
-=======
         _positive("hoodie.compact.inline.max.delta.commits", self.compaction.after_commits)
         _positive("hoodie.compaction.target.io", self.compaction.mib_max)
->>>>>>> 2900283 (Compaction by every trigger and strategy, plans taken back, partitions that expire)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
     if not kept and saved.first is not None:
         commits["a savepoint"] = saved.first.time
     if state.config.is_merge_on_read:
-        commits["the next compaction"] = needed_to_trigger(timeline, rules.compact_after)
+        commits["the next compaction"] = needed_to_trigger(timeline, rules.compaction.after_commits)
     cleaned = _cleaned_before(state)
     commits["replaced files not cleaned"] = uncleaned_replace(timeline, cleaned)
     if rules.archives_behind_clean and cleaned is not None:
