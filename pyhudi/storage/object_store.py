@@ -159,20 +159,29 @@ class ObjectStoreFileSystem:
         return sorted(found, key=lambda info: info.path)
 
     def pages(self, folder: str = "") -> Iterator[list[FileInfo]]:
-        """`below`, a request at a time, in the order of the store (of names, for most)."""
+        """`below`, a request at a time, in the order of the store (of names, for most).
+
+        A first answer that breaks off is asked for again; one of a later page is an error.
+        """
         name = self._name(folder)
+        for attempt in range(_ATTEMPTS):
+            begun = False
+            try:
+                with self._typed(folder):
+                    for page in _library().list(self.bucket, name or None, chunk_size=PAGE):
+                        begun = True
+                        yield [self._info(found) for found in page]
+                return
+            except StorageError as error:
+                if begun or attempt == _ATTEMPTS - 1 or not error.retryable:
+                    raise
+            time.sleep(_PAUSE_SECONDS * 2**attempt)
+
+    def _info(self, found: Mapping[str, Any]) -> FileInfo:
         skip = len(self._root) + 1 if self._root else 0
-        with self._typed(folder):
-            for page in _library().list(self.bucket, name or None, chunk_size=PAGE):
-                yield [
-                    FileInfo(
-                        o["path"][skip:],
-                        int(o["size"]),
-                        tag=o.get("e_tag"),
-                        modified=o["last_modified"].timestamp(),
-                    )
-                    for o in page
-                ]
+        at = found["last_modified"].timestamp()
+        size = int(found["size"])
+        return FileInfo(found["path"][skip:], size, tag=found.get("e_tag"), modified=at)
 
     def create(self, path: str, data: Bytes) -> bool:
         """A put whose fate is not known (no answer, or 409: the store was at it for somebody) is

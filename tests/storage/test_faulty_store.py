@@ -120,6 +120,15 @@ def test_a_read_that_meets_a_passing_fault_is_tried_again(
     assert fs.read("f") == data
 
 
+def test_a_listing_that_breaks_off_is_asked_for_again(
+    fs: ObjectStoreFileSystem, proxy: Proxy
+) -> None:
+    fs.create("p/f", b"1")
+    for fault in (Fault("GET", "list-type", cut=20), Fault("GET", "list-type", status=503)):
+        proxy.faults.append(fault)
+        assert [info.path for info in fs.below()] == ["p/f"] and fault.times == 0
+
+
 def rows(*found: tuple[str, int]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in found], SCHEMA)
 
@@ -138,6 +147,7 @@ ANSWERS = [(409, False), (503, False), (None, False), (500, True), (None, True)]
 def test_a_write_ends_whole_or_with_an_error_and_nothing(
     options: dict[str, object], proxy: Proxy, cases: list[tuple[str, tuple[int | None, bool]]]
 ) -> None:
+    options["timeout"] = "10s"
     url = f"s3://bucket/faulty/{next(_NAMES)}"
     table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=options)
     table.upsert(rows(("a", 0)))
