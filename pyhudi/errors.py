@@ -112,6 +112,12 @@ class WriteConflictError(PyhudiError):
     code = "WRITE_CONFLICT"
 
 
+class OvertakenError(WriteConflictError):
+    """A WriteConflictError that planning the same write anew may mend."""
+
+    code = "OVERTAKEN"
+
+
 class IndexNotReadyError(PyhudiError):
     """The index asked for does not exist on this table or is not complete."""
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pyhudi.errors import FileMissingError, PyhudiError
+from pyhudi.errors import FileMissingError, OvertakenError, PyhudiError, WriteConflictError
 from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
 from pyhudi.options import Concurrency, WriteOptions
 from pyhudi.pipeline import (
@@ -35,7 +35,6 @@ from pyhudi.read.state import TableState
 from pyhudi.services.commit import commit_beside, request_instant
 from pyhudi.services.early import check_early
 from pyhudi.services.transaction import (
-    OvertakenError,
     claimed,
     roll_back_dead,
     table_lock,
@@ -76,7 +75,9 @@ def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> Wr
         except OvertakenError as overtaken:
             met.append(overtaken)
             if len(met) > rules.retries:
-                raise
+                raise WriteConflictError(
+                    overtaken.what, hint=overtaken.hint, attempts=len(met), **overtaken.facts
+                ) from overtaken
         time.sleep(pause_seconds(rules, len(met)))
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyhudi.engine import Engine
-from pyhudi.errors import WriteConflictError
+from pyhudi.errors import OvertakenError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.state import TableState, load_state
@@ -70,10 +70,6 @@ def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbea
 def is_claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> bool:
     """Whether somebody works on a pending instant right now.  To be called under the lock."""
     return instant.time in living(fs, options.concurrency.heartbeats)
-
-
-class OvertakenError(WriteConflictError):
-    """Another writer came between a transaction's begin and its end: planning anew may do."""
 
 
 @dataclass(frozen=True, slots=True)

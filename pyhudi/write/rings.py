@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.errors import OvertakenError, UserError
 from pyhudi.index.bucket import BucketRule
 from pyhudi.index.ring import FIRST, Ring, first_ring, load_ring, ring_anew
 from pyhudi.read.state import TableState
@@ -74,7 +74,7 @@ def keep_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None
             continue
         named = ring if ring.instant else replace(ring, instant=time)
         if not fs.create(named.path, named.to_json()) and fs.read(named.path) != named.to_json():
-            raise WriteConflictError(
+            raise OvertakenError(
                 "another writer has begun the partition with other buckets",
                 path=named.path,
                 hint="write again",
