@@ -22,10 +22,12 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.read.state import TableState
+from pyhudi.records import FileGroupId
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.transaction import Touched, complete, finishing
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
+from pyhudi.table.plans import replaced_groups
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
@@ -127,7 +129,12 @@ _NOTHING = Touched(frozenset())
 
 def _publish(state: TableState, pending: Instant, options: Options, engine: Engine) -> Done:
     fs, log = state.fs, state.log
-    operations = log.requested(pending).get("operations") or ()
+    gone = replaced_groups(log, state.timeline)
+    operations = [
+        operation
+        for operation in log.requested(pending).get("operations") or ()
+        if FileGroupId(operation["partitionPath"] or "", operation["fileId"]) not in gone
+    ]
     pieces = planned_slices(state.view(), operations, at=pending.time)
     how = rewriting(state, pending.time, options)
     tasks = [CompactTask(how.plan, how.spec, piece, n) for n, piece in enumerate(pieces)]

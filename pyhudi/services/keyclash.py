@@ -1,4 +1,5 @@
-"""New keys that somebody else has inserted meanwhile: no file group tells of them, the index does.
+"""Keys that somebody else has inserted meanwhile, and that are new to this write or were to be
+deleted and not found: no file group tells of them, the index does.
 
 Asked under the table's lock before a commit, and only where others have committed since its
 begin.  With a record index the new keys are looked up in what those commits added to it, and in
@@ -22,7 +23,7 @@ from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.batch import Part
+from pyhudi.write.batch import Part, rows_of_shard
 from pyhudi.write.commit import completed_since
 from pyhudi.write.operations import PlannedWrite, Setting, asks_index
 from pyhudi.write.route import lost_of, row_order, take_rows
@@ -45,7 +46,8 @@ def find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash 
     """
     state = setting.state
     since = completed_since(state.timeline, now)
-    if not since or not planned.new or not asks_index(setting, planned.operation):
+    asked = asks_index(setting, planned.operation)
+    if not since or not asked or not (planned.new or planned.missing):
         return None
     if setting.index.records is None:
         return _same_partition(setting, planned, since)
@@ -70,18 +72,19 @@ def _same_partition(setting: Setting, planned: PlannedWrite, since: list[Instant
     for other in since:
         stats = setting.state.log.commit(other).stats
         fresh = {s.partition for s in stats if s.insert_count or not s.previous_instant}
-        if fresh and (choice.is_global or fresh & mine):
+        if fresh and (choice.is_global or fresh & mine or planned.missing):
             return Clash(other)
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """fs: rooted at the metadata table."""
+    """fs: rooted at the metadata table.  given: of the parts, those that are not merged rows."""
 
     fs: FileSystem
     piece: MapSlice
     parts: tuple[Part, ...]
+    given: int
     shard: ShardTags
     lost: Staged | None
 
@@ -90,12 +93,14 @@ def _tasks(setting: Setting, planned: PlannedWrite, index: RecordIndex) -> Itera
     known = setting.index.records
     assert known is not None
     fs = setting.state.fs.sub(METADATA_TABLE)
+    merged = any(shard.folded is not None for shard in planned.shards)
+    given = len(planned.parts) - (len(planned.shards) if merged else 0)
     for shard, lost in zip(planned.shards, planned.lost, strict=True):
-        if not sum(shard.insert_counts):
+        if not sum(shard.insert_counts) and not shard.missing_count:
             continue
         piece = _added(known.shards[shard.shard].piece, index.shards[shard.shard].piece)
         if piece.logs or piece.base is not None:
-            yield _LookUp(fs, piece, planned.parts, shard, lost)
+            yield _LookUp(fs, piece, planned.parts, given, shard, lost)
 
 
 def _added(before: MapSlice, now: MapSlice) -> MapSlice:
@@ -108,7 +113,12 @@ def _added(before: MapSlice, now: MapSlice) -> MapSlice:
 
 
 def _look_up(task: _LookUp) -> str | None:
-    """One of the shard's new keys that the entries hold."""
+    """One of the keys that were not in the table which the entries hold."""
+    if task.shard.missing_count:  # tags tell of keys that were found: all are looked up
+        numbers = [rows_of_shard(part, task.shard.shard) for part in task.parts[: task.given]]
+        pairs = zip(task.parts, numbers, strict=False)
+        found = [p.staged.load().column(RECORD_KEY).take(pa.array(n)) for p, n in pairs]
+        return _first_held(task, pa.concat_arrays([c for column in found for c in column.chunks]))
     tags = task.shard.tags.load()
     part, row, home, action = (
         tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
@@ -119,7 +129,10 @@ def _look_up(task: _LookUp) -> str | None:
     at = np.flatnonzero(fresh)
     at = at[row_order(part[at], row[at])]
     rows = take_rows(task.parts, part[at], row[at], columns=[RECORD_KEY])
-    keys = pa.concat_arrays(rows.column(RECORD_KEY).chunks)
+    return _first_held(task, pa.concat_arrays(rows.column(RECORD_KEY).chunks))
+
+
+def _first_held(task: _LookUp, keys: pa.Array) -> str | None:
     for hits in newest(task.fs, task.piece, keys):
         if len(hits.positions):
             return str(keys[int(hits.positions[0])].as_py())

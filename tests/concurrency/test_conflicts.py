@@ -302,3 +302,19 @@ def test_a_pending_write_that_was_archived_meanwhile_is_no_friend() -> None:
     now = Timeline.of([mine])
     found = find_conflict(log, before=before, now=now, mine=mine, touched=Touched(frozenset()))
     assert found is not None and found.instant == other
+
+
+def test_a_planned_compaction_passes_over_groups_that_were_replaced() -> None:
+    fs = new_table(TableType.MERGE_ON_READ)
+    open_(fs).upsert(rows(range(8), 2))
+    open_(fs).schedule_compaction()
+    open_(fs).insert_overwrite(rows(range(0, 8, 2), 3))
+    assert open_(fs).compact().file_groups == 1
+    assert snapshot(fs) == {f"k{i}": 3 - i % 2 for i in range(8)}
+
+
+def test_a_key_to_delete_that_is_inserted_meanwhile_is_deleted() -> None:
+    fs = new_table()
+    report = beside(fs, lambda t: t.upsert(rows(range(21, 22), 2))).delete(keys=["k21", "k0"])
+    assert report.conflicts == 1 and report.missing_keys == 0
+    assert "k21" not in snapshot(fs)

@@ -134,7 +134,9 @@ class Writer:
         except (WriteConflictError, LockError) as refused:
             self._diary.note(op=op, refused=str(refused))
             return
-        self._diary.note(op=op, instant=report.instant, conflicts=report.conflicts)
+        self._diary.note(
+            op=op, instant=report.instant, conflicts=report.conflicts, missing=report.missing_keys
+        )
 
     def _serve(self, op: str, kind: str) -> None:
         table = self._table("")
