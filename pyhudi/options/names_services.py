@@ -99,9 +99,12 @@ _CLEANING: Final = (
     ),
     refused("hoodie.prewrite.cleaner.policy", NOT_YET, harmless=("NONE",)),
     refused("hoodie.write.empty.clean.interval.hours", NOT_YET, harmless=("-1",)),
+    honoured(
+        "hoodie.clean.incremental.enabled", FLAG, "services.cleans_incrementally",
+        aliases=("hoodie.cleaner.incremental.mode",),
+    ),
     *without_effect(
         "how a clean is planned and spread, not what it deletes",
-        ("hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"),
         ("hoodie.clean.parallelism", "hoodie.cleaner.parallelism"),
         "hoodie.clean.optimize.using.local.engine.context",
     ),

@@ -274,6 +274,7 @@ class ServiceOptions:
     versions_retained: int = 3
     hours_retained: int = 24
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
+    cleans_incrementally: bool = True  # looks only where commits came since the last clean
     archives_inline: bool = False  # after every write that makes more than `commits_kept_max`
     commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
     commits_kept_max: int = 30  # so many of a kind before one begins

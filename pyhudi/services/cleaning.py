@@ -32,6 +32,7 @@ from pyhudi.table.cleaning import (
     CleanPlan,
     Retention,
     file_names,
+    looked_at_since,
     newest_kept,
     outdated,
     outdated_replaced,
@@ -76,14 +77,19 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     rules = options.services
     kept_from = earliest_kept(state, rules)
     newest = state.timeline.commits.last
+    saved = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     plan = CleanPlan(
-        rules.cleaning.value, {}, kept_from=kept_from, newest=newest.time if newest else None
+        rules.cleaning.value,
+        {},
+        kept_from=kept_from,
+        newest=newest.time if newest else None,
+        savepoints=tuple(i.time for i in saved),
     )
     if kept_from is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return plan
     retention = Retention(kept_from.time if kept_from else None, rules.versions_retained)
     replaced = replaced_groups(state.log, state.timeline)
-    view = _whole_view(state)
+    view = _view(state, _partitions(state, rules, plan))
     claims = Claims(_saved(state), _needed(state))
     useless = list(_useless(view, replaced, retention, claims))
     files = file_names(useless)
@@ -111,9 +117,24 @@ def _writing(timeline: Timeline) -> Timeline:
     return Timeline(tuple(i for i in timeline.pending if i.action not in ignored))
 
 
-def _whole_view(state: TableState) -> TableView:
-    """Every file group, those that were replaced too."""
-    partitions = state.listing.partitions()
+def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> list[str]:
+    """Partitions that can hold something to delete: those that commits have come to since the
+    last clean looked, or all."""
+    everywhere = state.listing.partitions()
+    last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
+    if not rules.cleans_incrementally or plan.kept_from is None or last is None:
+        return everywhere
+    since = looked_at_since(
+        state.timeline.commits, plan.kept_from, state.log.record(last), plan.savepoints
+    )
+    if since is None:
+        return everywhere
+    touched = {g.partition for i in since for g in state.log.commit(i).groups}
+    return [partition for partition in everywhere if partition in touched]
+
+
+def _view(state: TableState, partitions: list[str]) -> TableView:
+    """Every file group of some partitions, those that were replaced too."""
     files = ((p, info) for p, infos in state.listing.files(partitions).items() for info in infos)
     visibility = state.view(partitions=[]).visibility
     return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))

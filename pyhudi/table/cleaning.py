@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.view import FileGroup, FileSlice
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.timeline import Timeline
+
+SAVEPOINTS: Final = "savepointed_timestamps"
+"""In a clean's extraMetadata: the savepoints there were, commas between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,26 @@ def newest_kept(commits: Timeline, pending: Timeline, *, retained: int) -> Insta
     return chosen
 
 
+def looked_at_since(
+    commits: Timeline,
+    kept_from: Instant,
+    last: Mapping[str, Any] | None,
+    savepoints: Collection[InstantTime],
+) -> Timeline | None:
+    """Commits whose partitions are all that can hold something new to delete; None: all can.
+
+    last: HoodieCleanMetadata of the clean before.  A slice is outdated by the one after it, and
+    that one is passed by now but was not then.  A savepoint that has ended since lets go of
+    slices anywhere.
+    """
+    since = (last or {}).get("earliestCommitToRetain")
+    held = ((last or {}).get("extraMetadata") or {}).get(SAVEPOINTS) or ""
+    ended = {each for each in held.split(",") if each} - set(savepoints)
+    if not since or ended or all(i.time != since for i in commits):
+        return None
+    return Timeline(tuple(i for i in commits if since <= i.time < kept_from.time))
+
+
 def outdated(group: FileGroup, retention: Retention, claims: Claims) -> list[FileSlice]:
     """Slices of a live group that can go, newest first."""
     if retention.since is None:
@@ -90,6 +113,7 @@ class CleanPlan:
     partitions: tuple[str, ...] = ()  # that end with their files
     kept_from: Instant | None = None
     newest: InstantTime | None = None
+    savepoints: tuple[InstantTime, ...] = ()
 
     @property
     def file_count(self) -> int:
@@ -129,7 +153,7 @@ def plan_record(plan: CleanPlan, *, root: str) -> dict[str, Any]:
             for partition, names in plan.files.items()
         },
         "partitionsToBeDeleted": list(plan.partitions),
-        "extraMetadata": {},
+        "extraMetadata": {SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {},
     }
 
 
@@ -175,5 +199,5 @@ def result_record(
         },
         "version": 2,
         "bootstrapPartitionMetadata": {},
-        "extraMetadata": {},
+        "extraMetadata": dict(record.get("extraMetadata") or {}),
     }

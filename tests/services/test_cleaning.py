@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pyhudi
 from pyhudi.errors import SnapshotExpiredError
+from pyhudi.options import parse_options
+from pyhudi.services.cleaning import propose
+from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.config import TableType
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
 from tests.support.filesystems import clone, every_stop
@@ -125,7 +130,6 @@ def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
 def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
     from pyhudi.api import Table
     from pyhudi.engine import LocalEngine
-    from pyhudi.options import parse_options
     from pyhudi.pipeline import NewTable, create
     from pyhudi.storage.filesystem import FileSystem
     from pyhudi.storage.memory import MemoryFileSystem
@@ -154,3 +158,39 @@ def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
         check_index(stop.fs, want | {"k30": 9, "k31": 9})
         assert not open_(stop.fs).timeline.pending, str(stop)
     assert stops > 5
+
+
+def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t")
+    table.clean()
+    for ts in range(6, 12):
+        table.upsert(rows(range(0, 8, 2), ts))  # of p0 alone
+        if ts == 8:
+            assert table.clean().partitions == 2
+    plan = propose(table._state(), parse_options(FEW))
+    everywhere = parse_options({**FEW, "hoodie.clean.incremental.enabled": "false"})
+    assert plan.files == propose(table._state(), everywhere).files and set(plan.files) == {"p0"}
+    asked: list[list[str]] = []
+    state = table._state()
+
+    class Watched:
+        def partitions(self) -> list[str]:
+            return state.listing.partitions()
+
+        def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
+            asked.append(list(partitions))
+            return state.listing.files(asked[-1])
+
+    propose(replace(state, listing=Watched()), parse_options(FEW))
+    assert [wanted for wanted in asked if wanted] == [["p0"]]
+
+
+def test_a_savepoint_that_ended_lets_go_of_slices_anywhere(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t")
+    saved = table.savepoint("kept", table.timeline.commits.instants[1].time)
+    table.clean()
+    assert values(table, as_of=saved.instant)
+    table.delete_savepoint(saved.instant)
+    for ts in range(6, 9):
+        table.upsert(rows(range(0, 8, 2), ts))
+    assert "p1" in propose(table._state(), parse_options(FEW)).files
