@@ -49,6 +49,12 @@ def is_init(time: InstantTime) -> bool:
     return len(suffix) == 3 and int(suffix) >= FIRST_INIT
 
 
+def is_creation(time: InstantTime) -> bool:
+    """Whether an instant of the metadata table is that of a partition's creation."""
+    suffix = time[_DIGITS:]
+    return len(suffix) == 3 and suffix.isdecimal() and int(suffix) >= FIRST_INIT
+
+
 def valid_instants(
     data_log: TimelineLog, data: Timeline, own_log: TimelineLog, own: Timeline
 ) -> frozenset[str]:

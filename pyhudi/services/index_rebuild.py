@@ -29,9 +29,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, TEMP, BaseFileName, join, new_write_token
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
+from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.hfiles import HFILE, write_base_in_pieces
 from pyhudi.metadata.locations import encode_locations
-from pyhudi.metadata.reader import IndexShard
+from pyhudi.metadata.reader import IndexShard, open_metadata
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.metadata.slices import MapSlice, StoredFile
 from pyhudi.read.state import TableState
@@ -145,6 +146,9 @@ def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Tell) 
     Raises IndexNotReadyError while a write is pending.
     """
     config = create_metadata(state.fs, state.config, state.log, records=None)
+    metadata = open_metadata(state.fs, config, state.log, state.timeline)
+    assert metadata is not None
+    finish_pending(metadata, engine)  # its plans name files of the old index
     plan = plan_build(state, bucket_count)
     reused = len(plan.kept)
     runs = tuple(gather_keys(plan, engine, tell))

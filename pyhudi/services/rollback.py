@@ -34,6 +34,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.index.ring import remove_rings
+from pyhudi.metadata.validity import is_creation
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.rollback_files import (
@@ -392,16 +393,26 @@ def _undoable(timeline: Timeline, instant: InstantTime) -> Instant:
 
 
 def _check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
-    """A metadata table that has compacted the commit into a base file cannot forget it."""
+    """A metadata table that holds the commit in a base file cannot forget it: by compaction, or
+    because a partition, such as the record index, was built when the commit was there."""
     if "files" not in config.metadata_partitions:
         return
-    compactions = TimelineLog(fs.sub(METADATA_TABLE)).load().where({Action.COMMIT})
-    if compactions.last is not None and compactions.last.time >= target.time:
+    own = TimelineLog(fs.sub(METADATA_TABLE)).load()
+    later = [i for i in own.where({Action.COMMIT}) if i.time >= target.time]
+    if later:
         raise UserError(
             "the metadata table has compacted this commit",
             instant=target.time,
-            compaction=compactions.last.time,
+            compaction=later[-1].time,
             hint="rebuild the metadata table without it first",
+        )
+    built = [i for i in own.where({Action.DELTA_COMMIT}) if i.time > target.time]
+    if any(is_creation(i.time) for i in built):
+        raise UserError(
+            "an index was built over this commit",
+            instant=target.time,
+            built=built[-1].time,
+            hint="restore to an earlier savepoint instead: it builds the index anew",
         )
 
 

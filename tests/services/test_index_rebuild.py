@@ -146,3 +146,20 @@ def test_what_changed_since_a_stop_is_read_again_and_nothing_else(tmp_path: Path
     assert table.index.rebuild(4, dry_run=True).reused == 2
     assert table.index.rebuild(4).reused == 2
     assert table.index.verify().is_exact
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_commit_in_a_built_index_is_not_rolled_back_past_it(kind: TableType) -> None:
+    _, table = made(kind)
+    table.upsert(rows(range(90, 99), 3))
+    last = table.timeline.commits.last
+    assert last is not None
+    table.index.rebuild(3)
+    with pytest.raises(UserError, match="an index was built over this commit"):
+        table.rollback(last.time)
+    assert table.index.verify().is_exact
+    table.upsert(rows(range(100, 105), 4))
+    newest = table.timeline.commits.last
+    assert newest is not None
+    table.rollback(newest.time)
+    assert table.index.verify().is_exact
