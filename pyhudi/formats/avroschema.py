@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pyhudi._native.avrotypes import NAME_PATTERN, parse_schema
-from pyhudi.errors import CorruptFileError, SchemaError
+from pyhudi.errors import CorruptFileError, SchemaError, UnsupportedTableError
 
 META_FIELD_NAMES: Final = (
     "_hoodie_commit_time",
@@ -114,6 +114,8 @@ def _load(schema_json: str) -> dict[str, Any]:
         record = json.loads(schema_json)
     except ValueError as error:
         raise CorruptFileError("the Avro schema is not JSON", reason=str(error)) from error
+    except RecursionError as error:
+        raise UnsupportedTableError("the Avro schema is nested too deeply") from error
     if not isinstance(record, dict) or not isinstance(record.get("fields"), list):
         raise CorruptFileError("the Avro schema is not a record")
     return record

@@ -64,7 +64,19 @@ class LocalFileSystem:
         return self._at(path)
 
     def _file(self, path: str) -> str:
-        return self._at(checked_file(path))
+        return self._unlinked(self._at(checked_file(path)))
+
+    def _unlinked(self, place: str) -> str:
+        """`place`, unless a link on the way to it, or it itself, leads out of the root."""
+        found = os.path.realpath(place)
+        root = os.path.realpath(self.root)
+        if found != root and not found.startswith(root.rstrip("/") + "/"):
+            raise StorageError(
+                "a symbolic link leads out of the table",
+                path=place,
+                hint="put the files in the place of the link",
+            )
+        return place
 
     def read(self, path: str) -> bytes:
         with _typed(self._file(path)) as place, open(place, "rb") as file:
@@ -101,6 +113,8 @@ class LocalFileSystem:
                         if entry.name.startswith(STAGED):
                             continue
                         with contextlib.suppress(FileNotFoundError):
+                            if entry.is_symlink():
+                                self._unlinked(entry.path)
                             is_folder = entry.is_dir()
                             stat = None if is_folder else entry.stat()
                             found.append(

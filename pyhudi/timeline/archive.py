@@ -40,8 +40,8 @@ from pyhudi.timeline.timeline import Timeline
 _HISTORY: Final = f"{HOODIE}/timeline/history"
 _ACTIONS: Final = {action.value: action for action in Action}
 _BROKEN: Final = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError,
-                  AttributeError, struct.error, UnicodeDecodeError, StopIteration, AssertionError,
-                  ArithmeticError, SchemaParseException, UnknownType)  # fmt: skip
+                  AttributeError, struct.error, UnicodeDecodeError, StopIteration,
+                  AssertionError, RecursionError, ArithmeticError, SchemaParseException, UnknownType)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,9 @@ def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
     if not data:
         return {}
     try:
-        records = list(fastavro.reader(io.BytesIO(data)))
+        container = fastavro.reader(io.BytesIO(data))
+        _check_container(container)
+        records = list(container)
     except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
             RecursionError, StopIteration, UnicodeDecodeError, AttributeError,
             AssertionError, ArithmeticError, zlib.error, SchemaParseException,
@@ -254,6 +256,46 @@ def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
     if len(records) != 1 or not isinstance(records[0], dict):
         raise CorruptFileError("expected one Avro record", path=path, found=len(records))
     return records[0]
+
+
+def _check_container(container: Any) -> None:
+    """Raise ValueError for what could grow without bytes of its own: compressed blocks, which no
+    writer of tables makes, and arrays whose items take none."""
+    if container.codec not in ("null", None):
+        raise ValueError("a compressed Avro container")
+    widths: dict[str, int] = {}
+    _least_width(container.writer_schema, widths)
+
+
+def _least_width(schema: Any, known: dict[str, int]) -> int:
+    """Bytes that a value takes at least.  Raises ValueError for items that take none."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _least_width(branch, known)
+        return 1
+    if isinstance(schema, str):
+        return 0 if schema == "null" else known.get(schema, 1)
+    kind = schema["type"]
+    match kind:
+        case "record" | "error":
+            known[schema["name"]] = 0  # until it is known: a record may hold itself
+            width = sum(_least_width(field["type"], known) for field in schema["fields"])
+            known[schema["name"]] = width
+            return width
+        case "array":
+            if _least_width(schema["items"], known) == 0:
+                raise ValueError("an array whose items take no bytes")
+            return 1
+        case "map":
+            _least_width(schema["values"], known)
+            return 1
+        case "fixed":
+            known[schema["name"]] = int(schema["size"])
+            return int(schema["size"])
+        case "enum":
+            return 1
+        case _:
+            return _least_width(kind, known)
 
 
 def read_commit(data: bytes, *, path: str) -> CommitMetadata:

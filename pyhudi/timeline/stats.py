@@ -174,7 +174,8 @@ class CommitMetadata:
         try:
             body = json.loads(data)
             return cls.from_object(body)
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError,
+                OverflowError) as error:  # fmt: skip
             raise CorruptFileError("commit metadata is not valid JSON", path=path) from error
 
     @classmethod
