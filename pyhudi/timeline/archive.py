@@ -41,7 +41,8 @@ _HISTORY: Final = f"{HOODIE}/timeline/history"
 _ACTIONS: Final = {action.value: action for action in Action}
 _BROKEN: Final = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError,
                   AttributeError, struct.error, UnicodeDecodeError, StopIteration,
-                  AssertionError, RecursionError, ArithmeticError, SchemaParseException, UnknownType)  # fmt: skip
+                  AssertionError, RecursionError, ArithmeticError,
+                  SchemaParseException, UnknownType)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

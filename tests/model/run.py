@@ -1,0 +1,94 @@
+"""Every order of steps of three writers, a crash and the services, with put-if-absent and without.
+
+    python -m tests.model.run [--writers 3] [--crashes 1] [--services 2]
+
+With it no state may be bad; without it a counter-example must come out, or the model sees
+nothing.  Prints one line of totals; exit code 3 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import deque
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from tests.model.table import KEYS, Rules, Table, faults, start, steps
+
+
+@dataclass(frozen=True)
+class Searched:
+    """states: how many different ones were reached.  path: steps to a bad one, if there is one."""
+
+    states: int
+    path: tuple[str, ...] = ()
+    fault: str = ""
+
+
+def search(first: Table, rules: Rules) -> Searched:
+    """Breadth first, so that a counter-example is the shortest."""
+    came_from: dict[Table, tuple[Table, str] | None] = {first: None}
+    todo = deque([first])
+    while todo:
+        table = todo.popleft()
+        for name, after in steps(table, rules):
+            if after in came_from:
+                continue
+            came_from[after] = (table, name)
+            fault = next(faults(after), None)
+            if fault is not None:
+                return Searched(len(came_from), _path(came_from, after), fault)
+            todo.append(after)
+    return Searched(len(came_from))
+
+
+def _path(came_from: dict[Table, tuple[Table, str] | None], last: Table) -> tuple[str, ...]:
+    names: list[str] = []
+    step = came_from[last]
+    while step is not None:
+        last, name = step
+        names.append(name)
+        step = came_from[last]
+    return tuple(reversed(names))
+
+
+def starts(writers: int) -> list[Table]:
+    """Writers on the keys, in every way that differs by more than the keys' names."""
+    found = []
+    for keys in combinations_with_replacement(KEYS, writers):
+        renamed = tuple(sorted(set(keys)).index(key) for key in keys)
+        if renamed not in found:
+            found.append(renamed)
+    return [start(keys) for keys in found]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--writers", type=int, default=3)
+    parser.add_argument("--crashes", type=int, default=1)
+    parser.add_argument("--services", type=int, default=2)
+    asked = parser.parse_args()
+    states = bad = 0
+    example = Searched(0)
+    for first in starts(asked.writers):
+        rules = Rules(crashes=asked.crashes, services=asked.services)
+        with_it = search(first, rules)
+        states += with_it.states
+        if with_it.fault:
+            bad += 1
+            print(f"with put-if-absent: {with_it.fault}:\n  " + "\n  ".join(with_it.path))
+        if not example.fault:
+            example = search(first, Rules(False, asked.crashes, asked.services))
+    if example.fault:
+        print(f"without put-if-absent: {example.fault}:\n  " + "\n  ".join(example.path))
+    told = f"a counter-example of {len(example.path)} steps" if example.fault else "NONE FOUND"
+    print(
+        f"model of {asked.writers} writers: {states} states with put-if-absent, {bad} bad; "
+        f"without it {told}"
+    )
+    return 0 if not bad and example.fault else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
