@@ -32,7 +32,7 @@ from pyhudi.services.clustering import schedule as schedule_clusters
 from pyhudi.services.compaction import (
     CompactionReport,
     carry_out,
-    is_due,
+    compaction_is_due,
     pending_compactions,
     proposed,
     report_of,
@@ -244,7 +244,7 @@ def after_write(
 
 def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
     state = load_state(fs, options.read)
-    return state.config.is_merge_on_read and is_due(state, options.services.compaction)
+    return state.config.is_merge_on_read and compaction_is_due(state, options.services.compaction)
 
 
 def _clustering_is_due(fs: FileSystem, options: Options) -> bool:

@@ -24,8 +24,8 @@ from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import described, is_due
 from pyhudi.services.cleaning import pending_cleans, propose
-from pyhudi.services.compaction import is_due as compaction_is_due
-from pyhudi.services.compaction import pending_compactions
+from pyhudi.services.clustering import commits_since, pending_clusterings
+from pyhudi.services.compaction import compaction_is_due, deltas_since, pending_compactions
 from pyhudi.services.rollback import failed_writes
 from pyhudi.services.transaction import opened, table_lock
 from pyhudi.storage.filesystem import FileSystem
@@ -135,9 +135,27 @@ def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Eng
     pending = pending_compactions(state.timeline)
     if pending:
         return _Due("compaction", True, f"planned at {pending[0].time}", act)
-    rules = options.services.compaction
-    why = f"trigger {rules.trigger.value}, {rules.after_commits} delta commits"
-    return _Due("compaction", compaction_is_due(state, rules), why, act)
+    asked = options.services.compaction
+    why = f"{deltas_since(state.timeline)} delta commits since the last, due at "
+    why += f"{asked.after_commits} (by {asked.trigger.value})"
+    return _Due("compaction", compaction_is_due(state, asked), why, act)
+
+
+def _clustering(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = upkeep.cluster(fs, options, engine)
+        done = f"wrote {report.file_groups} file groups anew as {report.new_file_groups}"
+        return done if report.instants else "; ".join(report.notes)
+
+    pending = pending_clusterings(state)
+    if pending:
+        return _Due("clustering", True, f"planned at {pending[0].time}", act)
+    asked = options.services.clustering
+    if not asked.inline:
+        return _Due("clustering", False, "hoodie.clustering.inline does not ask for it", act)
+    since = commits_since(state.log, state.timeline)
+    why = f"{since} commits since the last, due at {asked.after_commits}"
+    return _Due("clustering", since >= asked.after_commits, why, act)
 
 
 def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
@@ -187,4 +205,4 @@ def _swept(fs: FileSystem) -> Iterator[str]:
     return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
 
 
-_SERVICES = (_rollback, _compaction, _clean, _archival, _leftovers)
+_SERVICES = (_rollback, _compaction, _clustering, _clean, _archival, _leftovers)

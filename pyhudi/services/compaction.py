@@ -58,7 +58,14 @@ class CompactionReport:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def is_due(state: TableState, options: CompactionOptions) -> bool:
+def deltas_since(timeline: Timeline) -> int:
+    """Delta commits completed since the last compaction; all, where there was none.  Pure."""
+    deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    last = timeline.where({Action.COMMIT}, State.COMPLETED).last
+    return len(deltas if last is None else deltas.after(last.time))
+
+
+def compaction_is_due(state: TableState, options: CompactionOptions) -> bool:
     """Whether the trigger asks for a compaction now."""
     timeline = state.timeline
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
