@@ -74,10 +74,13 @@ class ApacheHudi:
         self.heard("up")
 
     def heard(self, word: str = "") -> str:
+        """The next line it says of its own, less what the JVM prints between."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline().strip()
-        assert line.startswith(word) and line, line
-        return line
+        for line in self.process.stdout:
+            if line.startswith(("up", "done", "conflict", "failed")):
+                assert line.startswith(word), line
+                return line.strip()
+        raise AssertionError("Apache Hudi's process has ended")
 
     def tell(self, number: int) -> None:
         assert self.process.stdin is not None

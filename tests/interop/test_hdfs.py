@@ -45,6 +45,7 @@ def test_a_table_lives_on_hdfs(server: Hdfs) -> None:
     pyhudi.create_table(
         url, SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor",
         storage_options=server.options,
+        options={"hoodie.metadata.record.index.min.filegroup.count": "1"},
     )  # fmt: skip
     table = pyhudi.open_table(url, storage_options=server.options)
     first = table.upsert(rows(("a", "sf", 1, 1), ("b", "sf", 1, 2), ("c", "ny", 1, 3)))

@@ -273,11 +273,14 @@ def test_a_walk_answers_as_the_store_does(page: int, monkeypatch: pytest.MonkeyP
     assert WalkedObjectStore.of(fs, "h").children("h") == fs.children("h")
 
 
+@pytest.mark.parametrize("mode", ["single_writer", "optimistic_concurrency_control"])
 def test_a_writer_that_lost_the_lock_does_not_publish(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    url = "s3://bucket/tables/lost"
-    table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=s3.options)
+    url = f"s3://bucket/tables/lost-{mode}"
+    pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=s3.options)
+    options = {"hoodie.write.concurrency.mode": mode}
+    table = pyhudi.open_table(url, options=options, storage_options=s3.options)
     table.upsert(rows(("a", "p", 1)))
     monkeypatch.setattr(LeaseMutex, "confirm", lambda self: False)
     with pytest.raises(LockError, match="lost"):
