@@ -97,5 +97,6 @@ def test_spark_writes_and_reads_a_table_on_s3(spark: Any, s3: S3Server, url: str
     found = spark.read.format("pyhudi").option("storage_options", text).load(url)
     assert {r["id"]: r["v"] for r in found.select("id", "v").collect()} == {"a": 1, "b": 20}
     writer = newer.selectExpr("'c' as id", "part", "ts", "v").write.format("pyhudi")
-    writer.options(**source.TABLE).option("storage_options", text).mode("append").save(url)
+    described = source.TABLE | {"hoodie.table.name": url.rpartition("/")[2]}
+    writer.options(**described).option("storage_options", text).mode("append").save(url)
     assert stored(url, s3) == {"a": 1, "b": 20, "c": 20}
