@@ -24,6 +24,7 @@ SMALL: dict[str, list[str]] = {
     "stream_load": ["--smoke"],
     "point_query": ["--smoke"],
     "file_sizing": ["--smoke"],
+    "services_cost": ["--smoke"],
 }
 
 

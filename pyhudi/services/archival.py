@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.compaction import COMPACT_AFTER
@@ -35,9 +35,12 @@ from pyhudi.table.archival import (
     uncleaned_replace,
 )
 from pyhudi.table.config import load_config
-from pyhudi.timeline.archivefiles import ArchiveFiles
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.archivefiles import ArchiveFiles, state_files
+from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+
+_CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,10 @@ def propose(state: TableState, options: Options) -> ArchivePlan:
 
 def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
     timeline = state.timeline
-    commits: dict[str, InstantTime | None] = {"a pending instant": before_pending(timeline)}
+    commits: dict[str, InstantTime | None] = {
+        "a pending instant": before_pending(timeline),
+        "a write under way": _completed_beside(state.log, timeline),
+    }
     saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     kept = saved.times if rules.archives_beyond_savepoint else frozenset()
     if not kept and saved.first is not None:
@@ -102,6 +108,27 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
         commits["the metadata table's compaction"] = compacted
     known = {why: time for why, time in commits.items() if time is not None}
     return Bounds(known, compacted, kept)
+
+
+def _completed_beside(log: TimelineLog, timeline: Timeline) -> InstantTime | None:
+    """The oldest commit that may have completed since a pending write began: that write has to
+    find it when it looks for conflicts.  Where the store tells no times, the oldest of all."""
+    pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT)
+    if not pending:
+        return None
+    files = state_files(log)
+
+    def modified(instant: Instant, *, first: bool) -> float | None:
+        infos = [info for info, _ in files.get((instant.time, COMPLETES_AS[instant.action]), ())]
+        return infos[0 if first else -1].modified if infos else None
+
+    begins = [modified(instant, first=True) for instant in pending]
+    known = [begin for begin in begins if begin is not None]
+    for commit in timeline.commits:
+        ended = modified(commit, first=False)
+        if len(known) < len(begins) or ended is None or ended >= min(known) - _CLOCK_SECONDS:
+            return commit.time
+    return None
 
 
 def _cleaned_before(state: TableState) -> InstantTime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.options import parse_options
+from pyhudi.records import InstantTime
+from pyhudi.services.archival import propose
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.timeline.instant import Action
 from tests.crash.test_every_stop import rows
 from tests.services.test_restore import check_whole
 from tests.services.test_undo import table_of, values
@@ -127,6 +131,22 @@ def test_small_files_of_the_archive_are_made_into_one(tmp_path: Path) -> None:
     assert done.merged >= 2 and len(archive_files(tmp_path / "t")) == 1
     assert not (tmp_path / "t" / ".hoodie" / "archived" / "mergeArchivePlan").exists()
     assert [i.time for i in table.archived_timeline] == gone
+
+
+def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_path: Path) -> None:
+    table = long_table(tmp_path / "t", "cow", 14)
+    commits = [i.time for i in table.timeline.commits]
+    folder = tmp_path / "t" / ".hoodie"
+    late = folder / f"{commits[1]}.commit"  # older than most, but it ended last
+    begun = InstantTime(str(int(commits[-1]) + 1))
+    state = table._state()
+    state.log.request_at(begun, Action.COMMIT)
+    os.utime(folder / f"{begun}.commit.requested", (late.stat().st_mtime + 600,) * 2)
+    assert len(propose(table._state(), table._options).instants) > 1
+    os.utime(late, (late.stat().st_mtime + 700,) * 2)
+    plan = propose(table._state(), table._options)
+    assert [i.time for i in plan.instants] == commits[:1]
+    assert plan.held_by == "a write under way"
 
 
 def test_an_archive_that_makes_no_sense_is_refused_at_the_door() -> None:
