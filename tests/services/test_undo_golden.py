@@ -1,4 +1,4 @@
-"""Rollback, restore and archival on tables that Apache Hudi wrote: rows are those of the instant."""
+"""Rollback, restore and archival on tables of Apache Hudi: rows are those of the instant."""
 
 from __future__ import annotations
 
