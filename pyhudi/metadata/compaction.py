@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native.block_cache import SHARED
 from pyhudi._native.keys import argsort, is_strictly_sorted, latest
+from pyhudi._native.memory import give_back
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
@@ -182,6 +183,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     )
     rewrites = list(_rewrites(table, before, operations, pending.time))
     SHARED.clear()  # mostly blocks of files that end here, whose memory the merge needs now
+    give_back()
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
     written = tuple(stat for stat in stats if stat is not None)
     done = CommitMetadata(
