@@ -18,7 +18,13 @@ import pyarrow as pa
 
 import pyhudi
 
-SERVICES = {"without services": "false", "cleaned after each write": "true"}
+SERVICES = {
+    "without services": {},
+    "cleaned and archived after each write": {
+        "hoodie.clean.automatic": "true",
+        "hoodie.archive.automatic": "true",
+    },
+}
 
 
 def rows(turn: int) -> pa.Table:
@@ -26,9 +32,8 @@ def rows(turn: int) -> pa.Table:
     return pa.table({"id": ids, "part": [f"p{int(i[1:]) % 8}" for i in ids], "v": [turn] * 4})
 
 
-def grow(path: Path, kind: str, commits: int, cleans: str) -> None:
-    options = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
-    options["hoodie.clean.automatic"] = cleans
+def grow(path: Path, kind: str, commits: int, services: dict[str, str]) -> None:
+    options = {"hoodie.metadata.record.index.min.filegroup.count": "2", **services}
     if kind == "mor":
         options["hoodie.compact.inline"] = "true"
     table = pyhudi.create_table(
@@ -59,10 +64,10 @@ def main() -> None:
     parser.add_argument("--type", default="cow", choices=("cow", "mor"))
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
-    for name, cleans in SERVICES.items():
+    for name, services in SERVICES.items():
         print(f"{asked.type}, {name}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            grow(Path(folder) / "t", asked.type, 20 if asked.smoke else asked.commits, cleans)
+            grow(Path(folder) / "t", asked.type, 20 if asked.smoke else asked.commits, services)
 
 
 if __name__ == "__main__":

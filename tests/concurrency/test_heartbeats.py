@@ -1,0 +1,102 @@
+"""Who is alive: the process on this machine that beats, and elsewhere a file young enough."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyhudi.options import Heartbeats
+from pyhudi.records import InstantTime
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.timeline.instant import Action
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.write.heartbeat import Heartbeat, heartbeat_path, living
+from tests.concurrency.test_conflicts import new_table, open_, rows, snapshot
+
+T = InstantTime("20260101000000000")
+
+BEAT = """
+import sys, time
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.write.heartbeat import Heartbeat
+Heartbeat(LocalFileSystem(sys.argv[1]), sys.argv[2]).start()
+print("beats", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="only Linux tells of processes so")
+def test_a_killed_process_is_dead_at_once(tmp_path: Path) -> None:
+    fs = LocalFileSystem(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", BEAT, str(tmp_path), T], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None and child.stdout.readline() == "beats\n"
+    assert living(fs) == {T}
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, though nobody has reaped it
+    assert not living(fs)
+    child.wait()
+    assert fs.exists(heartbeat_path(T)) and not living(fs)
+
+
+def test_a_heartbeat_of_elsewhere_is_judged_by_its_age() -> None:
+    fs, rules = MemoryFileSystem(), Heartbeats(interval_seconds=0.02, misses=2)
+    other = {"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}
+    for content in (b"", b"not json", b"[]", json.dumps(other).encode()):
+        fs.replace(heartbeat_path(T), content)
+        assert living(fs, Heartbeats()) == {T}
+        time.sleep(0.06)
+        assert not living(fs, rules)
+
+
+def test_one_that_has_ended_in_this_process_is_dead_though_its_file_is_there() -> None:
+    fs = MemoryFileSystem()
+    beat = Heartbeat(fs, T).start()
+    content = fs.read(heartbeat_path(T))
+    beat.stop()
+    beat.stop()
+    fs.replace(heartbeat_path(T), content)
+    assert not living(fs)
+
+
+def test_what_is_alive_is_never_rolled_back_and_what_is_dead_is() -> None:
+    fs = new_table()
+    pending = TimelineLog(fs).request(Action.COMMIT)
+    with Heartbeat(fs, pending.time):
+        for options in ({}, {"hoodie.write.concurrency.mode": "single_writer"}):
+            report = open_(fs, **options).upsert(rows(range(4), 2))
+            assert report.rolled_back == ()
+        assert pending in open_(fs).timeline
+    assert open_(fs).upsert(rows(range(4), 3)).rolled_back == (pending.time,)
+    assert snapshot(fs)["k0"] == 3
+
+
+def test_a_lazy_table_has_heartbeats_of_single_writers_too() -> None:
+    fs = new_table()
+    seen: list[int] = []
+    table = open_(
+        fs,
+        **{
+            "hoodie.write.concurrency.mode": "single_writer",
+            "hoodie.clean.failed.writes.policy": "LAZY",
+        },
+    )
+    run = table._engine.run
+
+    def watching(task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == "write":
+            seen.append(len(living(fs)))
+        return run(task, items, label=label)
+
+    table._engine.run = watching  # type: ignore[method-assign]
+    table.upsert(rows(range(4), 2))
+    assert seen == [1] and not living(fs)
