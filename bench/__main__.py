@@ -25,6 +25,7 @@ SMALL: dict[str, list[str]] = {
     "point_query": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],
+    "compaction": ["--smoke"],
 }
 
 

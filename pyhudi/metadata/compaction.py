@@ -73,6 +73,11 @@ from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
 
 COMPACT_AFTER: Final = 10
+_LOGS_MIN: Final = 3
+_HEAVY_BYTES: Final = 16 << 20
+"""Logs of the record index that are compacted before their number asks for it, from this many
+on, where they hold so many bytes in all and half as many as the base files.  They are never left
+longer: archival takes it that what is older than the last compaction is in base files."""
 RETAINED: Final = 20
 """Commits of the metadata table whose readers still find their slices."""
 
@@ -95,12 +100,26 @@ def run_services(
         return
     compacted = finish_pending(table, engine)
     newest = compaction_due(table.timeline, data, compact_after)
+    if newest is None and not compacted:
+        newest = compaction_due(table.timeline, data, _LOGS_MIN)
+        if newest is not None and not _is_heavy(table):
+            newest = None
     if newest is not None and not compacted:
         compacted = _schedule_and_compact(table, newest, engine)
     if compacted:
         table = open_metadata(fs, config, data_log, data)
         assert table is not None
         _clean_if_due(table)
+
+
+def _is_heavy(table: MetadataTable) -> bool:
+    """Whether the logs of the record index hold so much that every look-up pays for it."""
+    if RECORD_INDEX.path not in table.partitions_listed:
+        return False
+    slices = table.slices(RECORD_INDEX)
+    logs = sum(piece.log_bytes for piece in slices)
+    bases = sum(piece.base.size_bytes for piece in slices if piece.base)
+    return logs >= max(_HEAVY_BYTES, bases // 2)
 
 
 def finish_pending(table: MetadataTable, engine: Engine) -> bool:

@@ -49,8 +49,8 @@ def test_either_reads_and_continues_what_the_other_laid_out(
         turns.put(rows(range(30), version))
         table.upsert(rows(range(30), version))
         planned = table.schedule_clustering(["amount"])
-        turns.put(rows(range(300 + turn, 310 + turn), version))
-        table.insert(rows(range(300 + turn, 310 + turn), version))
+        turns.put(rows(range(300 + 20 * turn, 310 + 20 * turn), version))
+        table.insert(rows(range(300 + 20 * turn, 310 + 20 * turn), version))
         turns.agree()
         what = {"op": "execute", "instants": planned}
         hudi.ask("service", path=str(path), name="cluster", args=what)

@@ -1,0 +1,45 @@
+"""The record index is compacted early where its logs have become heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.metadata import compaction
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+
+
+def rows(first: int, count: int) -> pa.Table:
+    return pa.table(
+        {"id": [f"k{n:06d}" for n in range(first, first + count)], "ts": [0] * count}, SCHEMA
+    )
+
+
+def index_logs(path: Path) -> int:
+    """How many logs lie on the newest base files of the record index."""
+    names = [parse_data_file(f.name) for f in (path / ".hoodie/metadata/record_index").iterdir()]
+    newest = max(name.instant for name in names if name)
+    return sum(isinstance(n, LogFileName) and n.instant == newest for n in names)
+
+
+def test_heavy_logs_are_merged_before_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_HEAVY_BYTES", 50_000)
+    options = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", options=options)
+    counts = []
+    for number in range(6):
+        table.insert(rows(10_000 * number, 5_000))
+        counts.append(index_logs(tmp_path / "t"))
+    assert counts[:4] == [2, 3, 4, 1], counts
+    for number in range(4):
+        table.insert(rows(100_000 + number, 1))
+    assert index_logs(tmp_path / "t") == 4, "small ones wait for their number"
+    keys = [f"k{n:06d}" for n in (0, 54_999, 100_003)]
+    assert table.lookup([*keys, "nobody"])["found"].to_pylist() == [True] * 3 + [False]
