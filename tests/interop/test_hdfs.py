@@ -54,7 +54,12 @@ def test_a_table_lives_on_hdfs(server: Hdfs) -> None:
     table.delete(keys=["a"])
     compacted = table.compact()
     assert compacted.file_groups >= 1 and values(table) == {"b": 20, "c": 3, "d": 4}
-    table.upsert(rows(("c", "ny", 3, 30)))
+    beside = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+    }
+    shared = pyhudi.open_table(url, options=beside, storage_options=server.options)
+    shared.upsert(rows(("c", "ny", 3, 30)))
     table.clean()
     again = pyhudi.open_table(url, storage_options=server.options)
     assert values(again) == {"b": 20, "c": 30, "d": 4}
