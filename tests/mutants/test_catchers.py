@@ -1,0 +1,77 @@
+"""Behaviour that only a damaged table shows, small enough to be asked for every seeded bug."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.services.rollback_plan import from_record
+from pyhudi.table.config import TableType
+from pyhudi.timeline.instant import COMMITS, State
+from tests.crash.torn import copy_of, opened, rows, snapshot, table
+from tests.mutants.seeded import MUTANTS
+
+
+@pytest.fixture(scope="module")
+def sound():  # type: ignore[no-untyped-def]
+    return table(TableType.MERGE_ON_READ)
+
+
+def test_a_log_cut_between_its_blocks_is_not_read(sound) -> None:  # type: ignore[no-untyped-def]
+    fs = copy_of(sound)
+    log = next(file.path for s in opened(fs).file_slices() for file in s.logs)
+    fs.replace(log, b"")
+    with pytest.raises(CorruptFileError):
+        snapshot(fs)
+
+
+def test_an_empty_commit_is_not_an_empty_commit(sound) -> None:  # type: ignore[no-untyped-def]
+    fs = copy_of(sound)
+    state = opened(fs)._state()
+    newest = [i for i in state.timeline if i.action in COMMITS and i.state is State.COMPLETED][-1]
+    fs.replace(state.log.path(newest), b"")
+    with pytest.raises(CorruptFileError):
+        opened(fs)._state().log.commit(newest)
+
+
+def test_a_lost_commit_that_others_build_on_is_not_rolled_back(sound) -> None:  # type: ignore[no-untyped-def]
+    fs = copy_of(sound)
+    state = opened(fs)._state()
+    built_on = {
+        stat.previous_instant
+        for i in state.timeline.commits
+        for stat in state.log.commit(i).stats
+        if stat.previous_instant
+    }
+    lost = next(i for i in reversed(state.timeline.commits.instants)
+                if i.time in built_on and i.action.value == "deltacommit")  # fmt: skip
+    fs.delete([state.log.path(lost)])
+    files = [i.path for i in fs.children("p0")]
+    with pytest.raises(CorruptFileError):
+        opened(fs).upsert(rows(range(2), 9))
+    assert [i.path for i in fs.children("p0")] == files
+    assert replace(lost, state=State.INFLIGHT) in opened(fs).timeline.pending.instants
+
+
+def test_a_rollback_plan_may_name_its_own_files_only() -> None:
+    other = "f00dfeed-0000-0000-0000-000000000000-0_0-0-1_20200101000000000.parquet"
+    record = {
+        "instantToRollback": {"commitTime": "20250101000000000", "action": "commit"},
+        "RollbackRequests": [
+            {"partitionPath": "p", "fileId": "f", "latestBaseInstant": "20200101000000000",
+             "filesToBeDeleted": [f"/t/p/{other}"], "logBlocksToBeDeleted": {}}
+        ],
+    }  # fmt: skip
+    with pytest.raises(CorruptFileError):
+        from_record(record, path="x")
+
+
+def test_every_mutant_fits_the_source_once() -> None:
+    from pathlib import Path
+
+    root = Path(__file__).parents[2]
+    unfit = [m.name for m in MUTANTS if (root / m.path).read_text().count(m.old) != 1]
+    assert not unfit
+    assert len(MUTANTS) >= 40
