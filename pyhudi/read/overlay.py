@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRules) -> pa.Table:
-    """The merged records.  Meta columns are those of `new`.
+    """The merged records.  Meta columns are those of `new`; of the greater under partial updates.
 
     old_is_greater: where event time puts the stored record above the newer one; only under rules
     by which such a record takes part.
@@ -39,6 +39,8 @@ def _merged(
     name: str, old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRules
 ) -> pa.ChunkedArray:
     if name in META_COLUMNS:
+        if rules.keeps is Keeps.ABSENT:
+            return _column(old.column(name), new.column(name), old_is_greater, rules, None)
         return new.column(name)
     if is_flag(name):
         return pc.or_(old.column(name), new.column(name))

@@ -285,3 +285,20 @@ def test_every_merge_order_survives(tmp_path: Path) -> None:
     before = everything(table)
     table.compact()
     assert everything(table) == before
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_file_groups_that_were_overwritten_since_are_passed_over(
+    tmp_path: Path, whole: bool
+) -> None:
+    table = table_with_logs(tmp_path / "t")
+    instant = table.schedule_compaction()
+    verb = table.insert_overwrite_table if whole else table.insert_overwrite
+    verb(rows(range(0, 6, 2), 9))
+    before = everything(table)
+    report = table.compact()
+    assert report.instants == (instant,)
+    assert report.file_groups == (0 if whole else 1)
+    assert everything(table) == before
+    table.upsert(rows(range(20), 10))
+    assert len(everything(table)) == 20

@@ -1,0 +1,76 @@
+"""Log blocks of partial updates: rows that say some columns, merged as Apache Hudi 1.2.0 does.
+
+The tables were updated by four MERGE INTO statements, two of them late in event time, and then
+compacted; the rows before the compaction are what it wrote, but for the files' names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi
+from pyhudi.api import Table
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.read.partial import partial_rules
+from pyhudi.read.payloads import Keeps
+from pyhudi.read.rules import MergeRules
+from tests.read.test_capture import unzipped
+
+TABLES = ["mor_partial_v8", "mor_partial_v9"]
+FILE_NAME = "_hoodie_file_name"
+
+
+def opened(name: str, folder: Path) -> tuple[Table, str, list[dict[str, Any]]]:
+    """(the table, the moment before its compaction, the rows that Apache Hudi reads)."""
+    root, expected = unzipped(name, folder)
+    table = pyhudi.open_table(root)
+    before = [i for i in table.timeline.commits if i.action.value == "deltacommit"][-1]
+    rows = pq.read_table(expected / "rows.parquet").to_pylist()
+    return table, str(before.completed_at), sorted(rows, key=lambda row: row["id"])
+
+
+def by_id(found: Any) -> list[dict[str, Any]]:
+    return sorted(found.to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+def without(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in row if name != column} for row in rows]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_that_an_update_does_not_say_stay(name: str, tmp_path: Path) -> None:
+    table, moment, want = opened(name, tmp_path)
+    scan = table.scan(as_of=moment)
+    assert sum(len(task.slice.logs) for task in scan.tasks) == 7
+    assert without(by_id(scan), FILE_NAME) == without(want, FILE_NAME)
+    assert without(by_id(table.scan()), FILE_NAME) == without(want, FILE_NAME)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_and_filters_see_merged_rows(name: str, tmp_path: Path) -> None:
+    table, moment, want = opened(name, tmp_path)
+    narrow = table.scan(["id", "c"], as_of=moment)
+    assert by_id(narrow) == [{"id": row["id"], "c": row["c"]} for row in want]
+    both = (pc.field("a") == 15) & (pc.field("b") == "new20")
+    assert [row["id"] for row in by_id(table.scan(where=both, as_of=moment))] == ["k1"]
+    assert table.scan(as_of=moment).count() == len(want)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_changes_of_partial_updates_are_whole_rows(name: str, tmp_path: Path) -> None:
+    table, moment, want = opened(name, tmp_path)
+    first = table.timeline.commits.first
+    assert first is not None
+    found = by_id(table.changes(str(first.completed_at), moment))
+    changed = [row for row in want if row["_hoodie_commit_time"] > first.time]
+    assert without(found, FILE_NAME) == without(changed, FILE_NAME)
+
+
+def test_payload_classes_that_merge_values_themselves_are_refused() -> None:
+    with pytest.raises(UnsupportedTableError, match="payload class"):
+        partial_rules(MergeRules("_hoodie_record_key", keeps=Keeps.NULLS), path="x")
