@@ -131,11 +131,14 @@ def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array,
 def _indexed(
     state: TableState, slices: list[FileSlice], keys: tuple[pa.Array, ...]
 ) -> list[FileSlice]:
-    """The slices of the groups that the keys live in; all of them where the index does not know
-    a key, as Apache Hudi 0.15.0 leaves out keys that were deleted and came again."""
+    """The slices of the groups that the keys live in.
+
+    All of them where the index of a merge-on-read table does not know a key: Apache Hudi 0.15.0
+    leaves out keys there that a log deleted and that came again.
+    """
     places = state.record_index.lookup(pa.concat_arrays(keys))
     found = places.column("found").to_numpy().reshape(len(keys), -1)
-    if not found.any(axis=0).all():
+    if state.config.is_merge_on_read and not found.any(axis=0).all():
         return slices
     homes = places.filter(pc.field("found")).select(["partition_path", "file_id"])
     groups = {FileGroupId(*row) for row in zip(*(c.to_pylist() for c in homes), strict=True)}
