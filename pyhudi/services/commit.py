@@ -45,6 +45,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.commit import completed_since
 from pyhudi.write.execution import WrittenFiles, write_files
 from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.write.once import StreamBatch, writer_of
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
 from pyhudi.write.rings import keep_rings, mark_rings
@@ -189,6 +190,10 @@ def _check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Tim
     since = completed_since(state.timeline, now)
     if not since:
         return
+    batch = StreamBatch.of(setting.options.commit_metadata)
+    twin = None if batch is None else writer_of(batch, state.log, since)
+    if twin is not None:
+        raise OvertakenError("another writer wrote this batch of the stream", instant=twin.time)
     stated = schema_text(state.log, state.timeline, state.archive, state.config)
     if stated != schema_text(state.log, now, state.archive, state.config):
         raise OvertakenError("another writer changed the table's columns", instant=since[-1].time)

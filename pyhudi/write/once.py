@@ -13,13 +13,14 @@ for dead may still be at it.  Source: CommitUtils.getValidCheckpointForCurrentWr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
 from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata
 
@@ -62,6 +63,16 @@ def written_before(
         number = None if text is None else _numbers(text).get(batch.identifier)
         if number is not None:
             return (time, number) if number >= batch.number else None
+    return None
+
+
+def writer_of(batch: StreamBatch, log: TimelineLog, commits: Iterable[Instant]) -> Instant | None:
+    """The commit among these that has written the batch, or a later one of its stream."""
+    for instant in commits:
+        text = log.commit(instant).extra.get(CHECKPOINT)
+        number = None if text is None else _numbers(text).get(batch.identifier)
+        if number is not None and number >= batch.number:
+            return instant
     return None
 
 

@@ -27,6 +27,7 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.commit import Touched, find_conflict
 from pyhudi.write.heartbeat import living
+from pyhudi.write.once import StreamBatch
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BESIDE = {
@@ -318,3 +319,13 @@ def test_a_key_to_delete_that_is_inserted_meanwhile_is_deleted() -> None:
     report = beside(fs, lambda t: t.upsert(rows(range(21, 22), 2))).delete(keys=["k21", "k0"])
     assert report.conflicts == 1 and report.missing_keys == 0
     assert "k21" not in snapshot(fs)
+
+
+def test_a_batch_of_a_stream_is_written_once_though_two_writers_have_it() -> None:
+    fs = new_table(**{"hoodie.parquet.small.file.limit": "0"})
+    small = {"hoodie.parquet.small.file.limit": "0", **StreamBatch("s", 7).metadata}
+    twin = open_(fs, **small)
+    table = open_(fs, engine=Pausing("write", lambda: twin.insert(rows(range(20, 22), 2))), **small)
+    report = table.insert(rows(range(20, 22), 2))
+    assert report.instant is None and report.conflicts == 1
+    assert len(snapshot(fs)) == 10
