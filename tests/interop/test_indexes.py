@@ -138,6 +138,7 @@ def test_turns_with_every_index(
         turns.agree()
 
 
+@pytest.mark.slow
 def test_turns_with_consistent_hashing(tmp_path: Path, hudis: list[ApacheHudi]) -> None:
     """Buckets that Apache Hudi splits in between are found, and those that pyhudi overwrote."""
     turns = Turns(IndexKind.BUCKET, tmp_path / "t", "mor", hudis, **CONSISTENT)
