@@ -14,7 +14,7 @@ from tests.interop.test_apache_hudi import SCHEMA, rows
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.planted import plant
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 BY_INDEX = {"hoodie.index.type": "RECORD_INDEX"}
 
@@ -38,12 +38,10 @@ def test_a_mended_and_a_rebuilt_index_are_right_for_apache_hudi(
     keys = table.scan(["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
     plant(LocalFileSystem(path), {"nobody": ("p0", "nowhere-0")}, keys[:7])
     assert table.index.repair().check.faults == {"missing": 7, "orphaned": 1}
-    for hudi in hudis:
-        hudi.ask("validate", path=str(path))
+    hudis[-1].ask("validate", path=str(path))
     for turn, hudi in enumerate(hudis):
         table.index.rebuild(5 + turn)
-        for other in hudis:
-            other.ask("validate", path=str(path))
+        hudi.ask("validate", path=str(path))
         version = 10 * (turn + 1)
         written(hudi, path, rows(range(50, 100), version), "upsert")
         assert table.index.verify().is_exact
@@ -51,9 +49,8 @@ def test_a_mended_and_a_rebuilt_index_are_right_for_apache_hudi(
         written(hudi, path, rows(range(0, 100, 2), version + 1), "upsert")
         check = table.index.verify()
         assert check.faults.keys() <= {"missing"}  # what 0.15.0 forgets of keys that come back
-        print(kind, hudi.version if hasattr(hudi, "version") else turn, dict(check.faults))
+        assert not check.faults or hudi.version.startswith("0."), hudi.version
         table.index.repair()
-        for other in hudis:
-            other.ask("validate", path=str(path))
+        hudi.ask("validate", path=str(path))
     check = table.index.verify()
     assert check.is_exact and check.keys == table.scan().count()
