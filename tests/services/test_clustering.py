@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,17 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.options import parse_options
 from pyhudi.services import clustering
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.clustering import chosen_partitions
 from pyhudi.table.config import TableType
 from pyhudi.timeline.instant import Action, State
-from tests.crash.test_every_stop import before, check_index, open_, rows, snapshot
+from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.engines import FarEngine
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_table
 
+T = TypeVar("T")
+R = TypeVar("R")
 SMALL = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.index.bloom.num_entries": "50",
@@ -330,3 +334,64 @@ def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it() -> None:
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_whoever_writes_after_a_stop_builds_on_whole_rows(kind: TableType) -> None:
     sweep(kind, thoroughly=True)
+
+
+class Meanwhile(LocalEngine):
+    """Does something else once, in the midst of a clustering."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__(1)
+        self._act: Callable[[], object] | None = act
+
+    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        if label == "cluster" and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return super().run(task, items, label=label)
+
+
+def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> None:
+    table_of_small_files(tmp_path / "t", "mor")
+    lenient = pyhudi.open_table(
+        tmp_path / "t",
+        options=SMALL | {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"},
+    )
+    update = batch(0, 3).slice(1).set_column(1, "ts", pa.array([20, 20]))
+
+    def act() -> None:
+        lenient.insert(batch(8, 50))
+        with pytest.raises(WriteConflictError, match="right now"):
+            lenient.upsert(update)
+        assert lenient.cluster().notes == ("another process carries out what is planned",)
+
+    table = pyhudi.open_table(tmp_path / "t", options=SMALL, engine=Meanwhile(act))
+    report = table.cluster("x")
+    assert report.file_groups == 6 and table.scan().count() == 1798 + 50
+    assert lenient.upsert(update).updated == 2
+    assert not table.timeline.pending
+    keys = ["k8-3", "k0-1", "k2-7"]
+    assert table.lookup(keys)["found"].to_pylist() == [True] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_stop_while_a_write_drops_a_plan_leaves_the_old_rows_or_the_new(kind: TableType) -> None:
+    start = before(kind)
+    open_(start).schedule_clustering("ts")
+    old = snapshot(start)
+    new = old | {"k0": 7, "k1": 7, "k2": 7}
+    lenient = parse_options(
+        OPTIONS | {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
+    )
+
+    def write(fs: FileSystem) -> None:
+        Table(fs, options=lenient, engine=LocalEngine(1)).upsert(rows(range(3), 7))
+
+    for stop in every_stop(start, write):
+        assert snapshot(stop.fs) in (old, new), str(stop)
+        write(stop.fs)
+        assert snapshot(stop.fs) == new, str(stop)
+        open_(stop.fs).cluster("ts")
+        assert snapshot(stop.fs) == new, str(stop)
+        check_index(stop.fs, new)
+        assert not open_(stop.fs).timeline.pending, str(stop)
