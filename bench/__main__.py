@@ -23,6 +23,8 @@ SMALL: dict[str, list[str]] = {
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
     "point_query": ["--smoke"],
+    "many_writers": ["--smoke"],
+    "many_commits": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],
     "compaction": ["--smoke"],

@@ -12,7 +12,7 @@ import pytest
 import pyhudi
 from tests.support.apache_hudi import ApacheHudi
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BESIDE = {
