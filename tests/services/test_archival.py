@@ -39,7 +39,7 @@ def archive_files(path: Path) -> list[str]:
     return sorted(p.name for p in (path / ".hoodie" / "archived").glob(".commits*"))
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.slow), "mor"])
 def test_reads_over_archived_instants_are_what_they_were(tmp_path: Path, kind: str) -> None:
     table = long_table(tmp_path / "t", kind)
     commits = [i.time for i in table.timeline.commits]

@@ -35,7 +35,7 @@ def check_whole(table: pyhudi.Table, want: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 11], ids=["near", "past a compaction of the index"])
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.slow), "mor"])
 def test_a_restore_brings_a_savepoint_back(tmp_path: Path, kind: str, count: int) -> None:
     table = table_of(tmp_path / "t", kind)
     table.upsert(rows(range(4), 2))
