@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.services.rollback_plan import from_record
+from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.config import TableType
 from pyhudi.timeline.instant import COMMITS, State
 from tests.crash.torn import copy_of, opened, rows, snapshot, table
@@ -25,6 +28,25 @@ def test_a_log_cut_between_its_blocks_is_not_read(sound) -> None:  # type: ignor
     fs.replace(log, b"")
     with pytest.raises(CorruptFileError):
         snapshot(fs)
+
+
+def test_files_and_their_folders_are_synced_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.add(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    fs = LocalFileSystem(tmp_path)
+    fs.create("a/new", b"1")
+    assert {(tmp_path / "a").stat().st_ino, (tmp_path / "a" / "new").stat().st_ino} <= synced
+    synced.clear()
+    fs.replace("a/new", b"2")
+    assert {(tmp_path / "a").stat().st_ino, (tmp_path / "a" / "new").stat().st_ino} <= synced
 
 
 def test_an_empty_commit_is_not_an_empty_commit(sound) -> None:  # type: ignore[no-untyped-def]
@@ -69,8 +91,6 @@ def test_a_rollback_plan_may_name_its_own_files_only() -> None:
 
 
 def test_every_mutant_fits_the_source_once() -> None:
-    from pathlib import Path
-
     root = Path(__file__).parents[2]
     unfit = [m.name for m in MUTANTS if (root / m.path).read_text().count(m.old) != 1]
     assert not unfit
