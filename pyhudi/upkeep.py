@@ -222,11 +222,12 @@ def after_write(
     if clusters and _clustering_is_due(fs, options):
         if clustering.inline:
             laid_out = cluster(fs, options, engine)
-            notes += [
-                f"clustering {', '.join(laid_out.instants)} wrote {laid_out.file_groups} file "
-                f"groups anew as {laid_out.new_file_groups}",
-                *laid_out.notes,
-            ]
+            if laid_out.instants:
+                notes.append(
+                    f"clustering {', '.join(laid_out.instants)} wrote {laid_out.file_groups} file "
+                    f"groups anew as {laid_out.new_file_groups}"
+                )
+            notes += laid_out.notes
         elif (planned := schedule_clustering(fs, options)) is not None:
             notes.append(f"clustering {planned} is planned")
     if services.cleans_inline:
