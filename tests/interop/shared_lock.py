@@ -54,8 +54,10 @@ for line in sys.stdin:
         print("done", flush=True)
     except Exception as error:
         text = str(error)
-        kind = "conflict" if "ConcurrentModification" in text or "Conflict" in text else "failed"
-        print(kind + " " + text.replace(chr(10), " ")[:600], flush=True)
+        taken = "Failed to create file" in text and "commit.requested" in text
+        kind = "taken" if taken else "conflict" if "ConcurrentModification" in text or "Conflict" in text else "failed"
+        causes = [line for line in text.splitlines() if not line[:1].isspace()]
+        print(kind + " " + " ".join(causes)[:1500], flush=True)
 """
 
 
@@ -77,7 +79,7 @@ class ApacheHudi:
         """The next line it says of its own, less what the JVM prints between."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.startswith(("up", "done", "conflict", "failed")):
+            if line.startswith(("up", "done", "conflict", "failed", "taken")):
                 assert line.startswith(word), line
                 return line.strip()
         raise AssertionError("Apache Hudi's process has ended")
@@ -161,7 +163,7 @@ def main() -> int:
         stack.callback(java.end)
         waited = excluded(path, java, table)
         held = {f"p0-{c}" for c in ("pyhudi", "both")} | {f"j0-{c}" for c in ("java", "both")}
-        conflicts = 0
+        conflicts, taken = 0, []
         for number in range(1, asked.rounds + 1):
             java.tell(number)
             for own in range(3):
@@ -171,12 +173,16 @@ def main() -> int:
                 except WriteConflictError:
                     conflicts += 1
             said = java.heard()
-            while said.startswith("conflict"):
+            while said.startswith(("conflict", "taken")):
+                if said.startswith("taken"):
+                    taken.append(said)
                 conflicts += 1
                 java.tell(number)
                 said = java.heard()
             assert said == "done", said
             held |= {f"j{number}-{c}" for c in ("java", "both")}
+        for said in taken:  # Apache Hudi could not begin: it gave up an instant, no row
+            print(f"Apache Hudi began again: {said[:400]}")
         return _verdict(asked.lock, path, held, waited=waited, conflicts=conflicts)
 
 
