@@ -55,7 +55,8 @@ for line in sys.stdin:
     except Exception as error:
         text = str(error)
         taken = "Failed to create file" in text and "commit.requested" in text
-        kind = "taken" if taken else "conflict" if "ConcurrentModification" in text or "Conflict" in text else "failed"
+        conflict = "ConcurrentModification" in text or "Conflict" in text
+        kind = "taken" if taken else "conflict" if conflict else "failed"
         causes = [line for line in text.splitlines() if not line[:1].isspace()]
         print(kind + " " + " ".join(causes)[:1500], flush=True)
 """
