@@ -139,7 +139,7 @@ MUTANTS = (
         "chosen = done[len(done) - retained]", "chosen = done[len(done) - retained + 1 - 1 * "
         "(retained < 2)]", CLEAN),
     _in("formats/logfile.py", "believe one of a block's two lengths",
-        "if _I64.unpack_from(tail)[0] != length + len(MAGIC):", "if False:", LOGS),
+        "if _I64.unpack_from(tail)[0] != length + len(MAGIC):", "if False:", CATCHERS),
     _in("formats/logfile.py", "a block's content may be longer than the block",
         "if not 0 <= content_length <= fields.end - fields.at:", "if False:", (*LOGS, *FUZZ)),
     _in("metadata/reader.py", "an index that lost a log is believed",

@@ -15,6 +15,7 @@ from pyhudi.table.config import TableType
 from pyhudi.timeline.instant import COMMITS, State
 from tests.crash.torn import copy_of, opened, rows, snapshot, table
 from tests.mutants.seeded import MUTANTS
+from tests.support.logs import kinds_of, small_block
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,12 @@ def test_a_rollback_plan_may_name_its_own_files_only() -> None:
     }  # fmt: skip
     with pytest.raises(CorruptFileError):
         from_record(record, path="x")
+
+
+def test_a_block_whose_two_lengths_differ_is_no_block() -> None:
+    data = bytearray(small_block() + small_block(instant="2"))
+    data[len(small_block()) - 1] ^= 1
+    assert kinds_of(bytes(data)) == ["CORRUPT", "PARQUET"]
 
 
 def test_every_mutant_fits_the_source_once() -> None:
