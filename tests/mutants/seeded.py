@@ -23,7 +23,6 @@ CHANGES = ("tests/read/test_changes.py",)
 MARKERS = ("tests/write/test_markers.py",)
 MERGE = ("tests/read/test_merge.py", "tests/write/test_merging.py")
 CRASH = ("tests/crash/test_every_stop.py", "-k", "old_rows and bulk_insert and cow")
-FUZZ = ("tests/fuzz",)
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,6 @@ MUTANTS = (
         "(retained < 2)]", CLEAN),
     _in("formats/logfile.py", "believe one of a block's two lengths",
         "if _I64.unpack_from(tail)[0] != length + len(MAGIC):", "if False:", CATCHERS),
-    _in("formats/logfile.py", "a block's content may be longer than the block",
-        "if not 0 <= content_length <= fields.end - fields.at:", "if False:", (*LOGS, *FUZZ)),
     _in("metadata/reader.py", "an index that lost a log is believed",
         "        if sizes.get(stat.path, -1) < stat.size_bytes:\n", "        if False:\n", DOCTOR),
     _in("metadata/slices.py", "rolled back entries of the index are believed",
