@@ -45,13 +45,20 @@ demo: build
 	$(BIN)/python tests/interop/apache_hudi.py build/demo
 
 test: build
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not slow'
+	$(MAKE) -k -j2 --output-sync=target test-jvm test-plain
+
+# One session of Spark and one process of each Apache Hudi serve all tests that need them.
+test-jvm: build
+	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and (interop or spark)'
+
+test-plain: build
+	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
 
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not slow'
+	$(MAKE) test
 	$(BIN)/python -m bench --smoke
 
 bench: build

@@ -22,20 +22,6 @@ settings.register_profile(
 settings.load_profile("house")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a file stay together, those with a JVM on one worker, which begins with them."""
-
-    def jvm(item: pytest.Item) -> int:
-        folder = Path(item.path).parent.name
-        return {"interop": 0, "spark": 1}.get(folder, 2)
-
-    items.sort(key=jvm)
-    for item in items:
-        group = "jvm" if jvm(item) < 2 else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one session of a process: two slots, three attempts a task, batches of a thousand rows.
