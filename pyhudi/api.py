@@ -23,10 +23,8 @@ from pyhudi.care.doctor import examine
 from pyhudi.care.finding import Diagnosis
 from pyhudi.care.repair import RepairReport
 from pyhudi.care.repair import repair as mend
-from pyhudi.careverbs import CareVerbs
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.indexverbs import TableIndex
 from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.pipeline import create
 from pyhudi.read.capture import capture_rows
@@ -38,13 +36,15 @@ from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
-from pyhudi.serviceverbs import ServiceVerbs
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.verbs import WritingVerbs
+from pyhudi.verbs.care import CareVerbs
+from pyhudi.verbs.index import TableIndex
+from pyhudi.verbs.services import ServiceVerbs
+from pyhudi.verbs.writing import WritingVerbs
 from pyhudi.write.batch import Rows
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import KeyRule, PythonKeys

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi import upkeep
 from pyhudi.care.finding import Mend
 from pyhudi.care.ground import Ground
 from pyhudi.care.remains import check_leftovers
 from pyhudi.care.setaside import sweep
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
+from pyhudi.flows import upkeep
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import described, is_due

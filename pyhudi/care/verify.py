@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pyhudi import indexcare
 from pyhudi.care.datafiles import check_files, check_present
 from pyhudi.care.finding import Finding, Mend, Severity
 from pyhudi.care.ground import Ground
@@ -18,6 +17,7 @@ from pyhudi.care.setaside import set_aside_files
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
+from pyhudi.flows import indexcare
 from pyhudi.metadata.factcheck import wrong_facts
 from pyhudi.metadata.filestats import IndexFile, index_file
 from pyhudi.metadata.reader import MetadataTable, open_metadata

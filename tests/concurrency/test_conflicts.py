@@ -11,8 +11,8 @@ import pytest
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
+from pyhudi.flows.optimistic import pause_seconds
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.optimistic import pause_seconds
 from pyhudi.options import Concurrency, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.records import InstantTime

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi import expiring
 from pyhudi.errors import OptionError
+from pyhudi.flows import expiring
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("day", pa.string())])
 DAYS = "hoodie.partition.ttl.strategy.days.retain"

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.expiring import expire_after
-from pyhudi.optimistic import write
+from pyhudi.flows.expiring import expire_after
+from pyhudi.flows.optimistic import write
+from pyhudi.flows.upkeep import after_write
 from pyhudi.options import Options
 from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
 from pyhudi.read.plan import ScanRequest
@@ -21,7 +22,6 @@ from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.services.kept import as_if_published
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.upkeep import after_write
 from pyhudi.write.batch import NoRows, Rows
 from pyhudi.write.kept import kept_writes
 from pyhudi.write.keys import PythonKeys

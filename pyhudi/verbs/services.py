@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyhudi import undo, upkeep
 from pyhudi.arguments import clustering_as_asked
 from pyhudi.engine import Engine
-from pyhudi.expiring import ExpiryReport, expire
+from pyhudi.flows import undo, upkeep
+from pyhudi.flows.expiring import ExpiryReport, expire
+from pyhudi.flows.undo import RollbackReport
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.services.archival import ArchiveReport, described
@@ -20,7 +21,6 @@ from pyhudi.services.unschedule import UnscheduleReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.undo import RollbackReport
 
 
 class ServiceVerbs:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi.errors import WriteConflictError
+from pyhudi.flows.upkeep import alone
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
@@ -21,7 +22,6 @@ from pyhudi.services.savepoint import Savepoint, create_savepoint
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
-from pyhudi.upkeep import alone
 from pyhudi.write.heartbeat import living
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join
-from pyhudi.optimistic import write
+from pyhudi.flows.optimistic import write
 from pyhudi.options import ExpiryOptions, ExpiryRule, Options
 from pyhudi.pipeline import WriteRequest
 from pyhudi.read.state import TableState

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi import indexcare
 from pyhudi.engine import Engine
+from pyhudi.flows import indexcare
 from pyhudi.metadata.explain import explain_lookup
 from pyhudi.options import Options
 from pyhudi.read.state import TableState

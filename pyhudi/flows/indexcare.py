@@ -12,6 +12,7 @@ from typing import Any
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import TEMP
+from pyhudi.flows.upkeep import alone
 from pyhudi.formats.parquet import footer
 from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.options import Options
@@ -24,7 +25,6 @@ from pyhudi.services.index_sample import check_changes, check_sample
 from pyhudi.services.index_verify import BucketCheck, check_index, gathered
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
-from pyhudi.upkeep import alone
 from pyhudi.write.staging import FileStaging
 
 _REBUILD_SHARE = 0.2

@@ -1,0 +1,1 @@
+"""What goes from the table's lock to a report, over the pipeline and the services."""

@@ -1,0 +1,1 @@
+"""What the tables of every door can do: writing, services, care, `table.index`."""
