@@ -16,6 +16,9 @@ from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.sink import PublishedOnClose
 
+LAST = "\U0010ffff"
+"""Sorts after every name."""
+
 
 class MemoryStore:
     """What several MemoryFileSystems (roots) share: names to bytes, in name order."""
@@ -87,20 +90,27 @@ class MemoryFileSystem:
     def _below(self, folder: str) -> list[str]:
         prefix = f"{folder}/" if folder else ""
         with self.store.lock:
-            return list(self.store.files.irange(prefix, prefix + "\U0010ffff"))
+            return list(self.store.files.irange(prefix, prefix + LAST))
 
     def children(self, folder: str = "") -> list[FileInfo]:
         name = self._name(folder)
-        skip = len(name) + 1 if name else 0
-        found: dict[str, FileInfo] = {}
+        prefix = f"{name}/" if name else ""
+        found = []
         with self.store.lock:
-            for full in self._below(name):
-                first, _, rest = full[skip:].partition("/")
-                path = f"{folder}/{first}" if folder else first
-                size = 0 if rest else len(self.store.files[full])
-                at = None if rest else self.store.times.get(full)
-                found.setdefault(first, FileInfo(path, size, bool(rest), modified=at))
-        return [found[key] for key in sorted(found)]
+            files = self.store.files
+            start: str | None = prefix
+            while start is not None:
+                begun, start = start, None
+                for full in files.irange(begun, prefix + LAST):
+                    first, below, _ = full[len(prefix) :].partition("/")
+                    path = f"{folder}/{first}" if folder else first
+                    if below:  # what is in the folder is passed over
+                        found.append(FileInfo(path, 0, is_folder=True))
+                        start = f"{prefix}{first}/{LAST}"
+                        break
+                    at = self.store.times.get(full)
+                    found.append(FileInfo(path, len(files[full]), modified=at))
+        return sorted(found, key=lambda info: info.path)
 
     def create(self, path: str, data: Bytes) -> bool:
         with self.store.lock:
