@@ -31,7 +31,8 @@ from pyhudi.formats.encoding import writer_options
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, write_block
 from pyhudi.formats.parquet import read_parquet
 from pyhudi.storage.filesystem import RandomAccess
-from pyhudi.storage.inline import Window, as_pyarrow_file
+from pyhudi.storage.inline import Window
+from pyhudi.storage.seekable import as_pyarrow_file
 
 _DATA_VERSION: Final = 3
 _DELETE_VERSION: Final = 3

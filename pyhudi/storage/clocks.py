@@ -1,9 +1,10 @@
-"""The clock by which leases run: nobody sets it."""
+"""The clock by which leases run, which nobody sets, and what is timed by it."""
 
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -14,3 +15,34 @@ def steady_seconds() -> float:
     Where the system has such a clock (Linux), it goes on while the machine sleeps.
     """
     return time.clock_gettime(_CLOCK)
+
+
+def keep_trying(attempt: Callable[[], bool], *, wait_seconds: float, poll_seconds: float) -> bool:
+    """Whether an attempt succeeded within the wait; one at least is made."""
+    end = steady_seconds() + wait_seconds
+    while not attempt():
+        left = end - steady_seconds()
+        if left <= 0:
+            return False
+        time.sleep(min(poll_seconds, left))
+    return True
+
+
+class Watch:
+    """What was seen last at each place, and since when: kept between attempts that are shorter
+    than what they wait for."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Any, float]] = {}
+
+    def unchanged_seconds(self, place: str, state: Any) -> float:
+        """For how long each look at the place has found this state."""
+        now = steady_seconds()
+        known, since = self._seen.get(place, (None, now))
+        if known != state:
+            self._seen[place] = (state, now)
+            return 0.0
+        return now - since
+
+    def forget(self, place: str) -> None:
+        self._seen.pop(place, None)

@@ -17,12 +17,11 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from pyhudi.errors import StorageError
-from pyhudi.storage.clocks import steady_seconds
+from pyhudi.storage.clocks import Watch, keep_trying, steady_seconds
 
 LEASE_SECONDS: Final = 30.0
 _RENEWALS: Final = 4  # in one lease, so that a lost request or two do no harm
@@ -42,8 +41,8 @@ class LeaseObject(Protocol):
         ...
 
 
-_WATCHED: dict[str, tuple[Any, float]] = {}
-"""By key, the version seen last and since when; kept between attempts shorter than a lease."""
+_WATCHED: Final = Watch()
+"""Versions of locks that others hold, by key."""
 
 _KEPT: set[str] = set()
 """Keys of locks whose store is known to keep the condition of a put."""
@@ -78,14 +77,8 @@ class LeaseMutex:
         )
 
     def acquire(self, wait_seconds: float) -> bool:
-        end = steady_seconds() + wait_seconds
-        while True:
-            if self._try():
-                return True
-            left = end - steady_seconds()
-            if left <= 0:
-                return False
-            time.sleep(min(_POLL_SECONDS, self._lease_seconds / _RENEWALS, left))
+        pause = min(_POLL_SECONDS, self._lease_seconds / _RENEWALS)
+        return keep_trying(self._try, wait_seconds=wait_seconds, poll_seconds=pause)
 
     def _try(self) -> bool:
         """Take the lock if it is free, or if its holder has been silent for a lease."""
@@ -97,7 +90,7 @@ class LeaseMutex:
         version = self._put(_content(token, holder, ""), found[1] if found else None)
         if version is None:
             return False
-        _WATCHED.pop(self.key, None)
+        _WATCHED.forget(self.key)
         try:
             self._check_condition()
         except StorageError:
@@ -141,11 +134,7 @@ class LeaseMutex:
         _KEPT.add(self.key)
 
     def _is_silent(self, version: Any) -> bool:
-        known, since = _WATCHED.get(self.key, (None, 0.0))
-        if known != version:
-            _WATCHED[self.key] = (version, steady_seconds())
-            return False
-        return steady_seconds() - since > self._lease_seconds
+        return _WATCHED.unchanged_seconds(self.key, version) > self._lease_seconds
 
     def _renew(self, ended: threading.Event) -> None:
         while not ended.wait(self._lease_seconds / _RENEWALS):

@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
 from datetime import datetime
 from typing import Final
 
 from pyhudi.errors import FileMissingError
-from pyhudi.storage.clocks import steady_seconds
+from pyhudi.storage.clocks import Watch, keep_trying, steady_seconds
 from pyhudi.storage.filesystem import FileSystem
 
 _POLL_SECONDS: Final = 0.2
-_WATCHED: dict[str, tuple[bytes, float]] = {}
-"""By key, the content seen last and since when; kept between attempts shorter than an expiry."""
+_WATCHED: Final = Watch()
+"""Contents of lock files of others, by key."""
 
 
 class LockFileMutex:
@@ -37,14 +36,7 @@ class LockFileMutex:
         self._since = 0.0
 
     def acquire(self, wait_seconds: float) -> bool:
-        end = steady_seconds() + wait_seconds
-        while True:
-            if self._try():
-                return True
-            left = end - steady_seconds()
-            if left <= 0:
-                return False
-            time.sleep(min(_POLL_SECONDS, left))
+        return keep_trying(self._try, wait_seconds=wait_seconds, poll_seconds=_POLL_SECONDS)
 
     def _try(self) -> bool:
         content, since = _content(), steady_seconds()
@@ -55,7 +47,7 @@ class LockFileMutex:
             if not self._fs.create(self._path, content):
                 return False
         self._content, self._since = content, since
-        _WATCHED.pop(self.key, None)
+        _WATCHED.forget(self.key)
         return True
 
     def _is_expired(self) -> bool:
@@ -63,11 +55,10 @@ class LockFileMutex:
         if not self._expire_seconds:
             return False
         found = self._read()
-        known, since = _WATCHED.get(self.key, (None, 0.0))
-        if found is None or known != found:
-            _WATCHED[self.key] = (found or b"", steady_seconds())
+        if found is None:  # freed since, or another's by now
+            _WATCHED.forget(self.key)
             return False
-        return steady_seconds() - since > self._expire_seconds
+        return _WATCHED.unchanged_seconds(self.key, found) > self._expire_seconds
 
     def confirm(self) -> bool:
         over = self._expire_seconds and steady_seconds() - self._since > self._expire_seconds

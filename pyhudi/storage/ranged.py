@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from pyhudi.errors import CorruptFileError, StorageError
+from pyhudi.storage.seekable import as_pyarrow_file
 from pyhudi.storage.sink import PublishedOnClose
 
 AHEAD_BYTES: Final = 256 << 10  # asked for on opening: most logs, most footers, all small files
@@ -68,36 +68,7 @@ def arrow_file(opened: RangedFile) -> Any:
     """A pyarrow NativeFile over an open file."""
     if opened.is_whole:
         return pa.BufferReader(opened.read_at(0, opened.size))
-    return pa.PythonFile(_Seekable(opened), mode="r")
-
-
-class _Seekable(io.RawIOBase):
-    """A RangedFile as Python's own kind of file, for Arrow."""
-
-    def __init__(self, file: RangedFile) -> None:
-        super().__init__()
-        self._file = file
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = max(start + offset, 0)
-        return self._at
-
-    def readinto(self, target: Any) -> int:
-        length = max(min(len(target), self._file.size - self._at), 0)
-        target[:length] = self._file.read_at(self._at, length)
-        self._at += length
-        return length
+    return as_pyarrow_file(opened)
 
 
 class UploadedSink(PublishedOnClose):

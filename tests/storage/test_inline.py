@@ -16,14 +16,13 @@ from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.storage.inline import (
     InlineFileSystem,
     InlinePath,
-    SeekableFile,
     Window,
-    as_pyarrow_file,
     parse_url,
 )
 from pyhudi.storage.inline_fsspec import InlineFsspecFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFile, MemoryFileSystem
+from pyhudi.storage.seekable import SeekableFile, as_pyarrow_file
 
 DATA = bytes(range(100))
 
