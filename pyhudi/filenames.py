@@ -29,6 +29,7 @@ PROPERTIES_COPY: Final = ".hoodie/.pyhudi.properties"
 METADATA_TABLE: Final = ".hoodie/metadata"
 TEMP: Final = ".hoodie/.temp"
 HEARTBEATS: Final = ".hoodie/.heartbeat"
+HOLDS: Final = ".hoodie/.pyhudi.holds"
 PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
 BASE_EXTENSIONS: Final = (".parquet", ".orc", ".hfile")
 

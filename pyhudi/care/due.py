@@ -162,7 +162,7 @@ def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) 
     def act() -> str:
         report = upkeep.clean(fs, options, engine)
         done = f"deleted {report.files} files at {', '.join(report.instants)}"
-        return done if report.instants else "; ".join(report.notes)
+        return "; ".join(((done,) if report.instants else report.notes) + report.dropped)
 
     pending = pending_cleans(state.timeline)
     if pending:

@@ -9,6 +9,8 @@ from pyhudi.care.ground import Ground
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HEARTBEATS, TEMP
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
+from pyhudi.options import Heartbeats
+from pyhudi.services.holds import held_snapshots
 from pyhudi.services.rollback import failed_writes
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
@@ -66,7 +68,7 @@ def _built_on(ground: Ground, pending: Instant) -> str | None:
 
 
 def check_leftovers(ground: Ground) -> Iterator[Finding]:
-    """Markers and heartbeats of instants that are over, and a rebuild that was cut short."""
+    """Markers, heartbeats and holds of the dead, and a rebuild that was cut short."""
     pending = ground.timeline.pending.times
     for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
         for info in ground.fs.children(folder):
@@ -76,6 +78,13 @@ def check_leftovers(ground: Ground) -> Iterator[Finding]:
                     "its writer died after it, or Apache Hudi left it", "repair deletes it",
                     Mend.SWEEP, instant=info.name,
                 )  # fmt: skip
+    for held in held_snapshots(ground.fs, Heartbeats()):
+        if not held.is_alive:
+            yield Finding(
+                "leftover", Severity.INFO, held.path, "the hold of a reader that is gone",
+                f"it was {held.reader}", "nothing: the next clean drops it; repair does it now",
+                Mend.SWEEP, instant=held.instant,
+            )  # fmt: skip
     if is_swap_pending(ground.fs):
         whole = bool(ground.config.metadata_partitions)
         yield Finding(

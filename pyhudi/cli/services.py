@@ -166,6 +166,14 @@ def clean_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool)
     show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
+@clean.command("holds")
+@click.argument("path")
+@as_json
+def clean_holds(path: str, as_json: bool) -> None:
+    """Snapshots that readers keep from being cleaned."""
+    show([held.to_dict() for held in _opened(path, ()).holds()], as_json=as_json)
+
+
 @click.group()
 def rollback() -> None:
     """Undo the newest commit."""

@@ -38,6 +38,7 @@ from pyhudi.services.compaction import (
     report_of,
     schedule,
 )
+from pyhudi.services.holds import drop_dead_holds
 from pyhudi.services.planned import claim
 from pyhudi.services.transaction import opened
 from pyhudi.services.unschedule import UnscheduleReport, unschedule
@@ -160,13 +161,14 @@ def clustering_plan(state: TableState, options: Options) -> ClusteringReport:
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Carry out what is planned, then plan a clean and carry it out."""
     with alone(fs, options, "clean") as state:
+        dropped = drop_dead_holds(fs, options.write.concurrency.heartbeats)
         left = pending_cleans(state.timeline)
         beats = [(each, claim_clean(state, each, options)) for each in left]
         reports = [
             carry_out_clean(state, each, beat, options) for each, beat in beats if beat is not None
         ]
         if len(reports) < len(left):
-            return CleanReport(notes=("another process cleans",))
+            return CleanReport(dropped=dropped, notes=("another process cleans",))
         if reports:
             state = load_state(fs, options.read)
         planned = schedule_clean(state, options)
@@ -174,12 +176,14 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     if planned and beat:
         reports.append(carry_out_clean(state, planned, beat, options))
     if not reports:
-        return CleanReport(notes=("nothing can go",))
+        return CleanReport(dropped=dropped, notes=("nothing can go",))
     return CleanReport(
         instants=tuple(time for report in reports for time in report.instants),
         files=sum(report.files for report in reports),
         partitions=max(report.partitions for report in reports),
         kept_from=reports[-1].kept_from,
+        held=reports[-1].held,
+        dropped=dropped,
     )
 
 
@@ -190,6 +194,7 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
         files=plan.file_count,
         partitions=len(plan.files),
         kept_from=plan.kept_from.time if plan.kept_from else None,
+        held=plan.holds,
         dry_run=True,
         notes=_would_run_first(pending_cleans(state.timeline)),
     )
@@ -234,6 +239,7 @@ def after_write(
         cleaned = clean(fs, options, engine)
         if cleaned.instants:
             notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
+        notes += cleaned.dropped
     if services.archives_inline and archival_is_due(
         load_state(fs, options.read).timeline, services
     ):

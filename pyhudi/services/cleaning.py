@@ -25,9 +25,11 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services.holds import HeldSnapshot, held_snapshots
 from pyhudi.services.transaction import Touched, claimed, complete, finishing, is_claimed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.cleaning import (
+    HOLDS,
     Claims,
     CleanPlan,
     Retention,
@@ -55,12 +57,16 @@ class CleanReport:
     """What a clean deleted, or (instants empty) would delete.
 
     kept_from: the earliest instant whose readers still find all they need, None for all there is.
+    held: snapshots that readers hold, which stay besides.  dropped: a line for each hold that
+    ended because its reader is gone.
     """
 
     instants: tuple[str, ...] = ()
     files: int = 0
     partitions: int = 0
     kept_from: str | None = None
+    held: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     dry_run: bool = False
     notes: tuple[str, ...] = ()
 
@@ -78,19 +84,21 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     kept_from = earliest_kept(state, rules)
     newest = state.timeline.commits.last
     saved = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
+    holds = _held(state, options)
     plan = CleanPlan(
         rules.cleaning.value,
         {},
         kept_from=kept_from,
         newest=newest.time if newest else None,
         savepoints=tuple(i.time for i in saved),
+        holds=tuple(sorted({held.instant for held in holds})),
     )
     if kept_from is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return plan
     retention = Retention(kept_from.time if kept_from else None, rules.versions_retained)
     replaced = replaced_groups(state.log, state.timeline)
     view = _view(state, _partitions(state, rules, plan))
-    claims = Claims(_saved(state), _needed(state))
+    claims = Claims(_saved(state, holds), _needed(state))
     useless = list(_useless(view, replaced, retention, claims))
     files = file_names(useless)
     return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
@@ -125,7 +133,7 @@ def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> li
     if not rules.cleans_incrementally or plan.kept_from is None or last is None:
         return everywhere
     since = looked_at_since(
-        state.timeline.commits, plan.kept_from, state.log.record(last), plan.savepoints
+        state.timeline.commits, plan.kept_from, state.log.record(last), plan.kept
     )
     if since is None:
         return everywhere
@@ -140,12 +148,21 @@ def _view(state: TableState, partitions: list[str]) -> TableView:
     return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))
 
 
-def _saved(state: TableState) -> dict[str, set[str]]:
-    """Names by partition that savepoints hold."""
+def _held(state: TableState, options: Options) -> list[HeldSnapshot]:
+    """Snapshots that living readers hold."""
+    rules = options.write.concurrency.heartbeats
+    return [held for held in held_snapshots(state.fs, rules) if held.is_alive]
+
+
+def _saved(state: TableState, holds: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
+    """Names by partition that savepoints and readers hold."""
     found: dict[str, set[str]] = {}
     for instant in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
         for partition, part in (state.log.record(instant).get("partitionMetadata") or {}).items():
             found.setdefault(partition, set()).update(part.get("savepointDataFile") or ())
+    for held in holds:
+        for partition, names in held.files(state):
+            found.setdefault(partition, set()).update(names)
     return found
 
 
@@ -251,6 +268,7 @@ def carry_out(
         files=sum(map(len, deleted.values())),
         partitions=len(deleted),
         kept_from=result["earliestCommitToRetain"] or None,
+        held=tuple(filter(None, (result["extraMetadata"].get(HOLDS) or "").split(","))),
     )
 
 

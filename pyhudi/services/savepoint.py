@@ -62,7 +62,7 @@ def create_savepoint(
     view = state.view(limit=commit.time)
     check_not_expired(state, view, commit.time)
     files = file_names(view.latest_slices())
-    _check_not_going(state, commit, files)
+    check_not_going(state, commit.time, files)
     record = {
         "savepointedBy": "",
         "savepointedAt": round(system_clock().timestamp() * 1000),
@@ -127,17 +127,18 @@ def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:
     )
 
 
-def _check_not_going(
-    state: TableState, commit: Instant, files: Mapping[str, tuple[str, ...]]
+def check_not_going(
+    state: TableState, instant: InstantTime, files: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """A clean that is planned already does not ask for savepoints."""
+    """Raise UserError if a clean that is planned already, and asks nobody any more, deletes files
+    of the snapshot at `instant`.  files: names by partition."""
     for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
         going = planned_files(state.log.requested(clean))
         for partition, names in files.items():
             if not set(names).isdisjoint(going.get(partition, ())):
                 raise UserError(
                     "a planned clean deletes files of this snapshot",
-                    instant=commit.time,
+                    instant=instant,
                     clean=clean.time,
                     partition=partition,
                     hint="run clean, then keep a later commit",

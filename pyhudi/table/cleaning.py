@@ -21,6 +21,8 @@ from pyhudi.timeline.timeline import Timeline
 
 SAVEPOINTS: Final = "savepointed_timestamps"
 """In a clean's extraMetadata: the savepoints there were, commas between."""
+HOLDS: Final = "pyhudi_holds"
+"""In a clean's extraMetadata: the snapshots that readers held, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Retention:
 class Claims:
     """Files that somebody needs whatever their age.
 
-    saved: names per partition that a savepoint holds.  compacting: instant of the slice that a
-    planned compaction of the group will read.
+    saved: names per partition that a savepoint or a reader holds.  compacting: instant of the
+    slice that a planned compaction of the group will read.
     """
 
     saved: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -71,17 +73,20 @@ def looked_at_since(
     commits: Timeline,
     kept_from: Instant,
     last: Mapping[str, Any] | None,
-    savepoints: Collection[InstantTime],
+    kept: Mapping[str, Collection[InstantTime]],
 ) -> Timeline | None:
     """Commits whose partitions are all that can hold something new to delete; None: all can.
 
-    last: HoodieCleanMetadata of the clean before.  A slice is outdated by the one after it, and
-    that one is passed by now but was not then.  A savepoint that has ended since lets go of
-    slices anywhere.
+    last: HoodieCleanMetadata of the clean before.  kept: `CleanPlan.kept`.  A slice is outdated by
+    the one after it, and that one is passed by now but was not then.  A savepoint or a hold that
+    has ended since lets go of slices anywhere.
     """
     since = (last or {}).get("earliestCommitToRetain")
-    held = ((last or {}).get("extraMetadata") or {}).get(SAVEPOINTS) or ""
-    ended = {each for each in held.split(",") if each} - set(savepoints)
+    then = (last or {}).get("extraMetadata") or {}
+    ended = any(
+        set(filter(None, (then.get(name) or "").split(","))) - set(now)
+        for name, now in kept.items()
+    )
     if not since or ended or all(i.time != since for i in commits):
         return None
     return Timeline(tuple(i for i in commits if since <= i.time < kept_from.time))
@@ -114,10 +119,16 @@ class CleanPlan:
     kept_from: Instant | None = None
     newest: InstantTime | None = None
     savepoints: tuple[InstantTime, ...] = ()
+    holds: tuple[InstantTime, ...] = ()
 
     @property
     def file_count(self) -> int:
         return sum(map(len, self.files.values()))
+
+    @property
+    def kept(self) -> dict[str, tuple[InstantTime, ...]]:
+        """Snapshots that were kept whatever their age, by their name in extraMetadata."""
+        return {SAVEPOINTS: self.savepoints, HOLDS: self.holds}
 
 
 def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
@@ -153,7 +164,7 @@ def plan_record(plan: CleanPlan, *, root: str) -> dict[str, Any]:
             for partition, names in plan.files.items()
         },
         "partitionsToBeDeleted": list(plan.partitions),
-        "extraMetadata": {SAVEPOINTS: ",".join(plan.savepoints)} if plan.savepoints else {},
+        "extraMetadata": {name: ",".join(kept) for name, kept in plan.kept.items() if kept},
     }
 
 

@@ -8,13 +8,16 @@ from pyhudi.arguments import clustering_as_asked
 from pyhudi.engine import Engine
 from pyhudi.flows import undo, upkeep
 from pyhudi.flows.expiring import ExpiryReport, expire
+from pyhudi.flows.holding import hold
 from pyhudi.flows.undo import RollbackReport
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
+from pyhudi.read.times import PointInTime
 from pyhudi.services.archival import ArchiveReport, described
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
+from pyhudi.services.holds import HeldSnapshot, Hold, held_snapshots
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.unschedule import UnscheduleReport
@@ -122,12 +125,27 @@ class ServiceVerbs:
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete files that no reader needs any more, as `hoodie.clean.policy` says.
 
-        Of each file group at least the newest slice stays, and what savepoints and planned
-        compactions hold.  dry_run: tell only.
+        Of each file group at least the newest slice stays, and what savepoints, planned
+        compactions and readers (`hold`) need.  dry_run: tell only.
         """
         if dry_run:
             return upkeep.clean_plan(self._state(), self._options)
         return upkeep.clean(self._fs, self._options, self._engine)
+
+    def hold(self, as_of: PointInTime | None = None) -> Hold:
+        """Keep the snapshot at a point in time (None: now) from `clean` while it is read.
+
+        `with table.hold() as held: table.scan(as_of=held.instant)`.  It ends with the block, with
+        `release()`, or with this process: a file below `.hoodie` shows that the reader lives.
+        Rollback, restore and Apache Hudi's cleaner do not ask for it.  Raises
+        SnapshotExpiredError where files of the snapshot have been cleaned, UserError where a
+        planned clean deletes some, LockError.
+        """
+        return hold(self._fs, self._options, as_of)
+
+    def holds(self) -> list[HeldSnapshot]:
+        """Who holds which snapshot, readers that are gone too until a clean drops them."""
+        return held_snapshots(self._fs, self._options.write.concurrency.heartbeats)
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Move old instants from the timeline to the archive, where they count as completed.

@@ -1,10 +1,9 @@
-"""Heartbeats: a pending instant shows that whoever works on it lives.
+"""Heartbeats: a file that is written anew every minute shows that who wrote it lives.
 
-`.hoodie/.heartbeat/<T>` is written anew every minute while an instant is worked on outside the
-table's lock.  An instant is alive while its heartbeat is: on the machine that wrote it the process
-is asked, so a killed one is known at once; from elsewhere the file's age tells, as Apache Hudi
-does, whose heartbeats are empty files.  Ages compare the store's clock with this machine's.
-Source: table_format 6.2.
+`.hoodie/.heartbeat/<T>` is that of an instant which is worked on outside the table's lock; readers
+have others (`services/holds`).  On the machine that wrote one the process is asked, so a killed one
+is known at once; from elsewhere the file's age tells, as Apache Hudi does, whose heartbeats are
+empty files.  Ages compare the store's clock with this machine's.  Source: table_format 6.2.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pyhudi.errors import FileMissingError, StorageError
 from pyhudi.filenames import HEARTBEATS, join
@@ -43,10 +43,11 @@ def living(fs: FileSystem, rules: Heartbeats | None = None) -> frozenset[Instant
     """Instants whose heartbeats are alive.  Cost: one listing, and a read a heartbeat."""
     rules, now = rules or Heartbeats(), time.time()
     found = (i for i in fs.children(HEARTBEATS) if not i.is_folder)
-    return frozenset(InstantTime(i.name) for i in found if _is_alive(fs, i, rules, now))
+    return frozenset(InstantTime(i.name) for i in found if is_alive(fs, i, rules, now))
 
 
-def _is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
+def is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
+    """Whether who wrote this file lives.  now: of `time.time()`."""
     try:
         who = _Beater.parse(fs.read(beat.path))
     except FileMissingError:
@@ -57,18 +58,25 @@ def _is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> 
     return beat.modified is None or now - beat.modified <= rules.seconds_max
 
 
-class Heartbeat:
-    """Keeps an instant's heartbeat from `start` to `stop`, which removes the file.
+class Beat:
+    """Keeps the file `path` young from `start` to `stop`, which removes it.
 
-    As a context manager it does both.  A beat the store refuses is tried again at the next.
+    facts: go into the file beside who writes it.  As a context manager it does both.  A beat the
+    store refuses is tried again at the next.
     """
 
     def __init__(
-        self, fs: FileSystem, instant: InstantTime, *, interval_seconds: float = INTERVAL_SECONDS
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        interval_seconds: float = INTERVAL_SECONDS,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
-        self._fs, self._instant = fs, instant
+        self._fs, self._path = fs, path
         self._interval_seconds = interval_seconds
         self._who = _Beater.own()
+        self._text = json.dumps({**(facts or {}), **asdict(self._who)}).encode()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="pyhudi-heartbeat", daemon=True)
 
@@ -79,7 +87,7 @@ class Heartbeat:
             return self
         _BEATING.add(self._who.token)
         try:
-            self._fs.replace(heartbeat_path(self._instant), self._who.text())
+            self._fs.replace(self._path, self._text)
         except BaseException:
             _BEATING.discard(self._who.token)
             raise
@@ -94,7 +102,7 @@ class Heartbeat:
         _BEATING.discard(self._who.token)
         if self._thread.is_alive():
             self._thread.join()
-        remove_heartbeat(self._fs, self._instant)
+        self._fs.delete([self._path])
 
     def __enter__(self) -> Self:
         return self.start()
@@ -105,7 +113,16 @@ class Heartbeat:
     def _beat(self) -> None:
         while not self._stopped.wait(self._interval_seconds):
             with contextlib.suppress(StorageError):
-                self._fs.replace(heartbeat_path(self._instant), self._who.text())
+                self._fs.replace(self._path, self._text)
+
+
+class Heartbeat(Beat):
+    """The beat of an instant."""
+
+    def __init__(
+        self, fs: FileSystem, instant: InstantTime, *, interval_seconds: float = INTERVAL_SECONDS
+    ) -> None:
+        super().__init__(fs, heartbeat_path(instant), interval_seconds=interval_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +149,6 @@ class _Beater:
             )
         except (ValueError, KeyError, TypeError):
             return None
-
-    def text(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
 
     @property
     def is_here(self) -> bool:

@@ -96,10 +96,14 @@ def test_undone_by_them_continued_by_us(tmp_path: Path, kind: str, hudis: list[A
         turns.agree()
         ours(table, turns, range(9), version + 3)
         turns.agree()
+        kept, before = dict(turns.expected), newest(table)
         theirs(hudi, path, turns, range(60, 64), version + 4)
-        table.rollback(newest(table))  # a commit of theirs
-        for key in [k for k, row in turns.expected.items() if row["ts"] == version + 4]:
-            del turns.expected[key]
+        if len(table.timeline.commits.after(before)) > 1:  # their write compacted inline
+            table.rollback(newest(table))
+            turns.agree()
+        table.rollback(newest(table))
+        assert newest(table) == before
+        turns.expected = kept
         turns.agree()
         hudi.ask("service", path=str(path), name="delete_savepoint", args={"instant_time": at})
         assert table.savepoints() == []
