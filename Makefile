@@ -10,7 +10,8 @@
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes
 # make options  write docs/options.md and docs/schema_evolution.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
-# make chaos    long form: processes write, compact, clean and read while they are killed
+# make chaos    long form: processes write, compact, clean and read while they are killed; then
+#               Apache Hudi reads what they left
 # make faults   faults planted among 2 M keys of a record index: exactly they are found and mended
 # make fuzz     long form: damage in every byte of the sample files, and 20,000 changed files a format
 # make torn     long form: every file of a table cut, zero-filled or lost, then read and repaired
@@ -95,7 +96,9 @@ history: build
 	$(BIN)/python -m tests.history --seed 1 --rounds 200 --ops 500
 
 chaos: build
-	$(BIN)/python -m tests.history --chaos --minutes 10 --writers 8
+	rm -rf build/chaos
+	$(BIN)/python -m tests.history --chaos --minutes 10 --writers 8 --keep build/chaos
+	$(BIN)/python -m tests.interop.same_rows build/chaos/t
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "pyhudi"
 FLOORS = (
     "errors",
     "_native",
-    "records calibration",
+    "records reports calibration",
     "filenames options",
     "storage engine",
     "formats",

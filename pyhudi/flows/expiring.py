@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
@@ -14,6 +13,7 @@ from pyhudi.options import ExpiryOptions, ExpiryRule, Options
 from pyhudi.pipeline import WriteRequest
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
+from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.expiry import expired, last_written
 from pyhudi.timeline.clock import format_instant, system_clock
@@ -22,7 +22,7 @@ from pyhudi.write.operations import Operation
 
 
 @dataclass(frozen=True, slots=True)
-class ExpiryReport:
+class ExpiryReport(Report):
     """Partitions that were deleted, or (dry_run) would be.  rows: in them."""
 
     instant: str | None = None
@@ -31,9 +31,6 @@ class ExpiryReport:
     rows: int = 0
     dry_run: bool = False
     notes: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class _Choice:

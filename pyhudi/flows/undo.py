@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from pyhudi.errors import WriteConflictError
 from pyhudi.flows.upkeep import alone
@@ -12,12 +12,14 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
+from pyhudi.reports import Report
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import pending_cleans
 from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
 from pyhudi.services.rollback import plan_rollback
 from pyhudi.services.rollback import rollback as roll_back
+from pyhudi.services.rollback_plan import RollbackPlan
 from pyhudi.services.savepoint import Savepoint, create_savepoint
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
@@ -26,7 +28,7 @@ from pyhudi.write.heartbeat import living
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackReport:
+class RollbackReport(Report):
     """What a rollback undid, or (instant None) would undo.
 
     instant: of the rollback.  undone: the commit taken back.  deleted: its files, from the
@@ -39,9 +41,6 @@ class RollbackReport:
     command_blocks: int = 0
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
@@ -63,12 +62,17 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
 def rollback_plan(state: TableState, instant: str) -> RollbackReport:
     """What `rollback` would do now; nothing changes."""
     planned = plan_rollback(state.fs, state.config, state.log, InstantTime(instant))
+    deleted, command_blocks = _removed([planned])
     return RollbackReport(
-        undone=planned.time,
-        deleted=tuple(path for removal in planned.removals for path in removal.files),
-        command_blocks=sum(1 for removal in planned.removals if removal.logs),
-        dry_run=True,
+        undone=planned.time, deleted=deleted, command_blocks=command_blocks, dry_run=True
     )
+
+
+def _removed(plans: Sequence[RollbackPlan]) -> tuple[tuple[str, ...], int]:
+    """Paths that would be deleted, and how many slices would be answered by a command block."""
+    removals = [removal for planned in plans for removal in planned.removals]
+    deleted = tuple(path for removal in removals for path in removal.files)
+    return deleted, sum(1 for removal in removals if removal.logs)
 
 
 def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
@@ -147,11 +151,11 @@ def _check_nobody_writes(state: TableState, options: Options) -> None:
 def restore_plan(state: TableState, instant: str) -> RestoreReport:
     """What `restore` would take back now; nothing changes."""
     plans = propose(state, InstantTime(instant))
-    removals = [removal for planned in plans for removal in planned.removals]
+    deleted, command_blocks = _removed(plans)
     return RestoreReport(
         restored_to=instant,
         undone=tuple(planned.time for planned in plans),
-        deleted=tuple(path for removal in removals for path in removal.files),
-        command_blocks=sum(1 for removal in removals if removal.logs),
+        deleted=deleted,
+        command_blocks=command_blocks,
         dry_run=True,
     )

@@ -25,14 +25,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native.block_cache import SHARED
-from pyhudi._native.keys import argsort, is_strictly_sorted, latest
+from pyhudi._native.keys import latest
 from pyhudi._native.memory import give_back
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
 from pyhudi.metadata.hfiles import HFILE, write_base, write_base_in_pieces
 from pyhudi.metadata.locations import transcode_locations
-from pyhudi.metadata.pieces import UnsortedError, entries_at_most, merged_pieces
+from pyhudi.metadata.pieces import (
+    Piece,
+    UnsortedError,
+    entries_at_most,
+    living,
+    merged_pieces,
+)
 from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
 from pyhudi.metadata.records import (
     COLUMN_STATS,
@@ -296,7 +302,7 @@ def _write_pieces(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
     )
 
 
-def merged_newest(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
+def merged_newest(fs: FileSystem, piece: MapSlice) -> Piece:
     """(keys, values) of a group in key order: the newest value of each key that has one."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
@@ -312,14 +318,7 @@ def merged_newest(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
     newest = pa.array(latest(all_keys))
     if piece.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
         _check_no_appends(all_values, newest, piece)
-    all_keys, all_values = all_keys.take(newest), all_values.take(newest)
-    if all_values.null_count:
-        alive = all_values.is_valid()
-        all_keys, all_values = all_keys.filter(alive), all_values.filter(alive)
-    if not is_strictly_sorted(all_keys):
-        order = pa.array(argsort(all_keys))
-        all_keys, all_values = all_keys.take(order), all_values.take(order)
-    return all_keys, all_values
+    return living(all_keys, all_values, newest)
 
 
 def _in_our_schema(piece: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:

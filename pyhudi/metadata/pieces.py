@@ -39,17 +39,23 @@ def merged_pieces(found: Sequence[Layer], transcode: Transcode) -> Iterator[Piec
         parts = [part for reader in readers for part in reader.up_to(bound)]
         keys = pa.concat_arrays([part[0] for part in parts])
         values = pa.concat_arrays([part[1] for part in parts])
-        if len(parts) > 1:
-            newest = pa.array(latest(keys))
-            keys, values = keys.take(newest), values.take(newest)
-        if values.null_count:
-            alive = values.is_valid()
-            keys, values = keys.filter(alive), values.filter(alive)
-        if not is_strictly_sorted(keys):
-            order = pa.array(argsort(keys))
-            keys, values = keys.take(order), values.take(order)
+        newest = pa.array(latest(keys)) if len(parts) > 1 else None
+        keys, values = living(keys, values, newest)
         if len(keys):
             yield keys, values
+
+
+def living(keys: pa.Array, values: pa.Array, newest: pa.Array | None) -> Piece:
+    """The rows `newest` (None: all) that have a value, in key order."""
+    if newest is not None:
+        keys, values = keys.take(newest), values.take(newest)
+    if values.null_count:
+        alive = values.is_valid()
+        keys, values = keys.filter(alive), values.filter(alive)
+    if not is_strictly_sorted(keys):
+        order = pa.array(argsort(keys))
+        keys, values = keys.take(order), values.take(order)
+    return keys, values
 
 
 def entries_at_most(found: Sequence[Layer]) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.compaction import COMPACT_AFTER
@@ -23,6 +23,7 @@ from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
+from pyhudi.reports import Report
 from pyhudi.services.cleaning import earliest_kept
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.archival import (
@@ -44,7 +45,7 @@ _CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveReport:
+class ArchiveReport(Report):
     """What was archived, or (dry_run) would be.
 
     instants: of the table.  metadata_instants: how many of its metadata table.  files: written to
@@ -59,9 +60,6 @@ class ArchiveReport:
     held_by: str | None = None
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def is_due(timeline: Timeline, rules: ServiceOptions) -> bool:

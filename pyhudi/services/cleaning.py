@@ -18,13 +18,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.reports import Report
 from pyhudi.services.holds import HeldSnapshot, held_snapshots
 from pyhudi.services.transaction import Touched, claimed, complete, finishing, is_claimed
 from pyhudi.storage.filesystem import FileSystem
@@ -53,7 +53,7 @@ from pyhudi.write.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
-class CleanReport:
+class CleanReport(Report):
     """What a clean deleted, or (instants empty) would delete.
 
     kept_from: the earliest instant whose readers still find all they need, None for all there is.
@@ -69,9 +69,6 @@ class CleanReport:
     dropped: tuple[str, ...] = ()
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def pending_cleans(timeline: Timeline) -> list[Instant]:

@@ -32,6 +32,7 @@ from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
+from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import Rewriting, rewriting, scratch
 from pyhudi.services.rollback import is_clustering, roll_back_service
@@ -77,7 +78,7 @@ _MEMORY_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringReport:
+class ClusteringReport(Report):
     """What a clustering did, or (dry_run) would do.
 
     file_groups: those that left the table; new_file_groups: those that took their place.
@@ -96,9 +97,6 @@ class ClusteringReport:
     dropped: tuple[str, ...] = ()
     dry_run: bool = False
     notes: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def commits_since(log: TimelineLog, timeline: Timeline) -> int:

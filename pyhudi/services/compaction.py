@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
+from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.transaction import Touched, complete, finishing
@@ -39,7 +39,7 @@ from pyhudi.write.markers import remove_leftovers, remove_markers
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionReport:
+class CompactionReport(Report):
     """What a compaction did, or (instant None) would do.
 
     instants: of the compactions, oldest first.  log_files, log_bytes: merged.
@@ -53,9 +53,6 @@ class CompactionReport:
     bytes_written: int = 0
     dry_run: bool = False
     notes: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def deltas_since(timeline: Timeline) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyhudi.reports import Report
+
 
 @dataclass(frozen=True, slots=True)
-class IndexCheck:
+class IndexCheck(Report):
     """What `table.index.verify` found.
 
     keys: of the table that were looked at (rows, so a key that is there twice counts twice);
@@ -41,7 +43,7 @@ class IndexCheck:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in self.__slots__},
+            **Report.to_dict(self),
             "faults": dict(self.faults),
             "fault_share_max": dict(self.fault_share_max),
             "examples": [dict(example) for example in self.examples],
@@ -50,7 +52,7 @@ class IndexCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRepair:
+class IndexRepair(Report):
     """What `table.index.repair` did, or (instant None) would do.
 
     put: entries written, for keys that are missing or elsewhere; ended: entries taken out.
@@ -66,13 +68,13 @@ class IndexRepair:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in self.__slots__},
+            **Report.to_dict(self),
             "check": self.check.to_dict(),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRebuild:
+class IndexRebuild(Report):
     """What `table.index.rebuild` did, or (dry_run) would do.
 
     file_slices: to read; reused: how many runs of their keys an earlier build had put aside.
@@ -88,6 +90,3 @@ class IndexRebuild:
     seconds: float = 0.0
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}

@@ -18,6 +18,7 @@ from pyhudi.metadata.figures import (
     written_between,
 )
 from pyhudi.read.state import TableState
+from pyhudi.reports import Report
 
 BUCKET_ENTRIES: Final = 1_000_000
 """Entries that a bucket is planned for."""
@@ -27,7 +28,7 @@ _ROOM: Final = 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class IndexStats:
+class IndexStats(Report):
     """The record index in figures.
 
     entries: as `BucketFigures.entries_max` counts them.  load: of the fullest bucket, 1.0 at
@@ -44,9 +45,6 @@ class IndexStats:
     skew: float
     advice: str
     buckets: tuple[Mapping[str, Any], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def index_stats(state: TableState, engine: Engine) -> IndexStats:

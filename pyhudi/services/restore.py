@@ -25,6 +25,7 @@ from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_dat
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
+from pyhudi.reports import Report
 from pyhudi.services.restore_metadata import restore_metadata
 from pyhudi.services.rollback import (
     forget,
@@ -60,7 +61,7 @@ from pyhudi.write.markers import remove_markers
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreReport:
+class RestoreReport(Report):
     """What a restore took back, or (instant None) would take back.
 
     restored_to: the commit whose snapshot is the table's again.  instant: of the restore.
@@ -75,9 +76,6 @@ class RestoreReport:
     command_blocks: int = 0
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def propose(state: TableState, to: InstantTime) -> list[RollbackPlan]:

@@ -20,6 +20,7 @@ from pyhudi.errors import UserError
 from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
+from pyhudi.reports import Report
 from pyhudi.table.cleaning import file_names, planned_files
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
@@ -30,7 +31,7 @@ from pyhudi.timeline.undoing import SAVEPOINT_METADATA
 
 
 @dataclass(frozen=True, slots=True)
-class Savepoint:
+class Savepoint(Report):
     """A savepoint: of which commit, and what it holds."""
 
     instant: str
@@ -39,9 +40,6 @@ class Savepoint:
     created_at: str
     partitions: int
     files: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def create_savepoint(

@@ -8,7 +8,6 @@ Source: table_format 7.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import LogFileName, parse_data_file
@@ -16,6 +15,7 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
+from pyhudi.reports import Report
 from pyhudi.services.rollback import is_clustering, roll_back_service
 from pyhudi.services.transaction import is_claimed
 from pyhudi.table.plans import pending_plans
@@ -24,16 +24,13 @@ from pyhudi.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class UnscheduleReport:
+class UnscheduleReport(Report):
     """A plan that was taken back, or (dry_run) can be.  file_groups: it had claimed."""
 
     instant: str
     action: str
     file_groups: int
     dry_run: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def unschedule(

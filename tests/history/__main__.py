@@ -190,7 +190,7 @@ def one_round(asked: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
         return round_of_threads(MemoryFileSystem(), kind, seed=seed, ops=asked.ops, writers=writers)
     with tempfile.TemporaryDirectory() as made:
         folder = asked.keep or Path(made)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         if asked.chaos:
             seconds, pause = 60 * asked.minutes, asked.pause
             return chaos(folder, kind, seed=seed, seconds=seconds, writers=writers, pause=pause)

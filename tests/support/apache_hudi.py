@@ -7,8 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.avro_rows import fixtures
@@ -42,6 +45,13 @@ class ApacheHudi:
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         assert answer.get("ok"), f"Apache Hudi {self.version}: {answer.get('error')}"
         return answer
+
+    def read(self, path: Path, **query: Any) -> pa.Table:
+        """The rows it sees in a table; query: what its command `read` takes."""
+        with TemporaryDirectory() as made:
+            out = Path(made) / "rows.parquet"
+            self.ask("read", path=str(path), out=str(out), **query)
+            return pq.ParquetFile(out).read()
 
     def close(self) -> None:
         assert self.process.stdin
