@@ -138,9 +138,7 @@ _ARCHIVAL: Final = (
 )  # fmt: skip
 
 _OTHERS: Final = (
-    refused(
-        "hoodie.rollback.using.markers", NOT_YET, harmless=("true",)
-    ),
+    honoured("hoodie.rollback.using.markers", FLAG, "write.rollback_by_markers"),
     refused("hoodie.rollback.instant.backup.enabled", NOT_YET, harmless=("false",)),
     refused("hoodie.rollback.instant.backup.dir", NOT_YET, harmless=(".rollback_backup",)),
     *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),

@@ -249,6 +249,7 @@ class WriteOptions:
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
     reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name
+    rollback_by_markers: bool = True  # off: the files of a write that died are found by listing
     drops_clusterings: bool = False  # a write into a group of a pending clustering drops the plan
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 

@@ -92,7 +92,10 @@ def _drawn(setting: Setting, planned: PlannedWrite, last: Callable[[Done], Done]
         with claimed(state.fs, requested, setting.options) if beats else nullcontext():
             return last(_write(setting, planned, requested))
     except (PyhudiError, OSError, pa.ArrowException):
-        roll_back_failed(state.fs, state.config, state.log, metadata_rollback=rollback_metadata)
+        roll_back_failed(
+            state.fs, state.config, state.log, metadata_rollback=rollback_metadata,
+            by_markers=setting.options.rollback_by_markers,
+        )  # fmt: skip
         raise
 
 

@@ -30,11 +30,17 @@ class Recovered:
 
 
 def recover(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats | None = None
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    heartbeats: Heartbeats | None = None,
+    *,
+    by_markers: bool = True,
 ) -> Recovered:
     """Roll back every failed write, after finishing what stands before it.
 
-    heartbeats: how those that are alive are told, which are left alone.
+    heartbeats: how those that are alive are told, which are left alone.  by_markers: whether the
+    files of a failed write are found where its markers point.
 
     The timeline must be loaded anew after it.  Cost where nothing is left over: three listings.
     """
@@ -46,6 +52,7 @@ def recover(
     if restores:
         config = load_config(fs)
     done = roll_back_failed(
-        fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
-    )
+        fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats,
+        by_markers=by_markers,
+    )  # fmt: skip
     return Recovered(config, tuple(done))

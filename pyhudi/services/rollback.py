@@ -89,8 +89,11 @@ def roll_back_failed(
     *,
     metadata_rollback: MetadataRollback,
     heartbeats: Heartbeats | None = None,
+    by_markers: bool = True,
 ) -> list[RolledBack]:
     """Roll back every failed write, newest first, after finishing rollbacks that were cut short.
+
+    by_markers: False: its files are looked for in the whole table, though it has markers.
 
     To be called under the table's lock before a new instant is drawn; the timeline must be loaded
     anew after it unless the result is empty.  Cost where nothing failed: two listings.
@@ -103,7 +106,7 @@ def roll_back_failed(
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
         _check_not_built_on(log, timeline, failed)
-        planned = plan(failed, files_of_pending(fs, log, failed))
+        planned = plan(failed, files_of_pending(fs, log, failed, by_markers=by_markers))
         at = _request(fs, log, planned)
         done.append(
             execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)

@@ -23,9 +23,12 @@ from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.write.markers import Marker, MarkerKind, list_markers
 
 
-def files_of_pending(fs: FileSystem, log: TimelineLog, failed: Instant) -> Iterator[FoundFile]:
-    """Files that may be a pending write's: where its markers point, or else by a full listing."""
-    markers = list_markers(fs, failed.time)
+def files_of_pending(
+    fs: FileSystem, log: TimelineLog, failed: Instant, *, by_markers: bool = True
+) -> Iterator[FoundFile]:
+    """Files that may be a pending write's: where its markers point; or by a full listing, where
+    there are none or they are not to be asked (by_markers)."""
+    markers = list_markers(fs, failed.time) if by_markers else []
     if markers:
         return _files_by_markers(fs, failed, markers)
     if failed.state is State.REQUESTED:  # data files come after the inflight file
@@ -53,12 +56,17 @@ def _files_by_markers(
 def _files_by_listing(
     fs: FileSystem, failed: Instant, profile: CommitMetadata
 ) -> Iterator[FoundFile]:
-    """Every partition is listed; logs are opened in the groups that the profile names, or in all
-    where it names none."""
-    named = profile.groups
+    """Every partition is listed.  Logs are opened in the groups whose rows the profile says are
+    updated, and in partitions for which it names inserts alone: an index that finds rows in logs
+    inserts into existing groups, which no profile names.  In all, where it names nothing.
+    """
+    named = {group for group in profile.groups if group.file_id}
+    inserts = {stat.partition for stat in profile.stats if not stat.file_id}
 
     def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
-        return failed.action is Action.DELTA_COMMIT and (not named or group in named)
+        return failed.action is Action.DELTA_COMMIT and (
+            not (named or inserts) or group in named or group.partition in inserts
+        )
 
     for partition in StoreListing(fs).partitions():
         yield from _files_in(fs, failed, partition, is_suspect)

@@ -57,7 +57,8 @@ def roll_back_dead(
     fs: FileSystem, config: TableConfig, log: TimelineLog, options: WriteOptions
 ) -> Recovered:
     """Finish or roll back what dead writers left; the live are left alone."""
-    return recover(fs, config, log, options.concurrency.heartbeats)
+    rules = options.concurrency.heartbeats
+    return recover(fs, config, log, rules, by_markers=options.rollback_by_markers)
 
 
 def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbeat:

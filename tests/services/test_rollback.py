@@ -85,8 +85,12 @@ def timeline_log(fs: FileSystem) -> TimelineLog:
     return TimelineLog(fs, clock=ticking(10))
 
 
-def undo(fs: FileSystem, config: TableConfig, told: Metadata | None = None) -> list[InstantTime]:
-    done = roll_back_failed(fs, config, timeline_log(fs), metadata_rollback=told or Metadata())
+def undo(
+    fs: FileSystem, config: TableConfig, told: Metadata | None = None, *, by_markers: bool = True
+) -> list[InstantTime]:
+    done = roll_back_failed(
+        fs, config, timeline_log(fs), metadata_rollback=told or Metadata(), by_markers=by_markers
+    )
     return [d.failed.time for d in done]
 
 
@@ -159,6 +163,33 @@ def test_a_failed_write_without_markers_is_found_by_listing(profiled: bool) -> N
         f"p0/.a_{T[0]}.log.2_7-1-2",
         f"p0/.a_{T[0]}.log.3_1-0-1",
     }
+
+
+def test_a_listing_finds_what_markers_find() -> None:
+    found = []
+    for by_markers in (True, False):
+        fs = MemoryFileSystem()
+        config = mor(fs)
+        failed = fail_upsert(fs)
+        assert undo(fs, config, by_markers=by_markers) == [failed.time]
+        assert not fs.exists(f".hoodie/.temp/{failed.time}")
+        found.append((sorted(data_files(fs)), commands(fs)))
+    assert found[0] == found[1] and len(found[0][1]) == 2
+
+
+def test_a_listing_opens_logs_where_the_profile_names_inserts_alone() -> None:
+    """An index that finds rows in logs inserts into groups that exist: no profile names those."""
+    fs = MemoryFileSystem()
+    config = mor(fs)
+    write = ShellWrite(fs, timeline_log(fs))
+    write.start(
+        b'{"partitionToWriteStats":{"p0":[{"fileId":"","numInserts":1}],'
+        b'"p1":[{"fileId":"c","prevCommit":"1"}]}}'
+    )
+    write.put("p0", delta("b", T[0], 1, "7-1-2"), marker=False)
+    write.put("p1", delta("c", T[0], 1, "7-1-2"), marker=False)
+    undo(fs, config)
+    assert sorted(commands(fs)) == [f"p0/.b_{T[0]}.log.2_1-0-1", f"p1/.c_{T[0]}.log.2_1-0-1"]
 
 
 def test_a_failed_copy_on_write_commit_loses_its_base_files_only() -> None:
@@ -528,7 +559,7 @@ def test_a_log_with_no_readable_block_is_answered_too() -> None:
     path = f"p0/{delta('b', T[0], 1)}"
     fs.replace(path, fs.read(path)[:40])
     undo(fs, config)
-    assert list(commands(fs)) == [f"p0/.b_{T[0]}.log.2_1-0-1"]
+    assert sorted(commands(fs)) == [f"p0/.b_{T[0]}.log.2_1-0-1"]
 
 
 def test_names_of_command_blocks_parse_and_follow_the_slice() -> None:
