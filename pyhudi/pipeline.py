@@ -24,7 +24,7 @@ from pyhudi.errors import (
 )
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
-from pyhudi.index.choice import choose_index, no_index
+from pyhudi.index.choice import choose_index, no_index, store_kinds
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.reader import open_metadata
@@ -39,6 +39,7 @@ from pyhudi.services.commit import Done, commit, prepare
 from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.services.kept import discard, publish
 from pyhudi.services.rollback_plan import RolledBack
+from pyhudi.services.stores import Opening, open_store, told_mismatches
 from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
@@ -104,7 +105,7 @@ def _wants_records(index: IndexKind, options: Options) -> bool:
             "the record index is the table's index", value=False,
             option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
         )  # fmt: skip
-    return by_record or bool(keep)
+    return by_record or bool(keep) or options.write.tee is IndexKind.RECORD
 
 
 def with_facts(
@@ -224,21 +225,16 @@ def full_report(
         notes=(
             *notes_of(request, fitted),
             *replace_notes(planned),
-            *_index_notes(planned),
+            *_index_notes(setting, planned),
             *(f"planned clustering {time} was rolled back for this write" for time in done.dropped),
         ),
         published=request.publish,
     )
 
 
-def _index_notes(planned: PlannedWrite) -> tuple[str, ...]:
-    count = planned.mismatches
-    if not count:
-        return ()
-    return (
-        f"the record index has {count} keys of this batch elsewhere than the index that was asked, "
-        "or not at all: table.index.verify() tells more, table.index.repair() mends it",
-    )
+def _index_notes(setting: Setting, planned: PlannedWrite) -> tuple[str, ...]:
+    opened = tuple(note for store in setting.index.stores for note in store.notes)
+    return (*opened, *(told_mismatches(n, c) for n, c in planned.mismatches.items() if c))
 
 
 def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
@@ -351,7 +347,7 @@ def make_setting(
             request.engine,
             staging,
             request.options.write,
-            _index(state, request),
+            _index(state, request, staging),
             fitted.table,
             _avro_text(state, fitted),
             rule_of(
@@ -367,7 +363,7 @@ def make_setting(
     )
 
 
-def _index(state: TableState, request: WriteRequest) -> WriteIndex:
+def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteIndex:
     options = request.options.write
     choice = choose_index(state.config, options)
     if choice is None:
@@ -378,8 +374,15 @@ def _index(state: TableState, request: WriteRequest) -> WriteIndex:
         records = metadata.record_index(method=request.options.read.lookup)
     if choice.kind is IndexKind.RECORD and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
-    parts = records.shard_count if records else request.engine.parallelism
-    return WriteIndex(choice, options.index_rules, records, parts, metadata)
+    opening = Opening(
+        options.index_rules, staging, request.engine, records.shard_count if records else None,
+        publishes=not request.dry_run,
+    )  # fmt: skip
+    stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
+    wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
+    parts = records.shard_count if records else wanted
+    rules, tee = options.index_rules, options.tee
+    return WriteIndex(choice, rules, records, parts, metadata, stores, tee)
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:

@@ -22,6 +22,14 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Stores of the RocksDB index go to a folder that ends with the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYHUDI_STORES", str(tmp_path_factory.mktemp("stores")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one session of a process: two slots, three attempts a task, batches of a thousand rows.

@@ -23,6 +23,10 @@ from pyhudi.records import FileGroupId
 from pyhudi.table.config import TableConfig
 
 INDEX_TYPE: Final = "hoodie.index.type"
+INDEX_TEE: Final = "pyhudi.index.tee"
+OWN_INDEX_TYPE: Final = "pyhudi.index.type"
+"""Names a kind that Apache Hudi has not: its writers fail over a name they do not know."""
+
 BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
@@ -75,6 +79,20 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
     return IndexChoice(kind, why, _moves(kind, options), bucket)
 
 
+def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, ...]:
+    """The indexes outside the table that a write keeps in step: its own, and the one beside it.
+
+    Raises OptionError for a tee of an index with itself, or of one that names a key's place.
+    """
+    tee = options.tee
+    if tee is choice.kind or tee is IndexKind.BUCKET:
+        raise OptionError(
+            "the index beside has to be another one, that looks keys up", option=INDEX_TEE,
+            value=tee.option, index=choice.kind.option,
+        )  # fmt: skip
+    return tuple(kind for kind in (choice.kind, tee) if kind is not None and kind.is_store)
+
+
 def no_index(path: str) -> IndexNotReadyError:
     """The error for a table whose index nobody named."""
     kinds = ", ".join(kind.option for kind in IndexKind)
@@ -88,8 +106,9 @@ def no_index(path: str) -> IndexNotReadyError:
 
 def kept_index(config: TableConfig) -> IndexKind | None:
     """The index that the table's properties name."""
+    own = config.properties.get(OWN_INDEX_TYPE, "").strip().upper()
     text = config.properties.get(INDEX_TYPE, "").strip().upper()
-    return _BY_OPTION.get(text)
+    return _BY_OPTION.get(own) or _BY_OPTION.get(text)
 
 
 def _moves(kind: IndexKind, options: WriteOptions) -> bool:
@@ -100,6 +119,10 @@ def _moves(kind: IndexKind, options: WriteOptions) -> bool:
             return options.index_rules.bloom_moves
         case IndexKind.GLOBAL_SIMPLE:
             return options.index_rules.simple_moves
+        case IndexKind.ROCKSDB:
+            return options.index_rules.rocksdb.moves
+        case IndexKind.HBASE:
+            return options.index_rules.hbase.moves
         case _:
             return False
 
@@ -154,6 +177,8 @@ def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]
     """What a new table's properties say of its index; nothing for the record index."""
     if kind is IndexKind.RECORD:
         return {}
+    if kind is IndexKind.ROCKSDB:
+        return {OWN_INDEX_TYPE: kind.option}
     kept: dict[str, str | None] = {INDEX_TYPE: kind.option}
     if kind is IndexKind.BUCKET:
         kept[BUCKET_ENGINE] = (rules.bucket_engine or BucketEngine.SIMPLE).value

@@ -1,5 +1,10 @@
 """Every tunable: settings as dataclasses, and the table from `hoodie.*` names to them."""
 
+from pyhudi.options.indexes import BucketEngine as BucketEngine
+from pyhudi.options.indexes import HBaseRules as HBaseRules
+from pyhudi.options.indexes import IndexKind as IndexKind
+from pyhudi.options.indexes import IndexRules as IndexRules
+from pyhudi.options.indexes import RocksRules as RocksRules
 from pyhudi.options.locks import LockProvider as LockProvider
 from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
@@ -14,15 +19,12 @@ from pyhudi.options.reshaping import PartitionChoice as PartitionChoice
 from pyhudi.options.reshaping import PartitionMode as PartitionMode
 from pyhudi.options.reshaping import SliceOrder as SliceOrder
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
-from pyhudi.options.settings import BucketEngine as BucketEngine
 from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
 from pyhudi.options.settings import Concurrency as Concurrency
 from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import Heartbeats as Heartbeats
 from pyhudi.options.settings import HolesPolicy as HolesPolicy
-from pyhudi.options.settings import IndexKind as IndexKind
-from pyhudi.options.settings import IndexRules as IndexRules
 from pyhudi.options.settings import KnownKeys as KnownKeys
 from pyhudi.options.settings import LogFormat as LogFormat
 from pyhudi.options.settings import Merging as Merging

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options.indexes import BucketEngine, IndexKind
 from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.settings import BucketEngine, IndexKind
-from pyhudi.options.values import FLAG, NAMES, choice, count, number, words
+from pyhudi.options.values import FLAG, NAMES, TEXT, choice, count, number, words
 
 _INDEXES: Final = {
     **{kind.option: kind for kind in IndexKind},
@@ -19,6 +19,28 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.index.type",
         choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
         "write.index", "what the table has where it is not given",
+    ),
+    honoured(
+        "pyhudi.index.tee", choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
+        "write.tee",
+        "an index beside the one that answers: kept in step with it, and compared; differences "
+        "are counted in reports",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.folder", TEXT, "write.index_rules.rocksdb.folder",
+        "of the stores on each machine; the user's cache where it is not given",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.buckets", count(1, 10_000),
+        "write.index_rules.rocksdb.bucket_count", "of a new index",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.checkpoints.retained", count(1),
+        "write.index_rules.rocksdb.checkpoints_kept",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.update.partition.path", FLAG, "write.index_rules.rocksdb.moves",
+        "a key that comes with another partition moves there",
     ),
     honoured(
         "pyhudi.index.lookup.adaptive", FLAG, "read.lookup_adaptive",

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pyhudi.errors import OptionError
+from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
 from pyhudi.options.reshaping import ClusteringOptions, CompactionOptions, ExpiryOptions
 
@@ -21,34 +22,6 @@ class LogFormat(Enum):
 
     PARQUET = "parquet"
     AVRO = "avro"
-
-
-class IndexKind(Enum):
-    """How a write finds the file group of a key."""
-
-    RECORD = "record"
-    BLOOM = "bloom"
-    GLOBAL_BLOOM = "global_bloom"
-    SIMPLE = "simple"
-    GLOBAL_SIMPLE = "global_simple"
-    BUCKET = "bucket"
-
-    @property
-    def option(self) -> str:
-        """Its value of `hoodie.index.type`."""
-        return "RECORD_INDEX" if self is IndexKind.RECORD else self.value.upper()
-
-    @property
-    def is_global(self) -> bool:
-        """Whether a key is one record, whatever partition it comes with."""
-        return self in (IndexKind.RECORD, IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
-
-
-class BucketEngine(Enum):
-    """How the bucket index tells a key's file group."""
-
-    SIMPLE = "SIMPLE"  # by the hash alone: the number of buckets never changes
-    CONSISTENT_HASHING = "CONSISTENT_HASHING"  # by a ring that is kept for each partition
 
 
 class KnownKeys(Enum):
@@ -167,20 +140,6 @@ class BulkInsert:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRules:
-    """How the kinds of index work.  Used by index/."""
-
-    bloom_moves: bool = True  # global bloom: a key that comes with another partition moves there
-    simple_moves: bool = True  # global simple: likewise
-    prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
-    bloom_by_metadata: bool = False  # bloom: ask the metadata table, not the files' footers
-    record_logs_inserts: bool = False  # record index, merge-on-read: new keys may go to logs
-    bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
-    bucket_count: int | None = None  # None: as the table says, else 256 for a new one
-    bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
-
-
-@dataclass(frozen=True, slots=True)
 class FileFacts:
     """What the metadata table keeps of each file, beside its size; group counts as Apache Hudi's.
 
@@ -234,6 +193,7 @@ class WriteOptions:
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
     index_rules: IndexRules = field(default_factory=IndexRules)
+    tee: IndexKind | None = None  # an index beside the one that answers: kept in step, compared
     keep_record_index: bool | None = None  # None: if it is the index, or is there already
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)

@@ -73,6 +73,7 @@ def commit(setting: Setting, planned: PlannedWrite) -> Done:
         return replace(done, instant=complete(state, done.instant, done.content))
 
     done = _drawn(setting, planned, publish)
+    settle_stores(setting, done.files)
     mark_rings(state.fs, planned.rings, done.instant.time)
     remove_markers(state.fs, done.instant.time)  # the commit stands, whatever becomes of them
     return done
@@ -128,6 +129,7 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
         check_nothing_between(state, inflight, touched(setting, planned))
         content = _content(setting, planned, files)
         metadata.finish(files.stats, files.index)
+        publish_stores(setting, files)
     return Done(inflight, files, content, dropped)
 
 
@@ -167,10 +169,24 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             metadata = ending.begin_metadata(setting.engine)
             index = waiting.hand_over(state.fs, files.index, metadata, setting.engine)
             metadata.finish(files.stats, index)
+            publish_stores(setting, files)
             completed = complete(state, inflight, content)
+            settle_stores(setting, files)
     mark_rings(state.fs, planned.rings, completed.time)
     remove_markers(state.fs, completed.time)
     return Done(completed, files, content, dropped)
+
+
+def publish_stores(setting: Setting, files: WrittenFiles) -> None:
+    """Make entries outside the table count with the commit that is about to stand."""
+    for store, written in zip(setting.index.stores, files.stores, strict=True):
+        store.publish(written)
+
+
+def settle_stores(setting: Setting, files: WrittenFiles) -> None:
+    """The commit stands: what entries outside the table had to wait for."""
+    for store, written in zip(setting.index.stores, files.stores, strict=True):
+        store.settle(written)
 
 
 def touched(setting: Setting, planned: PlannedWrite) -> Touched:

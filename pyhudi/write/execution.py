@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyhudi.formats.avroschema import with_meta_fields
+from pyhudi.index.stores import Changes
 from pyhudi.metadata.writer import ShardTarget
 from pyhudi.options import BaseFileOptions
 from pyhudi.read.slices import SliceSpec
@@ -15,6 +16,7 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
 from pyhudi.write.batch import Part
+from pyhudi.write.changes import Changed, ChangeTask, put_changes
 from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.operations import Operation, PlannedWrite, Setting, asks_index
@@ -24,10 +26,12 @@ from pyhudi.write.route import Router
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What the tasks of a write wrote, data and index."""
+    """What the tasks of a write wrote, data and index.  stores: what each index outside the table
+    has put aside for `publish`, in their order."""
 
     data: tuple[Written, ...]
     index: tuple[WriteStat, ...]
+    stores: tuple[Any, ...] = ()
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
@@ -46,7 +50,7 @@ def write_files(
     """Write every target and the index entries, in one run of the engine."""
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
     plan = _file_plan(setting, planned, instant)
-    tasks: list[WriteTask | EntryTask | EndTask] = [
+    tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
         WriteTask(plan, router, targets)
         for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
     ]
@@ -71,6 +75,7 @@ def write_files(
                     ended,
                 )
             )
+    tasks += _change_tasks(setting, planned)
     if not planned.shards:
         tasks += [
             EndTask(setting.state.fs, instant, target, ended)
@@ -79,15 +84,37 @@ def write_files(
         ]
     data: list[Written] = []
     index: list[WriteStat] = []
+    changed: list[Changed] = []
     for result in setting.engine.run(perform, tasks, label="write"):
-        if isinstance(result, list):
-            data += result
-        elif result is not None:
-            index.append(result)
-    return WrittenFiles(tuple(data), tuple(index))
+        match result:
+            case list():
+                data += result
+            case Changed():
+                changed.append(result)
+            case WriteStat():
+                index.append(result)
+    stores = []
+    for store in setting.index.stores:
+        tables = [c.table for c in changed if c.index == store.kind.value]
+        changes = Changes(tables, groups)
+        stores.append(store.write(changes, instant.time, setting.engine))
+    return WrittenFiles(tuple(data), tuple(index), tuple(stores))
 
 
-def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat | None:
+def _change_tasks(setting: Setting, planned: PlannedWrite) -> list[ChangeTask]:
+    return [
+        ChangeTask(store.kind.value, planned.parts, shard.tags, route, lost, setting.staging)
+        for store in setting.index.stores
+        for shard, route, lost in zip(
+            planned.shards, planned.assignment.routes, planned.lost, strict=True
+        )
+        if planned.new or shard.delete_count or shard.entry_count
+    ]
+
+
+def perform(
+    task: WriteTask | EntryTask | EndTask | ChangeTask,
+) -> list[Written] | WriteStat | Changed | None:
     """One task of a write, on a worker."""
     match task:
         case WriteTask():
@@ -96,6 +123,8 @@ def perform(task: WriteTask | EntryTask | EndTask) -> list[Written] | WriteStat 
             return write_entries(task)
         case EndTask():
             return end_entries(task)
+        case ChangeTask():
+            return put_changes(task)
 
 
 def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import pyarrow as pa
 
@@ -16,25 +17,34 @@ from pyhudi.index.probe import HitsFinder, ProbeWork, dealt
 from pyhudi.index.record import RecordFinder
 from pyhudi.index.ring import Ring, RingFinder
 from pyhudi.index.simple import join_slices
+from pyhudi.index.stores import EntryStore, live_groups
 from pyhudi.metadata.reader import MetadataTable, RecordIndex
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.table.view import FileSlice
 from pyhudi.write.gather import Gathered, GatherTask, Known, TagPlan, gather_shard
 from pyhudi.write.staging import Staged, Staging
-from pyhudi.write.tag import ShardTags, TagTask, tag_shard
+from pyhudi.write.tag import RECORDS, ShardTags, TagTask, tag_shard
 
 
 @dataclass(frozen=True)
 class WriteIndex:
     """The index of one write.  records: the table's record index, if it has one; asked if it is
-    the choice, else kept in step."""
+    the choice, else kept in step.  stores: likewise, indexes outside the table.  tee: compared
+    with the one that answers; it keeps no entries, or is one of these."""
 
     choice: IndexChoice
     rules: IndexRules
     records: RecordIndex | None
     part_count: int
     metadata: MetadataTable | None = None
+    stores: tuple[EntryStore, ...] = ()
+    tee: IndexKind | None = None
+
+    @property
+    def store(self) -> EntryStore:
+        """The one that is asked."""
+        return next(store for store in self.stores if store.kind is self.choice.kind)
 
     @property
     def always_asked(self) -> bool:
@@ -44,6 +54,8 @@ class WriteIndex:
     @property
     def logs_inserts(self) -> bool:
         """Whether new keys may go to logs: they are found there."""
+        if self.choice.kind is IndexKind.HBASE:  # as in Apache Hudi
+            return True
         return self.choice.kind is IndexKind.RECORD and self.rules.record_logs_inserts
 
     @property
@@ -79,16 +91,15 @@ def tag_rows(
 ) -> list[ShardTags]:
     """Tag every row of a batch.  where: called only by indexes that look at slices."""
     shards = range(index.part_count)
-    asked = _finders(index, plan, engine, where) if plan.asked else _Finders()
-    listed: Sequence[Finder] = ()
-    if plan.asked and index.records is not None and index.choice.kind is not IndexKind.RECORD:
-        listed = [RecordFinder(shard) for shard in index.records.shards]
+    seen = cache(where)
+    asked = _finders(index, plan, engine, seen) if plan.asked else _Finders()
+    beside = _beside(index, plan, engine, seen, asked.gathered) if plan.asked else {}
     tasks = [
         TagTask(
             plan,
             number,
             asked.finders[number] if asked.finders else None,
-            listed[number] if listed else None,
+            tuple((name, finders[number]) for name, finders in beside.items()),
             asked.gathered[number] if asked.gathered else None,
             asked.places,
         )
@@ -114,13 +125,52 @@ def _finders(
         assert index.records is not None
         return _Finders([RecordFinder(shard) for shard in index.records.shards])
     seen = where()
+    if index.choice.kind.is_store:
+        return _Finders(_of_store(index.store, index, plan, seen))
     places = None
     if index.choice.kind is IndexKind.BUCKET:
         places = _bucket_finder(index.choice, seen)
         if plan.known is Known.UPDATE and not plan.deletes_all:
             return _Finders([places] * index.part_count)
     gathered = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
-    return _Finders(_probed(index, plan, engine, seen, gathered), gathered, places)
+    probed = _probed(
+        index, plan, engine, seen, _Asked(index.choice.kind, plan.everywhere, gathered)
+    )
+    return _Finders(probed, gathered, places)
+
+
+def _of_store(
+    store: EntryStore, index: WriteIndex, plan: TagPlan, where: Where
+) -> Sequence[Finder]:
+    live = plan.staging.put("live", live_groups([s.group for s in where.slices]))
+    parts = range(index.part_count)
+    return [store.finder(number, index.part_count, live) for number in parts]
+
+
+def _beside(
+    index: WriteIndex,
+    plan: TagPlan,
+    engine: Engine,
+    where: Callable[[], Where],
+    gathered: Sequence[Gathered],
+) -> dict[str, Sequence[Finder]]:
+    """Finders of the indexes that are kept in step with the one asked, or compared with it."""
+    found: dict[str, Sequence[Finder]] = {}
+    if index.records is not None and index.choice.kind is not IndexKind.RECORD:
+        found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
+    for store in index.stores:
+        if store.kind is not index.choice.kind:
+            found[store.kind.value] = _of_store(store, index, plan, where())
+    tee = index.tee
+    if tee is not None and tee.value not in found and tee is not index.choice.kind:
+        everywhere = replace(plan, is_global=tee.is_global).everywhere
+        if not gathered or everywhere is not plan.everywhere:
+            shards = range(index.part_count)
+            tasks = [GatherTask(plan, number, everywhere) for number in shards]
+            gathered = engine.run(gather_shard, tasks, label="tag")
+        asked = _Asked(tee, everywhere, gathered)
+        found[tee.value] = _probed(index, plan, engine, where(), asked)
+    return found
 
 
 def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder | RingFinder:
@@ -132,22 +182,31 @@ def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder | RingFind
     return BucketFinder(choice.bucket, groups)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Keys that slices are looked through for.  everywhere: whatever their partitions."""
+
+    kind: IndexKind
+    everywhere: bool
+    gathered: Sequence[Gathered]
+
+
 def _probed(
-    index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, gathered: Sequence[Gathered]
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, asked: _Asked
 ) -> list[Finder]:
     """Look the slices through that the batch's keys may be in."""
     slices = list(where.slices)
-    if not plan.everywhere:
+    if not asked.everywhere:
         touched = {path for part in plan.parts for path, _ in part.partition_counts}
         slices = [s for s in slices if s.partition in touched]
-    runs = tuple(part.keys for part in gathered)
-    look = _look(index)
+    runs = tuple(part.keys for part in asked.gathered)
+    look = _look(index, asked.kind)
     told = None
     if index.asks_metadata and index.metadata is not None:
         told = told_of(index.metadata, slices)
     tasks = [
         ProbeTask(
-            ProbeWork(plan.fs, where.spec, some, runs, plan.everywhere, told), look, plan.staging
+            ProbeWork(plan.fs, where.spec, some, runs, asked.everywhere, told), look, plan.staging
         )
         for some in dealt(slices, engine.parallelism)
     ]
@@ -159,8 +218,8 @@ def _probed(
 Look = Callable[[ProbeWork], pa.Table]
 
 
-def _look(index: WriteIndex) -> Look:
-    match index.choice.kind:
+def _look(index: WriteIndex, kind: IndexKind) -> Look:
+    match kind:
         case IndexKind.SIMPLE | IndexKind.GLOBAL_SIMPLE | IndexKind.BUCKET:
             return join_slices
         case _:

@@ -70,10 +70,11 @@ class TagPlan:
 
 @dataclass(frozen=True, slots=True)
 class GatherTask:
-    """One hash part of the batch."""
+    """One hash part of the batch.  everywhere: how its keys are looked for; None: as planned."""
 
     plan: TagPlan
     shard: int
+    everywhere: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ class Gathered:
 def gather_shard(task: GatherTask) -> Gathered:
     """Gather the rows of one hash part for an index that is asked in two steps."""
     found = gather(task)
-    run = key_run(found.rows, everywhere=task.plan.everywhere)
+    everywhere = task.plan.everywhere if task.everywhere is None else task.everywhere
+    run = key_run(found.rows, everywhere=everywhere)
     put = task.plan.staging.put
     return Gathered(
         put(f"gathered-{task.shard:05d}", found.rows),

@@ -150,9 +150,13 @@ class PlannedWrite:
         return sum(s.duplicate_count for s in self.shards)
 
     @property
-    def mismatches(self) -> int:
-        """Rows that the record index, kept in step, has elsewhere than the index that was asked."""
-        return sum(s.mismatch_count for s in self.shards)
+    def mismatches(self) -> dict[str, int]:
+        """Rows that each index beside the one that was asked has elsewhere."""
+        counts: dict[str, int] = {}
+        for shard in self.shards:
+            for name, count in shard.mismatches:
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
     @property
     def is_empty(self) -> bool:

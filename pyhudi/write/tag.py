@@ -9,13 +9,14 @@ Columns of the tags put aside:
 Rows of one home stand together, homes in order; then new rows, those of one path together, paths
 in order.  Within these, in order of (part, row).  So a target's rows are a few slices.
 
-A table with a record index that is written by another index keeps both in step: the tags have
-a column `entry: bool` then, whether the row's entry is written or ended.
+An index that is kept in step with the one that was asked has a column of its own in the tags,
+`entry-<its name>: uint8`: 0, the row changes no entry of it; 1, it writes one, or ends it; HELD, it
+writes one in place of another.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -24,8 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.errors import UserError
+from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.contract import Finder, Located, path_codes
-from pyhudi.index.probe import HitsFinder
+from pyhudi.index.ring import RingFinder
+from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.write.gather import (
     DELETED,
@@ -42,6 +45,14 @@ from pyhudi.write.staging import Staged
 Ints = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 NEW: Final = -1
+HELD: Final = 2
+RECORDS: Final = "record"
+"""Name of the record index among those kept in step."""
+
+
+def entry_column(index: str) -> str:
+    """The column of the tags that tells an index kept in step what changes."""
+    return f"entry-{index}"
 
 
 class Action(IntEnum):
@@ -56,15 +67,15 @@ class Action(IntEnum):
 class TagTask:
     """What one part's task needs.
 
-    finder: the index; None where none is asked.  listed: the record index to keep in step, where
-    another is asked.  gathered: the part's rows, if that step was done before.  places: where new
-    rows go, if their keys say so and the finder does not.
+    finder: the index; None where none is asked.  beside: others by name, which are compared with
+    it, and kept in step where they keep entries.  gathered: the part's rows, if that step was done
+    before.  places: where new rows go, if their keys say so and the finder does not.
     """
 
     plan: TagPlan
     shard: int
     finder: Finder | None
-    listed: Finder | None = None
+    beside: tuple[tuple[str, Finder], ...] = ()
     gathered: Gathered | None = None
     places: Finder | None = None
 
@@ -88,7 +99,7 @@ class ShardTags:
     missing_count: int = 0
     delete_count: int = 0
     entry_count: int = 0  # rows of an index kept in step whose entry changes
-    mismatch_count: int = 0  # rows that the index kept in step places elsewhere than the one asked
+    mismatches: tuple[tuple[str, int], ...] = ()  # rows that an index beside has elsewhere
     folded: Staged | None = None
 
 
@@ -99,11 +110,11 @@ class _Tags:
     at: npt.NDArray[np.int64]
     home: Ints
     action: npt.NDArray[np.uint8]
-    entry: Mask | None = None
+    entries: dict[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def sorted_by(self, order: npt.NDArray[np.int64]) -> _Tags:
-        entry = None if self.entry is None else self.entry[order]
-        return _Tags(self.at[order], self.home[order], self.action[order], entry)
+        entries = {name: entry[order] for name, entry in self.entries.items()}
+        return _Tags(self.at[order], self.home[order], self.action[order], entries)
 
 
 def tag_shard(task: TagTask) -> ShardTags:
@@ -134,13 +145,16 @@ def tag_shard(task: TagTask) -> ShardTags:
         duplicates += int(found.sum())
     else:
         tags = _tags(plan, located, path, paths, deleted)
-    mismatches = 0
-    if task.listed is not None:
-        tags.entry, mismatches = _entries(task, rows, tags, located)
+    mismatches = []
+    for name, finder in task.beside:
+        entry, count = _entries(task, name, finder, rows, tags, located)
+        mismatches.append((name, count))
+        if IndexKind(name).keeps_entries:
+            tags.entries[name] = entry
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
     summary = _summary(task, rows, tags, places, counts)
-    return replace(summary, folded=found_rows.folded, mismatch_count=mismatches)
+    return replace(summary, folded=found_rows.folded, mismatches=tuple(mismatches))
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:
@@ -179,25 +193,31 @@ def _tags(
     return tags.sorted_by(np.argsort(tags.at, kind="stable"))
 
 
-def _entries(task: TagTask, rows: pa.Table, tags: _Tags, located: Located) -> tuple[Mask, int]:
-    """(which tags change the record index: puts it has elsewhere or not at all, and deletes of
+def _entries(
+    task: TagTask, name: str, finder: Finder, rows: pa.Table, tags: _Tags, located: Located
+) -> tuple[npt.NDArray[np.uint8], int]:
+    """(which tags change an index beside: puts it has elsewhere or not at all, and deletes of
     what it has; how many rows the two indexes place differently)."""
-    assert task.listed is not None
-    known = task.listed.locate(task.plan.fs, rows)
+    known = finder.locate(task.plan.fs, rows)
+    numbers = {group: number for number, group in enumerate(known.groups)}
+    same = np.array([*(numbers.get(group, -1) for group in located.groups), -1], np.int64)
+    if known.ended is not None:
+        known = Located(known.found, known.homes[~known.ended], known.groups)
     stated = np.full(rows.num_rows, NEW, np.int32)
     stated[known.rows] = known.homes
-    numbers = {group: number for number, group in enumerate(known.groups)}
-    same = np.array([*(numbers.get(group, -2) for group in located.groups), -2], np.int32)[
-        tags.home
-    ]
     there = stated[tags.at]
-    if not task.plan.is_global:
+    if not task.plan.is_global and IndexKind(name).is_global:
         _check_one_partition(rows, tags, there, known.groups)
-    match = same == there
+    width = max(1, len(known.groups))
+    place = same[tags.home]
+    match = (place >= 0) & np.isin(tags.at * width + place, known.rows * width + known.homes)
     changed = np.where(tags.action == Action.PUT, ~match, match & (tags.action == Action.DELETE))
-    looked_up = isinstance(task.finder, HitsFinder) and task.plan.known is Known.UPDATE
+    computed = isinstance(task.finder, BucketFinder | RingFinder)
+    looked_up = not computed and task.plan.known is Known.UPDATE
     mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
-    return np.asarray(changed, np.bool_), mismatches
+    entry = changed.astype(np.uint8)
+    entry[changed & (there != NEW)] = HELD
+    return entry, mismatches
 
 
 def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int:
@@ -247,8 +267,7 @@ def _summary(
         name: rows.column(name).to_numpy()[tags.at] for name in ("part", "row")
     }
     columns |= {"home": tags.home, "path": path[tags.at], "action": tags.action}
-    if tags.entry is not None:
-        columns["entry"] = tags.entry
+    columns |= {entry_column(name): entry for name, entry in tags.entries.items()}
     known = tags.home >= 0
     contested = known & _contested(task.plan, tags.action)
     return ShardTags(
@@ -261,7 +280,7 @@ def _summary(
         tuple(np.unique(tags.home[contested]).tolist()),
         *counts,
         int((tags.action == Action.DELETE).sum()),
-        0 if tags.entry is None else int(tags.entry.sum()),
+        sum(int(np.count_nonzero(entry)) for entry in tags.entries.values()),
     )
 
 

@@ -97,10 +97,12 @@ def of_index(index: IndexKind, *, kind: TableType, facts: bool, beside: bool) ->
 def setups(draw: st.DrawFn) -> Setup:
     """beside: a record index beside a global one; consistent hashing for a bucket index."""
     kind = draw(st.sampled_from(list(TableType)))
-    index = draw(st.sampled_from(list(IndexKind)))
+    index = draw(st.sampled_from([kind for kind in IndexKind if kind is not IndexKind.HBASE]))
     moves, facts = draw(st.booleans()), draw(st.booleans())
     given = {
         "hoodie.record.index.update.partition.path": moves,
+        "pyhudi.index.rocksdb.update.partition.path": moves,
+        "pyhudi.index.rocksdb.buckets": 2,
         "hoodie.bloom.index.update.partition.path": moves,
         "hoodie.simple.index.update.partition.path": moves,
         "hoodie.bucket.index.num.buckets": draw(st.integers(1, 3)),
