@@ -93,6 +93,12 @@ def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, 
     return tuple(kind for kind in (choice.kind, tee) if kind is not None and kind.is_store)
 
 
+def kinds_beside(config: TableConfig, options: WriteOptions) -> tuple[IndexKind, ...]:
+    """`store_kinds` of what the table is written by; none where nobody says."""
+    choice = choose_index(config, options)
+    return () if choice is None else store_kinds(choice, options)
+
+
 def no_index(path: str) -> IndexNotReadyError:
     """The error for a table whose index nobody named."""
     kinds = ", ".join(kind.option for kind in IndexKind)

@@ -74,7 +74,7 @@ class HBaseRules:
     gets_wait_ms: int = 0  # between two batches of a task
     puts_wait_ms: int = 0
     qps_fraction: float = 0.5  # of what the region servers bear, for all tasks of a write
-    qps_per_server: int = 1000
+    qps_per_server: int | None = None  # rows put a second; None: as fast as it goes
     server_count: int = 1
     connect_seconds: float = 15.0
     moves: bool = False  # a key that comes with another partition stays put

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.indexes import BucketEngine, IndexKind
+from pyhudi.options.names_hbase import ROWS as HBASE_ROWS
 from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import FLAG, NAMES, TEXT, choice, count, number, words
 
@@ -15,6 +16,7 @@ _INDEXES: Final = {
 }
 
 ROWS: Final[tuple[Row, ...]] = (
+    *HBASE_ROWS,
     honoured(
         "hoodie.index.type",
         choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
@@ -97,36 +99,6 @@ ROWS: Final[tuple[Row, ...]] = (
     refused(
         "hoodie.index.class", "a Java class cannot be called from Python",
         "hoodie.index.type", harmless=("",),
-    ),
-    *refused_all(
-        "the index would live in an HBase cluster", "hoodie.index.type=RECORD_INDEX",
-        "hoodie.hbase.index.update.partition.path",
-        "hoodie.index.hbase.table",
-        "hoodie.index.hbase.zkquorum",
-        "hoodie.index.hbase.zkport",
-        "hoodie.index.hbase.zknode.path",
-        "hoodie.index.hbase.bucket.number",
-        "hoodie.index.hbase.desired_puts_time_in_secs",
-        "hoodie.index.hbase.dynamic_qps",
-        "hoodie.index.hbase.get.batch.size",
-        "hoodie.index.hbase.kerberos.user.keytab",
-        "hoodie.index.hbase.kerberos.user.principal",
-        "hoodie.index.hbase.master.kerberos.principal",
-        "hoodie.index.hbase.max.qps.fraction",
-        "hoodie.index.hbase.max.qps.per.region.server",
-        "hoodie.index.hbase.min.qps.fraction",
-        "hoodie.index.hbase.put.batch.size",
-        "hoodie.index.hbase.put.batch.size.autocompute",
-        "hoodie.index.hbase.qps.allocator.class",
-        "hoodie.index.hbase.qps.fraction",
-        "hoodie.index.hbase.regionserver.kerberos.principal",
-        "hoodie.index.hbase.rollback.sync",
-        "hoodie.index.hbase.security.authentication",
-        "hoodie.index.hbase.sleep.ms.for.get.batch",
-        "hoodie.index.hbase.sleep.ms.for.put.batch",
-        "hoodie.index.hbase.zk.connection_timeout_ms",
-        "hoodie.index.hbase.zk.session_timeout_ms",
-        "hoodie.index.hbase.zkpath.qps_root",
     ),
     *without_effect(
         "buckets are split and merged by Apache Hudi's clustering only",

@@ -24,7 +24,8 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import new_file_id
-from pyhudi.index.choice import choose_index
+from pyhudi.index.choice import choose_index, kinds_beside
+from pyhudi.index.hbase import ask_to_reread
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
@@ -226,6 +227,8 @@ def _publish(
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
+        if IndexKind.HBASE in kinds_beside(state.config, options.write):
+            ask_to_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
     remove_markers(fs, completed.time)
     return Done(completed, plan, stats)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.engine import Engine
-from pyhudi.errors import OptionError
-from pyhudi.index.choice import INDEX_TYPE
 from pyhudi.index.stores import EntryStore
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.state import TableState
-from pyhudi.services import rocks
+from pyhudi.services import hbase, rocks
 from pyhudi.write.staging import Staging
 
 
@@ -29,12 +27,23 @@ class Opening:
 def open_store(state: TableState, kind: IndexKind, opening: Opening) -> EntryStore:
     """The index of the table, up with its newest commit.  Raises IndexNotReadyError, StorageError
     where it cannot be."""
-    if kind is not IndexKind.ROCKSDB:
-        raise OptionError("the index is not supported yet", option=INDEX_TYPE, value=kind.option)
+    if kind is IndexKind.HBASE:
+        opened = hbase.open_hbase if opening.publishes else hbase.opened_hbase
+        return opened(state, opening.rules.hbase, opening.engine)
+    assert kind is IndexKind.ROCKSDB
     rules = opening.rules.rocksdb
     buckets = opening.bucket_count or rules.bucket_count
     how = rocks.Opening(rules, opening.staging, buckets, opening.publishes)
     return rocks.open_rocks(state, opening.engine, how)
+
+
+def open_for_reading(
+    state: TableState, kind: IndexKind, rules: IndexRules, engine: Engine
+) -> EntryStore:
+    """The index for look-ups.  Raises IndexNotReadyError where it is not up with the table."""
+    if kind is IndexKind.HBASE:
+        return hbase.opened_hbase(state, rules.hbase, engine)
+    return rocks.opened_for_reading(state, rules.rocksdb)
 
 
 def told_mismatches(name: str, count: int) -> str:

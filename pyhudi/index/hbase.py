@@ -1,0 +1,209 @@
+"""Apache Hudi's HBase index: a row a key in a table of HBase, beside the Hudi table.
+
+An entry is believed if its commit is completed (or archived) and its file group is in the table.
+So a new key's entry is put before the commit, and a failed commit leaves entries that nobody
+believes.  An entry in place of one that is believed, and the end of one, wait for the commit:
+
+```
+.hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended
+.hoodie/.pyhudi_hbase/<instant>/reread    keys of the file groups that the commit wrote have moved
+```
+
+They are put right after the commit, or by the next writer, if this one dies between: before it
+asks.  What is there of an instant that came to nothing is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import StorageError
+from pyhudi.filenames import HOODIE, new_write_token
+from pyhudi.index.contract import Located, Longs, one_array
+from pyhudi.index.hbase_table import Entry, HBasePlace
+from pyhudi.index.probe import Stored
+from pyhudi.index.stores import Changes, are_live, only_live, places
+from pyhudi.options import IndexKind
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.view import Visibility
+
+FOLDER: Final = f"{HOODIE}/.pyhudi_hbase"
+REREAD: Final = "reread"
+_WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file_id": pa.string()})
+_LOG: Final = logging.getLogger("pyhudi")
+
+
+def ask(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
+    """(places of keys, the commit of each), of entries whose commits are believed; whether or not
+    the table has their file groups.  Cost: some Python objects a key."""
+    asked = keys.cast(pa.binary()).to_pylist()
+    found = place.get(list(dict.fromkeys(asked)))
+    groups: dict[tuple[bytes, bytes], int] = {}
+    sees: dict[bytes, bool] = {}
+    rows, homes, times = [], [], []
+    for row, key in enumerate(asked):
+        entry = found.get(key)
+        if entry is None:
+            continue
+        if entry.commit not in sees:
+            sees[entry.commit] = believed.sees(InstantTime(entry.commit.decode()))
+        if sees[entry.commit]:
+            rows.append(row)
+            homes.append(groups.setdefault((entry.partition, entry.file_id), len(groups)))
+            times.append(int(entry.commit))
+    named = tuple(FileGroupId(p.decode(), f.decode()) for p, f in groups)
+    located = Located(np.array(rows, np.int64), np.array(homes, np.int32), named)
+    return located, np.array(times, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseFinder:
+    """Asks for the rows of one hash part."""
+
+    place: HBasePlace
+    believed: Visibility
+    live: Stored
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        if not rows.num_rows:
+            return Located.nothing()
+        found, _ = ask(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
+        return only_live(found, self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class PutTask:
+    """One hash part's changes.  fs: rooted at the data table."""
+
+    fs: FileSystem
+    place: HBasePlace
+    changes: Stored
+    groups: tuple[FileGroupId, ...]
+    instant: InstantTime
+
+
+def put_changes(task: PutTask) -> int:
+    """Put entries of new keys, and lay down what has to wait for the commit; how many wait.  May
+    run twice: what waits is put once more then."""
+    table = task.changes.load()
+    target = np.asarray(table.column("target").to_numpy())
+    waits = np.asarray(table.column("held").to_numpy(), np.bool_)
+    key, new = one_array(table.column("key")), np.flatnonzero(~waits)
+    commit = task.instant.encode()
+    values = [Entry(commit, g.file_id.encode(), g.partition.encode()) for g in task.groups]
+    some = key.take(pa.array(new)).cast(pa.binary()).to_pylist()
+    task.place.put((k, values[t]) for k, t in zip(some, target[new].tolist(), strict=True))
+    if waits.any():
+        rest = pa.array(target[waits], pa.int32(), mask=target[waits] < 0)
+        partitions = pa.array([g.partition for g in task.groups], pa.string())
+        ids = pa.array([g.file_id for g in task.groups], pa.string())
+        columns = [key.filter(pa.array(waits)), partitions.take(rest), ids.take(rest)]
+        path = f"{FOLDER}/{task.instant}/{new_write_token()}.arrow"
+        with (
+            task.fs.open_sink(path) as sink,
+            pa.ipc.new_file(pa.PythonFile(sink, mode="w"), _WAITING) as writer,
+        ):
+            writer.write_table(pa.Table.from_arrays(columns, schema=_WAITING))
+    return int(waits.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTask:
+    """One file of entries that waited for their commit."""
+
+    fs: FileSystem
+    place: HBasePlace
+    path: str
+    instant: InstantTime
+
+
+def put_waiting(task: SettleTask) -> None:
+    """Put what has waited.  May run twice."""
+    table = pa.ipc.open_file(task.fs.arrow_file(task.path)).read_all()
+    task.place.put(_entries(table, task.instant))
+
+
+def _entries(table: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Entry | None]]:
+    commit = instant.encode()
+    for batch in table.to_batches():
+        columns = (column.cast(pa.binary()).to_pylist() for column in batch.columns)
+        for key, partition, file_id in zip(*columns, strict=True):
+            yield key, None if file_id is None else Entry(commit, file_id, partition)
+
+
+@dataclass(frozen=True)
+class HBaseStore:
+    """The index of one table, as of what `believed` says.  fs: rooted at the data table."""
+
+    fs: FileSystem
+    place: HBasePlace
+    believed: Visibility
+    engine: Engine
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> IndexKind:
+        return IndexKind.HBASE
+
+    @property
+    def part_count(self) -> None:
+        return None
+
+    def finder(self, part: int, part_count: int, live: Stored) -> HBaseFinder:
+        return HBaseFinder(self._shared(part_count), self.believed, live)
+
+    def _shared(self, tasks: int) -> HBasePlace:
+        return replace(self.place, share=max(1, min(tasks, self.engine.parallelism)))
+
+    def write(self, changes: Changes, instant: InstantTime, engine: Engine) -> InstantTime:
+        place = self._shared(len(changes.tables))
+        tasks = [
+            PutTask(self.fs, place, table, changes.groups, instant) for table in changes.tables
+        ]
+        engine.run(put_changes, tasks, label="index")
+        return instant
+
+    def publish(self, written: InstantTime) -> None:
+        """Entries count by themselves once their commit is completed."""
+
+    def settle(self, written: InstantTime) -> None:
+        try:
+            settle(self, written)
+        except StorageError as error:
+            _LOG.warning("entries of %s wait for the next write: %s", written, error)
+
+    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+        valid = np.flatnonzero(np.asarray(keys.is_valid()))
+        found, commits = ask(self.place, self.believed, keys.take(pa.array(valid)))
+        keep = are_live(found, live)
+        rows = valid[found.rows[keep]]
+        return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])
+
+
+def settle(store: HBaseStore, instant: InstantTime) -> None:
+    """Put what waited for a commit that stands.  Raises StorageError where HBase is away."""
+    folder = f"{FOLDER}/{instant}"
+    files = [f.path for f in store.fs.children(folder) if f.name.endswith(".arrow")]
+    place = store._shared(len(files))
+    tasks = [SettleTask(store.fs, place, path, instant) for path in files]
+    store.engine.run(put_waiting, tasks, label="index")
+    store.fs.delete_folder(folder)
+
+
+def waiting(fs: FileSystem) -> list[InstantTime]:
+    """Instants that have left something to be put."""
+    return [InstantTime(f.name) for f in fs.children(FOLDER) if f.is_folder]
+
+
+def ask_to_reread(fs: FileSystem, time: InstantTime) -> None:
+    """Have the file groups that a commit writes read again, once it stands, before HBase is asked
+    next: their keys move without HBase knowing."""
+    fs.replace(f"{FOLDER}/{time}/{REREAD}", b"")

@@ -1,0 +1,212 @@
+"""Rows of Apache Hudi's HBase index, through HBase's Thrift gateway.
+
+```
+row key                record key, UTF-8
+_s:commit_ts           instant of the commit that put the key there
+_s:file_name           file id
+_s:partition_path      all three as UTF-8 text
+```
+
+The client is happybase, which speaks the gateway's first protocol; HBase's REST gateway takes and
+gives XML or JSON with every byte string in base64, and a request a batch as well.  A row is a few
+Python objects in either; some 5,000 rows a second and connection is what to expect.
+Source: table_format 8; SparkHoodieHBaseIndex of Apache Hudi 0.15.0.
+
+Needs `pip install "pyhudi[hbase]"`; nothing here is imported by `import pyhudi`.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from pyhudi.errors import IndexNotReadyError, OptionError, StorageError
+from pyhudi.options import HBaseRules
+
+_COMMIT: Final = b"_s:commit_ts"
+_FILE: Final = b"_s:file_name"
+_PARTITION: Final = b"_s:partition_path"
+_COLUMNS: Final = (_COMMIT, _FILE, _PARTITION)
+_PORT: Final = 9090
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row's value, as its bytes."""
+
+    commit: bytes
+    file_id: bytes
+    partition: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HBasePlace:
+    """A table behind a gateway, and how hard it may be pressed.  share: tasks of a write that do
+    so at one time.  Picklable; each thread has a connection of its own."""
+
+    host: str
+    port: int
+    table: str
+    rules: HBaseRules
+    share: int = 1
+
+    @classmethod
+    def of(cls, rules: HBaseRules, share: int) -> HBasePlace:
+        """Raises OptionError where the table or its gateway is not named."""
+        if not rules.table:
+            raise OptionError(
+                "the HBase index needs the name of its table", option="hoodie.index.hbase.table"
+            )
+        quorum = (rules.quorum or "").split(",")[0].split(":")[0].strip()
+        gateway = rules.gateway or quorum
+        if not gateway:
+            raise OptionError(
+                "the HBase index needs its Thrift gateway", option="pyhudi.index.hbase.gateway",
+                hint="host:port; or hoodie.index.hbase.zkquorum, if it runs there on port 9090",
+            )  # fmt: skip
+        host, _, port = gateway.partition(":")
+        if port and not port.isdigit():
+            raise OptionError(
+                "a gateway is host:port", option="pyhudi.index.hbase.gateway", value=gateway
+            )
+        return cls(host, int(port or _PORT), rules.table, rules, max(1, share))
+
+    def check(self) -> None:
+        """Raise IndexNotReadyError if the table is not there or is not such an index's,
+        StorageError if the gateway does not answer."""
+        with self._failing():
+            connection = _connection(self)
+            if self.table.encode() not in connection.tables():
+                raise IndexNotReadyError(
+                    "HBase has no such table", table=self.table, gateway=self.gateway,
+                    hint=f"create it: create '{self.table}', '_s'",
+                )  # fmt: skip
+            families = connection.table(self.table).families()
+        if b"_s" not in {bytes(name).rstrip(b":") for name in families}:
+            raise IndexNotReadyError(
+                "the HBase table has no column family _s", table=self.table, gateway=self.gateway
+            )
+
+    @property
+    def gateway(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """Entries of the keys that have one."""
+        found: dict[bytes, Entry] = {}
+        pace = Pace(None, self.rules.gets_wait_ms)
+        with self._failing():
+            table = _connection(self).table(self.table)
+            for some in _batches(keys, self.rules.get_batch):
+                for key, cells in table.rows(some, columns=_COLUMNS):
+                    if len(cells) == len(_COLUMNS):
+                        found[key] = Entry(cells[_COMMIT], cells[_FILE], cells[_PARTITION])
+                pace.after(len(some))
+        return found
+
+    def put(self, entries: Iterable[tuple[bytes, Entry | None]]) -> None:
+        """Write entries, and delete those of keys given with None."""
+        pace = Pace(self._rows_per_second(), self.rules.puts_wait_ms)
+        with self._failing():
+            table = _connection(self).table(self.table)
+            for some in _batches(entries, self.rules.put_batch):
+                with table.batch() as batch:
+                    for key, entry in some:
+                        if entry is None:
+                            batch.delete(key, _COLUMNS)
+                        else:
+                            cells = (entry.commit, entry.file_id, entry.partition)
+                            batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
+                pace.after(len(some))
+
+    def _rows_per_second(self) -> float | None:
+        rules = self.rules
+        if rules.qps_per_server is None:
+            return None
+        return rules.qps_per_server * rules.server_count * rules.qps_fraction / self.share
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Whatever the client raises, as StorageError; the connection is not used again."""
+        try:
+            yield
+        except _failures() as error:
+            _forget(self)
+            raise StorageError(
+                "HBase cannot be asked", table=self.table, gateway=self.gateway,
+                why=getattr(error, "message", None) or str(error), retryable=True,
+                hint="start its Thrift gateway, or name it: pyhudi.index.hbase.gateway",
+            ) from error  # fmt: skip
+
+
+class Pace:
+    """Not more than so many rows a second, over batches of them; waits after each."""
+
+    def __init__(self, rows_per_second: float | None, wait_ms: int) -> None:
+        self._rate = rows_per_second
+        self._wait = wait_ms / 1000
+        self._began = time.monotonic()
+        self._rows = 0
+
+    def after(self, rows: int) -> None:
+        self._rows += rows
+        wait = self._wait
+        if self._rate is not None:
+            wait = max(wait, self._began + self._rows / self._rate - time.monotonic())
+        if wait > 0:
+            time.sleep(wait)
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    source = iter(items)
+    while some := list(islice(source, size)):
+        yield some
+
+
+_connections = threading.local()
+
+
+def _connection(place: HBasePlace) -> Any:
+    """This thread's connection to the gateway."""
+    held: dict[str, Any] = _connections.__dict__
+    found = held.get(place.gateway)
+    if found is None:
+        millis = int(place.rules.connect_seconds * 1000)
+        found = _library().Connection(place.host, place.port, timeout=millis)
+        held[place.gateway] = found
+    return found
+
+
+def _forget(place: HBasePlace) -> None:
+    found = _connections.__dict__.pop(place.gateway, None)
+    if found is not None:
+        found.close()
+
+
+@cache
+def _library() -> Any:
+    try:
+        import happybase
+    except ImportError:
+        raise OptionError(
+            "the HBase index needs the library happybase", hint="pip install 'pyhudi[hbase]'"
+        ) from None
+    return happybase
+
+
+@cache
+def _failures() -> tuple[type[Exception], ...]:
+    """What the client raises when the gateway refuses, cannot be reached, or does not answer."""
+    _library()
+    from thriftpy2.thrift import TException
+
+    return (TException, OSError, socket.timeout)

@@ -1,0 +1,110 @@
+"""A stand-in for HBase behind its Thrift gateway: the calls that the index makes, in memory.
+
+It speaks the gateway's protocol on a socket, so the client is the real one.  Rows have versions by
+time, a delete hides what is older, as in HBase.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import happybase  # noqa: F401 - makes the module below
+import Hbase_thrift as thrift
+from thriftpy2.server import TThreadedServer
+from thriftpy2.thrift import TProcessor
+from thriftpy2.transport import TServerSocket
+
+Cells = dict[bytes, bytes]
+
+
+def _bytes(text: Any) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+class FakeHBase:
+    """Tables by name; rows by key.  down: whether every call fails."""
+
+    def __init__(self) -> None:
+        self.tables: dict[bytes, dict[bytes, Cells]] = {}
+        self.families: dict[bytes, list[bytes]] = {}
+        self.calls: list[str] = []
+        self.down = False
+        self._lock = threading.Lock()
+
+    def create(self, name: str, family: str = "_s") -> dict[bytes, Cells]:
+        self.families[name.encode()] = [f"{family}:".encode()]
+        return self.tables.setdefault(name.encode(), {})
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.down:
+            raise thrift.IOError(message="the region server is gone")
+
+    def getTableNames(self) -> list[bytes]:
+        self._called("getTableNames")
+        return list(self.tables)
+
+    def createTable(self, tableName: Any, columnFamilies: Sequence[Any]) -> None:
+        self._called("createTable")
+        self.create(_bytes(tableName).decode(), _bytes(columnFamilies[0].name).decode()[:-1])
+
+    def getColumnDescriptors(self, tableName: Any) -> dict[bytes, Any]:
+        self._called("getColumnDescriptors")
+        return {
+            name: thrift.ColumnDescriptor(name=name) for name in self.families[_bytes(tableName)]
+        }
+
+    def getRowsWithColumns(
+        self, tableName: Any, rows: Sequence[Any], columns: Sequence[Any], attributes: Any
+    ) -> list[Any]:
+        self._called("getRowsWithColumns")
+        table, wanted = self.tables[_bytes(tableName)], {_bytes(c) for c in columns}
+        found = []
+        with self._lock:
+            for row in rows:
+                cells = table.get(_bytes(row), {})
+                held = {c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items()}
+                held = {c: cell for c, cell in held.items() if c in wanted}
+                if held:
+                    found.append(thrift.TRowResult(row=_bytes(row), columns=held))
+        return found
+
+    def mutateRows(self, tableName: Any, rowBatches: Sequence[Any], attributes: Any) -> None:
+        self._called("mutateRows")
+        table = self.tables[_bytes(tableName)]
+        with self._lock:
+            for batch in rowBatches:
+                cells = table.setdefault(_bytes(batch.row), {})
+                for mutation in batch.mutations:
+                    if mutation.isDelete:
+                        cells.pop(_bytes(mutation.column), None)
+                    else:
+                        cells[_bytes(mutation.column)] = _bytes(mutation.value)
+                if not cells:
+                    del table[_bytes(batch.row)]
+
+
+@contextmanager
+def fake_hbase() -> Iterator[tuple[FakeHBase, str]]:
+    """One, and host:port of its gateway; ended with the block."""
+    hbase = FakeHBase()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    transport = TServerSocket("127.0.0.1", port, client_timeout=None)
+    server = TThreadedServer(TProcessor(thrift.Hbase, hbase), transport, daemon=True)
+    threading.Thread(target=server.serve, daemon=True).start()
+    for _ in itertools.repeat(None, 200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+            threading.Event().wait(0.01)
+    try:
+        yield hbase, f"127.0.0.1:{port}"
+    finally:
+        server.close()
+        transport.close()

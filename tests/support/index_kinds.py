@@ -1,0 +1,90 @@
+"""Tables of every index kind, for the suites that all kinds pass."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.options import IndexKind, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+_NAMES = itertools.count()
+
+
+def batch(ids: range | list[int], ts: int, part: str | None = None) -> pa.Table:
+    """Rows with keys k000, k001, ..., in three partitions or in one."""
+    rows = [{"id": f"k{i:03d}", "ts": ts, "part": part or f"p{i % 3}"} for i in ids]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+@dataclass
+class Indexed:
+    """Makes tables of an index kind.  options: those it takes to reach it."""
+
+    kind: IndexKind
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def table(
+        self,
+        table_type: TableType = TableType.COPY_ON_WRITE,
+        *,
+        fs: FileSystem | None = None,
+        **given: Any,
+    ) -> Table:
+        """A new table in memory, or the one at `fs` opened again."""
+        names = {f"hoodie.{name.replace('__', '.')}": value for name, value in given.items()}
+        options = parse_options({**SMALL, **self.options, **names})
+        if fs is None:
+            fs = MemoryFileSystem()
+            wanted = NewTable(
+                SCHEMA, "t", table_type, ("id",), ("part",), ("ts",), options, self.kind
+            )
+            create(fs, wanted)
+        return Table(fs, options=options, engine=LocalEngine(2))
+
+
+SMALL: dict[str, Any] = {
+    "hoodie.metadata.record.index.min.filegroup.count": 2,
+    "hoodie.bucket.index.num.buckets": 4,
+    "hoodie.index.bloom.num_entries": 100,
+    "pyhudi.index.rocksdb.buckets": 2,
+}
+
+
+@contextmanager
+def indexed(kind: IndexKind) -> Iterator[Indexed]:
+    """A kind, ready for use; HBase is a stand-in."""
+    if kind is not IndexKind.HBASE:
+        yield Indexed(kind)
+        return
+    hbase, gateway = _hbase()
+    name = f"index{next(_NAMES)}"
+    hbase.create(name)
+    yield Indexed(kind, hbase_options(gateway, name))
+
+
+def hbase_options(gateway: str, name: str) -> dict[str, Any]:
+    return {"pyhudi.index.hbase.gateway": gateway, "hoodie.index.hbase.table": name}
+
+
+@cache
+def _hbase() -> Any:
+    """One stand-in for a process; its threads end with it."""
+    from tests.support.fake_hbase import fake_hbase
+
+    running = fake_hbase()
+    atexit.register(lambda: running.__exit__(None, None, None))  # which also keeps it
+    return running.__enter__()
