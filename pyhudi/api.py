@@ -30,12 +30,13 @@ from pyhudi.pipeline import create
 from pyhudi.read.capture import capture_rows
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
-from pyhudi.read.lookup import fetch_rows, lookup_keys
+from pyhudi.read.lookup import fetch_rows
 from pyhudi.read.plan import ChangeRange, ScanMode, ScanRequest
 from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import PointInTime
+from pyhudi.services.answers import lookup
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import TableConfig, load_config
@@ -303,15 +304,15 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     def lookup(self, keys: Any) -> pa.Table:
         """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one
-        row a key in the order asked.  Raises IndexNotReadyError without a record index."""
-        return lookup_keys(self._state(), keys, engine=self._engine)
+        row a key in the order asked.  Raises IndexNotReadyError without an index that keeps
+        entries."""
+        return lookup(self._state(), self._options, keys, self._engine)
 
     def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of these keys, reading only the file groups they are in."""
-        return fetch_rows(
-            self._state(), keys, columns=None if columns is None else tuple(columns),
-            engine=self._engine,
-        )  # fmt: skip
+        state, names = self._state(), None if columns is None else tuple(columns)
+        places = lookup(state, self._options, keys, self._engine)
+        return fetch_rows(state, places, columns=names, engine=self._engine)
 
     @property
     def index(self) -> TableIndex:

@@ -71,12 +71,15 @@ def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
 @index.command("rebuild")
 @click.argument("path")
 @click.option("--buckets", type=int, help="How many; without it as many as there are.")
+@click.option("--kind", help="record, rocksdb or hbase; without it the table's own.")
 @dry_run
 @as_json
-def index_rebuild(path: str, buckets: int | None, dry_run: bool, as_json: bool) -> None:
+def index_rebuild(
+    path: str, buckets: int | None, kind: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Build the index out of the table's keys, beside the one there is."""
     opened = pyhudi.open_table(path).index
-    done = opened.rebuild(buckets, dry_run=dry_run, progress=_told)
+    done = opened.rebuild(buckets, kind=kind, dry_run=dry_run, progress=_told)
     show(done.to_dict(), as_json=as_json)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,25 +13,16 @@ from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
 
 
-def lookup_keys(state: TableState, keys: Any, *, engine: Engine) -> pa.Table:
-    """Where each key lives, one row a key in the order asked.
-
-    Returns [record_key, partition_path, file_id, instant_time, found].  Raises
-    IndexNotReadyError where the table has no record index that can be trusted.
-    """
-    return state.record_index.lookup(keys, engine=engine)
-
-
 def fetch_rows(
-    state: TableState, keys: Any, *, columns: tuple[str, ...] | None, engine: Engine
+    state: TableState, places: pa.Table, *, columns: tuple[str, ...] | None, engine: Engine
 ) -> pa.Table:
-    """The rows of these keys, in no order; keys that are absent give none.
+    """The rows of keys that were looked up, in no order; keys that are absent give none.
 
     Only file groups that hold one of the keys are read, and of those only rows with its keys.
     """
     schema = state.schema()
     names = columns_of(schema, ScanRequest(columns=columns))
-    tasks = _tasks(state, schema, names, lookup_keys(state, keys, engine=engine))
+    tasks = _tasks(state, schema, names, places)
     tables = engine.run(read_task, tasks, label="fetch")
     empty = pa.schema([schema.field(name) for name in names]).empty_table()
     return pa.concat_tables([empty, *tables])

@@ -16,12 +16,13 @@ from pyhudi.arguments import keys_to_delete
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.options import Options, parse_options
-from pyhudi.read.lookup import fetch_rows, lookup_keys
+from pyhudi.read.lookup import fetch_rows
 from pyhudi.read.plan import ScanRequest, plan_scan
 from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.times import PointInTime
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
+from pyhudi.services.answers import lookup
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import is_frame
 from pyhudi.spark.rows import SparkKeys, SparkRows
@@ -201,11 +202,13 @@ class SparkTable(api.Table):
         return scan_frame(self._spark, state, plan_scan(state, request))
 
     def lookup(self, keys: Any) -> pa.Table:
-        return lookup_keys(self._state(), keys, engine=LocalEngine())
+        return lookup(self._state(), self._options, keys, LocalEngine())
 
     def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         names = None if columns is None else tuple(columns)
-        return fetch_rows(self._state(), keys, columns=names, engine=LocalEngine())
+        state, engine = self._state(), LocalEngine()
+        places = lookup(state, self._options, keys, engine)
+        return fetch_rows(state, places, columns=names, engine=engine)
 
     def delete(
         self,

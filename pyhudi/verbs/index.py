@@ -8,11 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.engine import Engine
+from pyhudi.errors import UserError
 from pyhudi.flows import indexcare
+from pyhudi.flows.storecare import rebuild_store, rebuild_store_plan
 from pyhudi.metadata.explain import explain_lookup
-from pyhudi.options import Options
+from pyhudi.options import IndexKind, Options
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound, as_instant
+from pyhudi.services.answers import index_that_answers, lookup
 from pyhudi.services.index_rebuild import Tell, silent
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.services.index_stats import IndexStats, index_entries, index_stats
@@ -42,7 +45,7 @@ class TableIndex:
         """
         state = self._state()
         if as_of is None:
-            return state.record_index.lookup(keys, engine=self._engine)
+            return lookup(state, self._options, keys, self._engine)
         now = state.record_index  # raises where there is none
         assert state.metadata is not None and now.shard_count
         time = as_instant(as_of, state.zone)
@@ -109,6 +112,7 @@ class TableIndex:
         self,
         buckets: int | None = None,
         *,
+        kind: str | None = None,
         dry_run: bool = False,
         progress: Tell | None = None,
     ) -> IndexRebuild:
@@ -119,12 +123,32 @@ class TableIndex:
         if the table has more than a million rows a bucket.  The new index is built beside the old
         one, held against the table, and then put in its place.  Keys are read without the lock; a
         build that was killed goes on where it stopped.  progress: called after some tasks each.
-        dry_run: tell only.  Raises IndexNotReadyError while a write is pending.
+        kind: "record", "rocksdb" or "hbase"; None: the table's own, the record index if that
+        keeps no entries.  dry_run: tell only.  Raises IndexNotReadyError while a write is pending.
         """
+        built = self._kind(kind)
+        if built.is_store:
+            if dry_run:
+                return rebuild_store_plan(self._state(), self._options, built, buckets)
+            return rebuild_store(
+                self._fs, self._options, self._engine, built, buckets, progress or silent
+            )
         if dry_run:
             return indexcare.rebuild_plan(self._state(), self._options, buckets)
         tell = progress or silent
         return indexcare.rebuild(self._fs, self._options, self._engine, buckets, tell)
+
+    def _kind(self, name: str | None) -> IndexKind:
+        if name is None:
+            return index_that_answers(self._state(), self._options)
+        wanted = [kind for kind in IndexKind if kind.keeps_entries]
+        found = next((kind for kind in wanted if kind.value == name.lower()), None)
+        if found is None:
+            raise UserError(
+                "no such index is built out of keys", kind=name,
+                hint="use " + ", ".join(kind.value for kind in wanted),
+            )  # fmt: skip
+        return found
 
     def __repr__(self) -> str:
         return f"TableIndex({self._fs.url!r})"

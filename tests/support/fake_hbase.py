@@ -10,7 +10,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import happybase  # noqa: F401 - makes the module below
@@ -89,6 +89,15 @@ class FakeHBase:
                     del table[_bytes(batch.row)]
 
 
+class _Server(TThreadedServer):
+    def serve(self) -> None:
+        self.trans.listen()
+        with suppress(OSError):  # of a socket that was closed
+            while True:
+                client = self.trans.accept()
+                threading.Thread(target=self.handle, args=(client,), daemon=True).start()
+
+
 @contextmanager
 def fake_hbase() -> Iterator[tuple[FakeHBase, str]]:
     """One, and host:port of its gateway; ended with the block."""
@@ -96,7 +105,7 @@ def fake_hbase() -> Iterator[tuple[FakeHBase, str]]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     transport = TServerSocket("127.0.0.1", port, client_timeout=None)
-    server = TThreadedServer(TProcessor(thrift.Hbase, hbase), transport, daemon=True)
+    server = _Server(TProcessor(thrift.Hbase, hbase), transport)
     threading.Thread(target=server.serve, daemon=True).start()
     for _ in itertools.repeat(None, 200):
         with socket.socket() as probe:
