@@ -8,14 +8,17 @@ published before it and counts once it stands (`covered`, `rocks_checkpoint`).
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pyhudi._native import shard_of
 from pyhudi.engine import Engine
+from pyhudi.errors import StorageError
 from pyhudi.index.contract import Located, Longs, one_array
 from pyhudi.index.covered import Covered
 from pyhudi.index.probe import Stored
@@ -27,6 +30,8 @@ from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+
+_LOG: Final = logging.getLogger("pyhudi")
 
 
 def place_of(fs: FileSystem, rules: RocksRules) -> Place:
@@ -142,7 +147,10 @@ class RocksStore:
         publish(self.place.fs, written)
 
     def settle(self, written: Checkpoint) -> None:
-        clean(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
+        try:
+            clean(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
+        except StorageError as error:
+            _LOG.warning("old checkpoints of the RocksDB index stay for now: %s", error)
 
     def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -78,7 +79,7 @@ def newest_believed(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Che
     """The newest checkpoint that counts; fs: rooted at FOLDER.  Cost: a listing, and a read of
     each looked at."""
     for name in sorted(_names(fs), reverse=True):
-        if InstantTime(name.split("-")[0]) not in timeline.commits.times:
+        if _time(name) not in timeline.commits.times:
             continue
         found = Checkpoint.from_json(fs.read(name), path=name)
         if found.covered.is_believed(log, timeline):
@@ -98,24 +99,31 @@ def clean(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
     """Remove what no checkpoint needs: all but the newest `keep` that count, and what writes have
     left that came to nothing.  The caller holds the table's lock.
 
-    What pending writes are making stays.  Cost: a listing of each bucket's folder.
+    What pending writes are making stays; a checkpoint that cannot be read does not count.  Cost: a
+    listing of each bucket's folder.
     """
     pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).times
     done = timeline.commits.times
-    names = [n for n in sorted(_names(fs)) if n.split("-")[0] not in pending]
-    kept = [n for n in names if InstantTime(n.split("-")[0]) in done][-keep:]
+    names = [n for n in sorted(_names(fs), reverse=True) if _time(n) not in pending]
+    kept: dict[str, Checkpoint] = {}
+    for name in (n for n in names if _time(n) in done):
+        if len(kept) < keep:
+            with suppress(CorruptFileError):
+                kept[name] = Checkpoint.from_json(fs.read(name), path=name)
     fs.delete(name for name in names if name not in kept)
-    wanted = set[str]()
-    for name in kept:
-        for bucket in Checkpoint.from_json(fs.read(name), path=name).buckets:
-            wanted |= {f"{bucket.folder}/{name}" for name in _files(bucket)}
+    buckets = [bucket for checkpoint in kept.values() for bucket in checkpoint.buckets]
+    wanted = {f"{bucket.folder}/{name}" for bucket in buckets for name in _files(bucket)}
     for folder in fs.children():
         if folder.is_folder:
             fs.delete(
                 f.path
                 for f in fs.children(folder.path)
-                if f.path not in wanted and f.name.split("-")[0] not in pending
+                if f.path not in wanted and _time(f.name) not in pending
             )
+
+
+def _time(name: str) -> InstantTime:
+    return InstantTime(name.split("-")[0])
 
 
 def _files(bucket: BucketState) -> Iterator[str]:

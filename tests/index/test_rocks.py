@@ -1,0 +1,139 @@
+"""The RocksDB index: checkpoints on the table's storage, stores on this machine, other writers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pyhudi.errors import CorruptFileError, IndexNotReadyError
+from pyhudi.options import IndexKind
+from pyhudi.storage.filesystem import FileSystem
+from tests.support.index_kinds import Indexed, batch
+
+FOLDER = ".hoodie/.pyhudi_rocksdb"
+ROCKS = Indexed(IndexKind.ROCKSDB)
+OTHER = Indexed(IndexKind.GLOBAL_SIMPLE)
+
+
+def checkpoints(fs: FileSystem) -> list[str]:
+    return [f.name for f in fs.children(FOLDER) if f.name.endswith(".checkpoint")]
+
+
+def tables(fs: FileSystem) -> set[str]:
+    folders = [f.path for f in fs.children(FOLDER) if f.is_folder]
+    return {f.path for path in folders for f in fs.children(path) if f.name.endswith(".sst")}
+
+
+def on(folder: Path) -> Indexed:
+    """A machine whose stores are in that folder."""
+    return Indexed(IndexKind.ROCKSDB, {"pyhudi.index.rocksdb.folder": str(folder)})
+
+
+def test_another_machine_restores_what_this_one_wrote(tmp_path: Path) -> None:
+    table = on(tmp_path / "one").table()
+    table.upsert(batch(range(20), 1))
+    there = on(tmp_path / "two").table(fs=table._fs)
+    report = there.upsert(batch(range(10, 30), 2))
+    assert (report.inserted, report.updated, report.notes) == (10, 10, ())
+    shutil.rmtree(tmp_path)
+    back = on(tmp_path / "one").table(fs=table._fs).upsert(batch(range(40), 3))
+    assert (back.inserted, back.updated, back.notes) == (10, 30, ())
+
+
+def test_a_commit_copies_only_tables_that_are_new() -> None:
+    table = ROCKS.table()
+    table.upsert(batch(range(20), 1))
+    before = tables(table._fs)
+    table.upsert(batch(range(19, 22), 2))
+    assert before < tables(table._fs)
+    table.upsert(batch(range(22), 3))  # changes no place
+    assert len(checkpoints(table._fs)) == 3
+
+
+def test_old_checkpoints_and_what_they_alone_need_are_removed() -> None:
+    table = ROCKS.table()
+    for turn in range(12):
+        table.upsert(batch([turn, turn + 100], turn))
+    assert len(checkpoints(table._fs)) == 3
+    named = set[str]()
+    for name in checkpoints(table._fs):
+        for bucket in json.loads(table._fs.read(f"{FOLDER}/{name}"))["buckets"]:
+            folder = f"{FOLDER}/{bucket['number']:05d}"
+            named |= {f"{folder}/{file['stored']}" for file in bucket["tables"]}
+            assert len(bucket["tables"]) <= 8
+    assert tables(table._fs) == named
+    assert table.upsert(batch([*range(12), *range(100, 112)], 20)).inserted == 0
+
+
+def test_a_table_of_another_index_is_read_once() -> None:
+    other = OTHER.table()
+    other.upsert(batch(range(20), 1))
+    mine = ROCKS.table(fs=other._fs, index__type="ROCKSDB")
+    report = mine.upsert(batch(range(10, 30), 2))
+    assert (report.inserted, report.updated) == (10, 10)
+    assert "built out of the keys of 3 file groups" in report.notes[0]
+    assert mine.upsert(batch(range(30), 3)).notes == ()
+
+
+def test_commits_that_it_has_not_seen_are_caught_up_with() -> None:
+    table = ROCKS.table()
+    table.upsert(batch(range(20), 1))
+    other = OTHER.table(fs=table._fs, index__type="GLOBAL_SIMPLE")
+    other.upsert(batch(range(18, 24), 2))
+    other.delete(keys=["k003", "k020"])
+    with pytest.raises(IndexNotReadyError, match=r"the next write by it catches up"):
+        table.lookup(["k001"])
+    planned = table.upsert(batch([3, 20, 21, 50], 3), dry_run=True)
+    assert (planned.new, planned.matched) == (3, 1)
+    report = table.upsert(batch([3, 20, 21, 50], 3))
+    assert (report.inserted, report.updated) == (3, 1)
+    assert "2 commits of writers that do not know it" in report.notes[0]
+    assert table.lookup(["k003", "k023", None, "k0"])["found"].to_pylist() == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_restore_takes_the_index_back() -> None:
+    table = ROCKS.table()
+    first = table.upsert(batch(range(9), 1))
+    table.upsert(batch(range(20), 2))
+    table.delete(keys=["k001"])
+    table.restore(first.instant)
+    report = table.upsert(batch(range(12), 3))
+    assert (report.inserted, report.updated, report.notes) == (3, 9, ())
+
+
+def test_look_ups_and_rows_by_key() -> None:
+    table = ROCKS.table()
+    written = table.upsert(batch(range(6), 1))
+    found = table.lookup(["k004", "nobody", "k000"]).to_pylist()
+    assert [row["partition_path"] for row in found] == ["p1", None, "p0"]
+    assert [row["instant_time"] for row in found] == [written.instant, None, written.instant]
+    assert sorted(table.fetch(["k004", "nobody"])["id"].to_pylist()) == ["k004"]
+
+
+def test_a_damaged_checkpoint_is_named_and_can_be_built_anew() -> None:
+    table = ROCKS.table()
+    table.upsert(batch(range(20), 1))
+    for name in checkpoints(table._fs):
+        table._fs.replace(f"{FOLDER}/{name}", b"{")
+    with pytest.raises(CorruptFileError, match="rebuild"):
+        table.upsert(batch(range(5), 2))
+    built = table.index.rebuild()
+    assert built.buckets == 2
+    assert table.upsert(batch(range(22), 2)).inserted == 2
+
+
+def test_writers_beside_each_other_know_each_other(tmp_path: Path) -> None:
+    beside = {"write__concurrency__mode": "optimistic_concurrency_control"}
+    one = on(tmp_path / "one").table(**beside)
+    two = on(tmp_path / "two").table(fs=one._fs, **beside)
+    one.upsert(batch(range(6), 1))
+    for turn in range(2, 5):
+        one.upsert(batch(range(turn * 3), turn))
+        report = two.upsert(batch(range(turn * 3 + 2), turn + 10))
+        assert not [note for note in report.notes if "RocksDB" in note]
+    assert one.upsert(batch(range(14), 20)).inserted == 0
