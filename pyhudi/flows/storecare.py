@@ -54,8 +54,8 @@ def rebuild_store(
     gather_keys(first, engine, tell)
     with alone(fs, options, "rebuild index") as state, scratch(fs, engine) as staging:
         opening = rocks.Opening(rules, staging, count, publishes=True, tell=tell)
-        store = rocks.build_rocks(state, engine, opening)
-    written = sum(table.size_bytes for bucket in store.buckets for table in bucket.tables)
+        built = rocks.build_rocks(state, engine, opening)
+    written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
     report = IndexRebuild(count, count, len(first.groups), len(first.kept), bytes_written=written)
     return replace(report, seconds=_since(began))
 

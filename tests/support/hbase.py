@@ -31,7 +31,7 @@ import pytest
 
 CACHE = Path(os.environ.get("PYHUDI_CACHE", Path.home() / ".cache" / "pyhudi"))
 JARS = CACHE / "hbase" / "lib"
-_UP_SECONDS = 120
+_UP_SECONDS = 300
 _VERSION = "2.6.1"
 _ARTIFACTS = ("hbase-server", "hbase-thrift", "hbase-zookeeper")
 _NAMES = itertools.count()
@@ -129,6 +129,10 @@ def _configure(folder: Path, zookeeper: int, master: int, region: int) -> None:
     (folder / "conf").mkdir()
     (folder / "conf" / "hbase-site.xml").write_text(
         f"<configuration>{''.join(lines)}</configuration>"
+    )
+    (folder / "conf" / "log4j.properties").write_text(
+        "log4j.rootLogger=WARN,err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.err.layout=org.apache.log4j.SimpleLayout\n"
     )
 
 
