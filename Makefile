@@ -5,6 +5,7 @@
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
+# make hbase    the HBase index on a real HBase, in turns with Apache Hudi's; fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes
@@ -24,7 +25,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo faults test check bench interop azure hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults test check bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -82,6 +83,10 @@ azure: build
 hdfs: build
 	$(BIN)/python -m tests.support.hdfs --fetch
 	$(BIN)/python -m pytest -m hdfs tests/contracts tests/interop
+
+hbase: build
+	$(BIN)/python -m tests.support.hbase --fetch
+	$(BIN)/python -m pytest -p no:xdist -m hbase tests/interop/test_hbase.py
 
 zookeeper: build
 	$(BIN)/python -m pytest -m zookeeper tests
