@@ -80,9 +80,9 @@ def test_cleans_of_either_side_alternate(
             if kind == "mor":
                 table.compact()
         old = table.timeline.commits.instants[-4].time
-        before = data_files(path)
+        before, known = data_files(path), len(cleans(table))
         their_clean(hudi, path)
-        assert data_files(path) < before and len(cleans(table)) == 3 * turn + 1
+        assert data_files(path) < before and len(cleans(table)) > known
         turns.agree()
         assert table.scan(as_of=saved).count() == len(kept)  # a savepoint of ours
         table.delete_savepoint(saved)
@@ -111,11 +111,7 @@ def test_cleans_of_either_side_alternate(
         their_clean(hudi, path)  # carries our plan out
         assert planned.time in cleans(table) and data_files(path) < before
         turns.agree()
-        while len(cleans(table)) < 3 * (turn + 1):  # the version may plan one more, or not
-            theirs(hudi, turns, range(20), version + 15)
-            if kind == "mor":
-                table.compact()
-            table.clean()
+        theirs(hudi, turns, range(20), version + 15)
         turns.agree()
 
 
