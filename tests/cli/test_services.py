@@ -49,6 +49,15 @@ def test_plans_are_taken_back(tmp_path: Path) -> None:
     assert again.returncode == 2 and "no such plan" in again.stderr
 
 
+def test_who_holds_a_snapshot_is_told(tmp_path: Path) -> None:
+    path = a_table(tmp_path / "t")
+    assert answer("clean", "holds", path) == []
+    with pyhudi.open_table(path).hold() as held:
+        told = answer("clean", "holds", path)
+        assert isinstance(told, list)
+        assert [(h["instant"], h["is_alive"]) for h in told] == [(held.instant, True)]
+
+
 def test_partitions_that_have_not_expired_stay(tmp_path: Path) -> None:
     asked = ("--option", "hoodie.partition.ttl.strategy.days.retain=2")
     done = answer("ttl", "run", a_table(tmp_path / "t"), *asked)
