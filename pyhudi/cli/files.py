@@ -11,7 +11,8 @@ import click
 
 from pyhudi import HFileReader
 from pyhudi.cli.output import as_json, plain, show
-from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
+from pyhudi.formats.logblock import data_batches, read_content
+from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.local import LocalFile

@@ -35,6 +35,16 @@ def compaction_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: 
     show(_opened(path, options).compact(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
+@compaction.command("logs")
+@click.argument("path")
+@dry_run
+@option
+@as_json
+def compaction_logs(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+    """Merge the logs of each slice that has many into one, and leave base files alone."""
+    show(_opened(path, options).compact_logs(dry_run=dry_run).to_dict(), as_json=as_json)
+
+
 @compaction.command("schedule")
 @click.argument("path")
 @option

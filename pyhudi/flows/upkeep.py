@@ -39,10 +39,13 @@ from pyhudi.services.compaction import (
     schedule,
 )
 from pyhudi.services.holds import drop_dead_holds
+from pyhudi.services.logcompaction import LogCompactionReport
+from pyhudi.services.logcompaction import carry_out as carry_out_log_compaction
 from pyhudi.services.planned import claim
 from pyhudi.services.transaction import opened
 from pyhudi.services.unschedule import UnscheduleReport, unschedule
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import load_config
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.write.report import WriteReport
 
@@ -63,6 +66,12 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
         for each in mine:
             beats.callback(each.beat.stop)
         return report_of([carry_out(each, options, engine) for each in mine])
+
+
+def compact_logs(fs: FileSystem, options: Options, engine: Engine) -> LogCompactionReport:
+    """Merge the log blocks of slices that have many."""
+    with alone(fs, options, "compact logs") as state:
+        return carry_out_log_compaction(state, options, engine)
 
 
 def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
@@ -214,7 +223,8 @@ def after_write(
     clustering = services.clustering
     clusters = clustering.inline or clustering.schedules_inline
     compacts = services.compacts_inline or services.compaction.schedules_inline
-    asked = compacts or clusters or services.cleans_inline or services.archives_inline
+    logs = services.compaction.logs_inline
+    asked = compacts or logs or clusters or services.cleans_inline or services.archives_inline
     if not asked or report.instant is None or not report.published:
         return report
     notes = []
@@ -224,6 +234,13 @@ def after_write(
             notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
         elif (planned := schedule_compaction(fs, options)) is not None:
             notes.append(f"compaction {planned} is planned")
+    if logs and load_config(fs).is_merge_on_read:
+        merged = compact_logs(fs, options, engine)
+        if merged.instant is not None:
+            notes.append(
+                f"log compaction {merged.instant} merged {merged.blocks} blocks of "
+                f"{merged.file_groups} groups"
+            )
     if clusters and _clustering_is_due(fs, options):
         if clustering.inline:
             laid_out = cluster(fs, options, engine)

@@ -23,7 +23,8 @@ from pyhudi._native.block_cache import BlockCache
 from pyhudi._native.hfile import HFileReader
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
-from pyhudi.formats.logblock import decode_deletes, empty_delete_block
+from pyhudi.formats.logblock import empty_delete_block
+from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.storage.inline import Window

@@ -18,7 +18,6 @@ _STRATEGIES: Final = class_name(
     allowed="one of " + ", ".join(strategy.value for strategy in CompactionStrategy),
 )
 _RULES: Final = choice({rule.value: rule for rule in ExpiryRule})
-_NO_LOG_COMPACTION: Final = "logs are merged into base files, not into logs"
 
 _COMPACTION: Final = (
     honoured("hoodie.compact.inline", FLAG, "services.compacts_inline"),
@@ -44,9 +43,14 @@ _COMPACTION: Final = (
     honoured("hoodie.compaction.strategy", _STRATEGIES, "services.compaction.strategy"),
     honoured("hoodie.compaction.target.io", count(1), "services.compaction.mib_max"),
     refused("hoodie.compaction.plan.generator", _CLASS, "hoodie.compaction.strategy"),
-    refused("hoodie.log.compaction.enable", _NO_LOG_COMPACTION, harmless=("false",)),
-    refused("hoodie.log.compaction.inline", _NO_LOG_COMPACTION, harmless=("false",)),
-    *without_effect(_NO_LOG_COMPACTION, "hoodie.log.compaction.blocks.threshold"),
+    refused(
+        "hoodie.log.compaction.enable", "the metadata table's logs are merged into its base files",
+        "hoodie.log.compaction.inline, for the table alone", harmless=("false",),
+    ),
+    honoured("hoodie.log.compaction.inline", FLAG, "services.compaction.logs_inline"),
+    honoured(
+        "hoodie.log.compaction.blocks.threshold", count(1), "services.compaction.log_blocks_min"
+    ),
 )  # fmt: skip
 
 _POLICIES: Final = choice({policy.value: policy for policy in CleaningPolicy})

@@ -47,6 +47,8 @@ class CompactionOptions:
     log_files_min: int = 0  # slices with fewer are left alone by LOG_COUNT
     days: int = 10  # partitions of DAYS; days before today of RECENT and OLD
     pattern: str = ""  # PATTERN: a regular expression for the whole path
+    logs_inline: bool = False  # merge log blocks with each other after a write that makes it due
+    log_blocks_min: int = 5  # slices with fewer are left alone by that
 
 
 class ExpiryRule(Enum):

@@ -75,9 +75,9 @@ def merge(
 
 def decide(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Outcome:
     """Which rows of base and log are live, by plain rules (`MergeRules.is_plain`)."""
-    keys = _keys(log, rules)
-    ranks = _ranks(base, log, rules)
-    state = fold(keys, _kinds(log, rules), ranks.log, ranks.log_valid, rules.is_event_time)
+    columns = folded_columns(base, log, rules)
+    keys, ranks = columns.keys, columns.ranks
+    state = fold(keys, columns.kinds, ranks.log, ranks.log_valid, rules.is_event_time)
     kept = None
     if base is None:
         take = state.winner[state.winner >= 0]
@@ -87,7 +87,26 @@ def decide(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) 
         kept = Live.of(keep)
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
-    return Outcome(kept, Live.of(taken[_is_data(log)]))
+    return Outcome(kept, Live.of(taken[columns.is_data]))
+
+
+@dataclass(frozen=True, slots=True)
+class FoldColumns:
+    """Of each log entry, oldest first, what merging looks at."""
+
+    keys: pa.ChunkedArray
+    kinds: Any
+    is_data: Any  # whether it is a row of a data block
+    ranks: Ranks
+
+
+def folded_columns(
+    base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules
+) -> FoldColumns:
+    """Ranks are alike over base and log."""
+    return FoldColumns(
+        _keys(log, rules), _kinds(log, rules), _is_data(log), _ranks(base, log, rules)
+    )
 
 
 def _folded(
@@ -96,7 +115,7 @@ def _folded(
     rules: MergeRules,
     columns: Sequence[str],
     keys: pa.ChunkedArray,
-    ranks: _Ranks,
+    ranks: Ranks,
 ) -> pa.Table:
     """`merge` by rules that the native fold does not know."""
     table, number, key = numbered(keys)
@@ -134,7 +153,7 @@ def _ranked(values: Any, valid: Any, count: int) -> Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranks:
+class Ranks:
     """Ordering values as int64, alike over base and log; None under commit-time order.  The
     flags are False where a value is null and so cannot be compared."""
 
@@ -195,12 +214,12 @@ def _row_kinds(rows: pa.Table, rules: MergeRules) -> Any:
     return kinds
 
 
-def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> _Ranks:
+def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Ranks:
     if not rules.is_event_time:
-        return _Ranks()
+        return Ranks()
     base_rows = 0 if base is None else base.num_rows
     values, valid = _rank_columns(base, log, rules)
-    return _Ranks(values[base_rows:], valid[base_rows:], values[:base_rows], valid[:base_rows])
+    return Ranks(values[base_rows:], valid[base_rows:], values[:base_rows], valid[:base_rows])
 
 
 def _rank_columns(

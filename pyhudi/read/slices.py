@@ -14,7 +14,8 @@ import pyarrow.types as pt
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.conform import conform
-from pyhudi.formats.logblock import data_batches, decode_deletes, read_content
+from pyhudi.formats.logblock import data_batches, read_content
+from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.formats.parquet import footer, read_base
 from pyhudi.read.blocks import PlacedBlock, believed
@@ -67,7 +68,7 @@ def read_slice(
     Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
     UnsupportedTableError.
     """
-    blocks = _blocks(fs, slice, spec)
+    blocks = log_blocks(fs, slice, spec)
     if blocks:
         spec.rules.check()
         rows = _merged(fs, slice, blocks, spec, partition_values)
@@ -202,7 +203,7 @@ def _merged(
         if known is not None:
             return _as_decided(fs, slice, blocks, spec, values, known)
     needed = _needed(spec, values)
-    log = list(_entries(fs, blocks, needed, spec.rules))
+    log = list(log_entries(fs, blocks, needed, spec.rules))
     base = None
     if slice.base is not None:
         coded = set(needed.names).difference(_looked_at(spec.rules))
@@ -233,7 +234,7 @@ def _as_decided(
     """The live rows, without a look at their keys."""
     stored = pa.schema(map(spec.table.field, _stored(spec, values)))
     data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
-    log = data_of(list(_entries(fs, data, stored, spec.rules)))
+    log = data_of(list(log_entries(fs, data, stored, spec.rules)))
     base = None
     if slice.base is not None:
         base = _base_rows(fs, slice, stored, None, coded=stored.names)
@@ -273,7 +274,8 @@ def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
     )
 
 
-def _blocks(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> list[PlacedBlock]:
+def log_blocks(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> list[PlacedBlock]:
+    """The blocks of a slice's logs that are merged, oldest first.  Each log is opened once."""
     found: list[PlacedBlock] = []
     for log in slice.logs:
         with closing(fs.open(log.path)) as file:
@@ -295,7 +297,7 @@ def _check_whole(log: DataFile, size_bytes: int) -> None:
         )
 
 
-def _entries(
+def log_entries(
     fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
 ) -> Iterator[LogEntries]:
     """What the blocks hold, in order, data rows with the columns of `needed`."""

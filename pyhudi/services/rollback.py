@@ -52,6 +52,7 @@ from pyhudi.services.rollback_plan import (
     to_record,
 )
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.table.compaction import is_at_once
 from pyhudi.table.config import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
@@ -107,6 +108,7 @@ def roll_back_failed(
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
         _check_not_built_on(log, timeline, failed)
         planned = plan(failed, files_of_pending(fs, log, failed, by_markers=by_markers))
+        planned = replace(planned, keeps_request=False)
         at = _request(fs, log, planned)
         done.append(
             execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
@@ -184,14 +186,16 @@ def failed_writes(
     log: TimelineLog, timeline: Timeline, heartbeats: Heartbeats | None = None
 ) -> list[Instant]:
     """Pending commits, delta commits and replace commits that are no planned service's, not kept
-    to be published and not alive."""
-    pending = timeline.where(WRITES - _SERVICES, State.REQUESTED, State.INFLIGHT)
+    to be published and not alive; and log compactions that run at once or never."""
+    actions = WRITES - _SERVICES | {Action.LOG_COMPACTION}
+    pending = timeline.where(actions, State.REQUESTED, State.INFLIGHT)
     if not pending.instants:
         return []
     alive = living(log.fs, heartbeats)
     return [
         instant
         for instant in pending
+        if instant.action is not Action.LOG_COMPACTION or is_at_once(log.requested(instant))
         if instant.time not in alive
         and not is_clustering(log, instant)
         and not is_kept(log.fs, instant)
@@ -241,7 +245,8 @@ def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
         return None
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     is_service = failed.action in _SERVICES or is_clustering(log, failed)
-    return replace(planned, keeps_request=is_service)
+    runs_again = is_service and not is_at_once(log.requested(failed))
+    return replace(planned, keeps_request=runs_again)
 
 
 def execute(

@@ -105,6 +105,14 @@ def compaction_record(slices: Sequence[FileSlice]) -> dict[str, Any]:
     return {"operations": [_operation(piece) for piece in slices], "version": 2}
 
 
+AT_ONCE: Final = "pyhudi.at.once"
+"""In a plan's extra metadata: it is run under the lock under which it was made, and never later."""
+
+
+def is_at_once(plan: Mapping[str, Any]) -> bool:
+    return AT_ONCE in (plan.get("extraMetadata") or {})
+
+
 def _operation(piece: FileSlice) -> dict[str, Any]:
     return {
         "baseInstantTime": piece.instant,

@@ -18,6 +18,8 @@ from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.holds import HeldSnapshot, Hold, held_snapshots
+from pyhudi.services.logcompaction import LogCompactionReport
+from pyhudi.services.logcompaction import would_do as log_compaction_plan
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.unschedule import UnscheduleReport
@@ -47,6 +49,19 @@ class ServiceVerbs:
         if dry_run:
             return upkeep.compaction_plan(self._state(), self._options)
         return upkeep.compact(self._fs, self._options, self._engine)
+
+    def compact_logs(self, *, dry_run: bool = False) -> LogCompactionReport:
+        """Merge the log blocks of each file slice that has at least
+        `hoodie.log.compaction.blocks.threshold` of them into those of one log file.
+
+        Base files are neither read nor written, so it is cheaper than `compact`, and makes reads
+        faster until that runs.  Slices that a plan has claimed are left.  dry_run: tell only.
+        Raises UserError for a copy-on-write table; LockError, WriteConflictError with the table
+        as it was.
+        """
+        if dry_run:
+            return log_compaction_plan(self._state(), self._options)
+        return upkeep.compact_logs(self._fs, self._options, self._engine)
 
     def schedule_compaction(self) -> str | None:
         """Plan a compaction for `compact`, or for Apache Hudi, to carry out: its instant, or None

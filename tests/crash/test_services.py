@@ -81,6 +81,19 @@ def expiring_soon(fs: FileSystem) -> Table:
     return Table(fs, options=parse_options(OPTIONS | ONE_DAY), engine=LocalEngine(1))
 
 
+def merging_logs(fs: FileSystem) -> Table:
+    options = OPTIONS | {"hoodie.log.compaction.blocks.threshold": "2"}
+    return Table(fs, options=parse_options(options), engine=LocalEngine(1))
+
+
+def with_many_logs(kind: TableType) -> MemoryFileSystem:
+    fs = before(kind)
+    for ts in (3, 4):
+        open_(fs).upsert(rows(range(6), ts))
+    open_(fs).delete(keys=["k1"])
+    return fs
+
+
 def with_plan(kind: TableType) -> MemoryFileSystem:
     """A compaction is planned and no log lies on it."""
     fs = before(kind)
@@ -138,6 +151,9 @@ ACTS: Mapping[str, Act] = {
         with_buckets, lambda fs: by_listing(fs).delete(keys=["k1", "k2", "nobody"]),
         opened=by_listing,
     ),
+    "compact_logs": Act(
+        with_many_logs, lambda fs: merging_logs(fs).compact_logs(), False, merging_logs
+    ),
     "unschedule_compaction": Act(
         with_plan, lambda fs: open_(fs).unschedule_compaction(pending(open_(fs)).time), False
     ),
@@ -167,6 +183,7 @@ CASES = [
     pytest.param("delete_by_listing", MOR, id="listing-delete-mor", marks=pytest.mark.slow),
     pytest.param("rings_upsert", MOR, id="rings_upsert-mor", marks=pytest.mark.slow),
     pytest.param("rings_overwrite", MOR, id="rings_overwrite-mor", marks=pytest.mark.slow),
+    pytest.param("compact_logs", MOR, id="compact_logs"),
     pytest.param("unschedule_compaction", MOR, id="unschedule_compaction"),
     pytest.param("unschedule_half_a_run", MOR, id="unschedule_half_a_run"),
     pytest.param("unschedule_clustering", COW, id="unschedule_clustering-cow"),

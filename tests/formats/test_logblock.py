@@ -18,18 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError, UserError
-from pyhudi.formats import logblock
+from pyhudi.formats import logdeletes
 from pyhudi.formats.logblock import (
     data_batches,
     data_block,
-    decode_deletes,
     delete_block,
     empty_delete_block,
     encode_data,
-    encode_deletes,
     read_content,
     rollback_block,
 )
+from pyhudi.formats.logdeletes import decode_deletes, encode_deletes
 from pyhudi.formats.logfile import BlockKind, HeaderKey, read_blocks, write_block
 from tests.support.logs import (
     GOLDEN_LOGS,
@@ -315,7 +314,7 @@ def test_deletes_ordered_by_several_fields_give_each_value() -> None:
         delete("d", wrapped("Long", 0)),
     ]
     sink = io.BytesIO()
-    schema = fastavro.parse_schema(json.loads(logblock._delete_schema()))
+    schema = fastavro.parse_schema(json.loads(logdeletes._delete_schema()))
     fastavro.schemaless_writer(sink, schema, {"deleteRecordList": records})
     body = sink.getvalue()
     batch = decode_deletes(

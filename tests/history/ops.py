@@ -43,7 +43,7 @@ BESIDE: Final = {
 }
 WEIGHTS: Final = {
     "upsert": 60, "delete": 10, "read": 14, "insert_overwrite": 2, "delete_partitions": 1,
-    "compact": 5, "clean": 5, "schedule": 3, "alone": 5, "cluster": 2,
+    "compact": 5, "clean": 5, "schedule": 3, "logs": 3, "alone": 5, "cluster": 2,
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ class Writer:
         kind = self._dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         if kind == "read":
             self._read(op)
-        elif kind in ("compact", "clean", "schedule", "cluster"):
+        elif kind in ("compact", "clean", "schedule", "cluster", "logs"):
             self._serve(op, kind)
         else:
             self.write(op, kind)
@@ -140,12 +140,12 @@ class Writer:
 
     def _serve(self, op: str, kind: str) -> None:
         table = self._table("")
-        if kind in ("compact", "schedule") and not table.config.is_merge_on_read:
+        if kind in ("compact", "schedule", "logs") and not table.config.is_merge_on_read:
             return
         self._diary.note(op=op, kind=kind)
         verbs: dict[str, Callable[[], Any]] = {
             "compact": table.compact, "clean": table.clean, "cluster": table.cluster,
-            "schedule": table.schedule_compaction,
+            "schedule": table.schedule_compaction, "logs": table.compact_logs,
         }  # fmt: skip
         try:
             verbs[kind]()

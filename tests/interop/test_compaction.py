@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
@@ -46,3 +47,37 @@ def test_either_reads_and_continues_what_the_other_compacted(
         turns.agree()
         assert table.compact().file_groups > 0
         turns.agree()
+
+
+def test_both_read_and_continue_what_log_compaction_merged(
+    tmp_path: Path, hudis: list[ApacheHudi]
+) -> None:
+    path = tmp_path / "t"
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor",
+        options={"hoodie.log.compaction.blocks.threshold": "2"},
+    )  # fmt: skip
+    turns = Turns(table, path, hudis)
+    batch = rows(range(40), 5)
+    turns.put(batch)
+    table.bulk_insert(batch)
+    for version in (6, 8):
+        turns.put(rows(range(20), version))
+        table.upsert(rows(range(20), version))
+    table.upsert(rows(range(10), 7))  # too late
+    gone = [key for key in turns.expected if key.endswith("3")]
+    table.delete(keys=gone)
+    turns.drop(gone)
+    for turn, hudi in enumerate(hudis):
+        assert table.compact_logs().file_groups > 0
+        turns.agree()
+        version = 10 + 10 * turn
+        turns.put(rows(range(10, 30), version))
+        file = tmp_path / f"rows{turn}.parquet"
+        pq.write_table(rows(range(10, 30), version), file)
+        hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
+        table.upsert(rows(range(3), version))
+        turns.put(rows(range(3), version))
+        turns.agree()
+    assert table.compact().file_groups > 0
+    turns.agree()

@@ -213,6 +213,12 @@ class TableMachine(CheckedTable):
         self.steps["compact"] += 1
 
     @rule()
+    @precondition(lambda self: self.setup.merges)
+    def compact_logs(self) -> None:
+        self.table.compact_logs()
+        self.steps["compact_logs"] += 1
+
+    @rule()
     @precondition(lambda self: self.setup.merges and not self._has_plan)
     def plan_compaction(self) -> None:
         self.table.schedule_compaction()
