@@ -20,6 +20,7 @@ SMALL: dict[str, list[str]] = {
     "incremental_read": ["--smoke"],
     "local_upsert": ["--smoke"],
     "bloom_upsert": ["--smoke"],
+    "index_kinds": ["--smoke"],
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
     "point_query": ["--smoke"],

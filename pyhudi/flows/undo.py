@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
 from pyhudi.flows.upkeep import alone
+from pyhudi.index.choice import kinds_beside
+from pyhudi.index.covered import touched_groups
+from pyhudi.index.hbase import ask_to_reread
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.options import Options
-from pyhudi.read.state import TableState
+from pyhudi.options import IndexKind, Options
+from pyhudi.read.state import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import pending_cleans
+from pyhudi.services.hbase import open_hbase
 from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
 from pyhudi.services.rollback import plan_rollback
 from pyhudi.services.rollback import rollback as roll_back
@@ -48,9 +54,11 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
     _end_cleans(fs, options, "rollback")
     with alone(fs, options, "rollback") as state:
         _check_no_clean(state)
+        _tell_hbase(state, options, {InstantTime(instant)})
         done = roll_back(
             fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata
         )
+        _put_right(fs, options)
     return RollbackReport(
         undone=done.failed.time,
         instant=done.at,
@@ -132,7 +140,25 @@ def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
         planned = schedule(state, InstantTime(instant))
         if planned is None:
             return RestoreReport(instant, notes=("nothing was written after it",))
-        return carry_out(fs, state.config, state.log, planned)
+        _tell_hbase(state, options, {i.time for i in state.timeline if i.time > instant})
+        report = carry_out(fs, state.config, state.log, planned)
+        _put_right(fs, options)
+        return report
+
+
+def _tell_hbase(state: TableState, options: Options, times: AbstractSet[InstantTime]) -> None:
+    """Commits are about to be taken back: what they deleted and moved in HBase is to be put
+    again."""
+    undone = [i for i in state.timeline.commits if i.time in times]
+    if undone and IndexKind.HBASE in kinds_beside(state.config, options.write):
+        ask_to_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
+
+
+def _put_right(fs: FileSystem, options: Options) -> None:
+    """Put it now, where that is asked for; else the next writer does."""
+    rules = options.write.index_rules.hbase
+    if rules.rollback_sync:
+        open_hbase(load_state(fs, options.read), rules, LocalEngine())
 
 
 def _check_nobody_writes(state: TableState, options: Options) -> None:

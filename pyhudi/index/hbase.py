@@ -6,7 +6,8 @@ believes.  An entry in place of one that is believed, and the end of one, wait f
 
 ```
 .hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended
-.hoodie/.pyhudi_hbase/<instant>/reread    keys of the file groups that the commit wrote have moved
+.hoodie/.pyhudi_hbase/<instant>/reread    JSON, file groups whose keys have moved: those named by
+                                          a rollback of the instant, or (null) those it wrote
 ```
 
 They are put right after the commit, or by the next writer, if this one dies between: before it
@@ -15,8 +16,9 @@ asks.  What is there of an instant that came to nothing is removed.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -203,7 +205,19 @@ def waiting(fs: FileSystem) -> list[InstantTime]:
     return [InstantTime(f.name) for f in fs.children(FOLDER) if f.is_folder]
 
 
-def ask_to_reread(fs: FileSystem, time: InstantTime) -> None:
-    """Have the file groups that a commit writes read again, once it stands, before HBase is asked
-    next: their keys move without HBase knowing."""
-    fs.replace(f"{FOLDER}/{time}/{REREAD}", b"")
+def ask_to_reread(
+    fs: FileSystem, time: InstantTime, groups: Iterable[FileGroupId] | None = None
+) -> None:
+    """Have file groups read again before HBase is asked next, as their keys move without HBase
+    knowing.  groups: None: those that the commit `time` writes, once it stands."""
+    named = None if groups is None else sorted((g.partition, g.file_id) for g in groups)
+    fs.replace(f"{FOLDER}/{time}/{REREAD}", json.dumps(named).encode())
+
+
+def to_reread(fs: FileSystem, time: InstantTime) -> tuple[bool, frozenset[FileGroupId] | None]:
+    """(whether somebody has asked for it, which groups were named)."""
+    path = f"{FOLDER}/{time}/{REREAD}"
+    if not fs.exists(path):
+        return False, None
+    named = json.loads(fs.read(path))
+    return True, None if named is None else frozenset(FileGroupId(*group) for group in named)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -115,7 +115,7 @@ class HBasePlace:
 
     def put(self, entries: Iterable[tuple[bytes, Entry | None]]) -> None:
         """Write entries, and delete those of keys given with None."""
-        pace = Pace(self._rows_per_second(), self.rules.puts_wait_ms)
+        pace = Pace(self.rows_per_second, self.rules.puts_wait_ms)
         with self._failing():
             table = _connection(self).table(self.table)
             for some in _batches(entries, self.rules.put_batch):
@@ -128,7 +128,9 @@ class HBasePlace:
                             batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
                 pace.after(len(some))
 
-    def _rows_per_second(self) -> float | None:
+    @property
+    def rows_per_second(self) -> float | None:
+        """That one task may put; None: as many as it can."""
         rules = self.rules
         if rules.qps_per_server is None:
             return None
@@ -151,19 +153,27 @@ class HBasePlace:
 class Pace:
     """Not more than so many rows a second, over batches of them; waits after each."""
 
-    def __init__(self, rows_per_second: float | None, wait_ms: int) -> None:
+    def __init__(
+        self,
+        rows_per_second: float | None,
+        wait_ms: int,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._rate = rows_per_second
         self._wait = wait_ms / 1000
-        self._began = time.monotonic()
+        self._sleep, self._clock = sleep, clock
+        self._began = clock()
         self._rows = 0
 
     def after(self, rows: int) -> None:
         self._rows += rows
         wait = self._wait
         if self._rate is not None:
-            wait = max(wait, self._began + self._rows / self._rate - time.monotonic())
+            wait = max(wait, self._began + self._rows / self._rate - self._clock())
         if wait > 0:
-            time.sleep(wait)
+            self._sleep(wait)
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

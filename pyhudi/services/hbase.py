@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.index.hbase import FOLDER, REREAD, HBaseStore, settle, waiting
+from pyhudi.index.hbase import FOLDER, HBaseStore, settle, to_reread, waiting
 from pyhudi.index.hbase_table import Entry, HBasePlace
 from pyhudi.options import HBaseRules
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -41,10 +41,12 @@ def open_hbase(state: TableState, rules: HBaseRules, engine: Engine) -> HBaseSto
         if time in state.timeline.pending.times:
             continue
         done = _commit_of(state, time)
-        if done is not None and state.fs.exists(f"{FOLDER}/{time}/{REREAD}"):
-            put_groups(state, store, done.groups)
-        elif done is not None:
+        asked, groups = to_reread(state.fs, time)
+        if done is not None:
             settle(store, time)
+            groups = groups or done.groups
+        if asked and groups:
+            put_groups(state, store, groups)
         state.fs.delete_folder(f"{FOLDER}/{time}")
     return store
 

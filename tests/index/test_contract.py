@@ -135,3 +135,20 @@ def test_records_of_other_writers_are_found(index: Indexed) -> None:
     table.delete(keys=keys(18))
     assert pc.sum(table.scan(["ts"]).to_arrow()["ts"]).as_py() == 4 * 3 + 4 * 1 + 12 * 2
     assert set(rows_of(table)) == {f"k{i:03d}" for i in [*range(18), 19, 25]}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_was_taken_back_is_where_it_was(index: Indexed, kind: TableType) -> None:
+    """A rollback of a completed commit, and a restore."""
+    table = index.table(kind, hbase__index__update__partition__path=True)
+    first = table.upsert(batch(range(9), 1))
+    for ts, undo in ((3, "rollback"), (6, "restore")):
+        table.delete(keys=keys(1, 2))
+        if undo == "restore":
+            table.upsert(batch([0, 2, 20], ts - 1))
+            table.restore(str(first.instant))
+        else:
+            table.rollback(str(table.timeline.commits.last.time))
+        table.upsert(batch(range(9), ts))
+        assert rows_of(table) == {f"k{i:03d}": (ts, f"p{i % 3}") for i in range(9)}
+        first = table.upsert(batch(range(9), ts + 1))

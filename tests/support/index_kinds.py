@@ -88,3 +88,12 @@ def _hbase() -> Any:
     running = fake_hbase()
     atexit.register(lambda: running.__exit__(None, None, None))  # which also keeps it
     return running.__enter__()
+
+
+def stand_in(index: Indexed) -> dict[Any, Any]:
+    """The rows of the stand-in's table; a dictionary of nobody's for other kinds."""
+    if index.kind is not IndexKind.HBASE:
+        return {}
+    hbase, _ = _hbase()
+    found: dict[Any, Any] = hbase.tables[index.options["hoodie.index.hbase.table"].encode()]
+    return found
