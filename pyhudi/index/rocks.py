@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from pyhudi._native import shard_of
 from pyhudi.engine import Engine
-from pyhudi.errors import StorageError
+from pyhudi.errors import OvertakenError, StorageError
 from pyhudi.index.contract import Located, Longs, one_array
 from pyhudi.index.covered import Covered
 from pyhudi.index.probe import Stored
 from pyhudi.index.rocks_bucket import BucketChanges, BucketState, Place, advance, open_bucket
-from pyhudi.index.rocks_checkpoint import FOLDER, Checkpoint, clean, publish
+from pyhudi.index.rocks_checkpoint import FOLDER, Checkpoint, clean, missing_files, publish
 from pyhudi.index.stores import Changes, are_live, only_live, places
 from pyhudi.options import IndexKind, RocksRules
 from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
@@ -144,6 +144,15 @@ class RocksStore:
         return Checkpoint(Covered.of(self.timeline, mine=instant), buckets)
 
     def publish(self, written: Checkpoint) -> None:
+        """Raises OvertakenError if writers that came between have cleaned what this one built
+        on."""
+        if self.log.load().commits != self.timeline.commits:
+            gone = missing_files(self.place.fs, written)
+            if gone:
+                raise OvertakenError(
+                    "the checkpoint of the RocksDB index that this write built on is gone",
+                    path=gone[0], files=len(gone),
+                )  # fmt: skip
         publish(self.place.fs, written)
 
     def settle(self, written: Checkpoint) -> None:

@@ -95,6 +95,16 @@ def publish(fs: FileSystem, checkpoint: Checkpoint) -> None:
         number += 1
 
 
+def missing_files(fs: FileSystem, checkpoint: Checkpoint) -> list[str]:
+    """What a checkpoint names and is not there.  Cost: a listing a bucket."""
+    found = []
+    for bucket in checkpoint.buckets:
+        if bucket.id:
+            there = {entry.name for entry in fs.children(bucket.folder)}
+            found += [f"{bucket.folder}/{name}" for name in _files(bucket) if name not in there]
+    return found
+
+
 def clean(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
     """Remove what no checkpoint needs: all but the newest `keep` that count, and what writes have
     left that came to nothing.  The caller holds the table's lock.

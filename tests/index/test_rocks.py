@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from pyhudi.errors import CorruptFileError, IndexNotReadyError
-from pyhudi.options import IndexKind
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import CorruptFileError, IndexNotReadyError, OvertakenError
+from pyhudi.index.stores import Changes
+from pyhudi.options import IndexKind, RocksRules
+from pyhudi.records import InstantTime
+from pyhudi.services.rocks import Opening, open_rocks
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import scratch_disk
+from pyhudi.write.staging import FileStaging
 from tests.support.index_kinds import Indexed, batch
 
 FOLDER = ".hoodie/.pyhudi_rocksdb"
@@ -137,3 +144,40 @@ def test_writers_beside_each_other_know_each_other(tmp_path: Path) -> None:
         report = two.upsert(batch(range(turn * 3 + 2), turn + 10))
         assert not [note for note in report.notes if "RocksDB" in note]
     assert one.upsert(batch(range(14), 20)).inserted == 0
+
+
+def test_writers_at_one_time_lose_no_key(tmp_path: Path) -> None:
+    beside = {
+        "write__concurrency__mode": "optimistic_concurrency_control",
+        "write__num__retries__on__conflict__failures": 50,
+    }
+    table = on(tmp_path / "all").table(**beside)
+    table.upsert(batch(range(4), 1))
+
+    def work(number: int) -> None:
+        mine = on(tmp_path / str(number % 2)).table(fs=table._fs, **beside)
+        for turn in range(3):
+            first = 10 * number + 3 * turn
+            mine.upsert(batch(range(first, first + 4), turn + 1))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
+    keys = {f"k{10 * n + 3 * t + i:03d}" for n in range(3) for t in range(3) for i in range(4)}
+    found = table.scan(["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(found) == sorted(keys | {f"k{i:03d}" for i in range(4)})
+    numbers = sorted(int(key[1:]) for key in found)
+    assert table.upsert(batch(numbers, 9)).inserted == 0
+
+
+def test_a_write_whose_checkpoint_was_cleaned_is_planned_anew() -> None:
+    table = ROCKS.table()
+    table.upsert(batch(range(20), 1))
+    state = table._state()
+    with scratch_disk() as disk:
+        opening = Opening(RocksRules(), FileStaging(disk, "staged"), 2, publishes=True)
+        store = open_rocks(state, LocalEngine(1), opening)
+    written = store.write(Changes((), ()), InstantTime("20991231235959999"), LocalEngine(1))
+    for turn in range(9):
+        table.upsert(batch([50 + turn, 80 + turn], turn))
+    with pytest.raises(OvertakenError, match="built on is gone"):
+        store.publish(written)
