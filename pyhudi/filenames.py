@@ -18,6 +18,7 @@ import re
 import secrets
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from pyhudi.records import InstantTime
@@ -92,6 +93,7 @@ class MarkerName:
 DataFileName = BaseFileName | LogFileName
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_data_file(name: str) -> DataFileName | None:
     """A base or log file name, or None for anything else (sidecars, metafiles, strangers)."""
     if match := _BASE.fullmatch(name):

@@ -53,6 +53,7 @@ from pyhudi.table.config import (
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.batch import Rows, StreamRows
 from pyhudi.write.execution import report_of
 from pyhudi.write.find import WriteIndex
@@ -145,17 +146,21 @@ class WriteRequest:
 def dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
     """What the write would do to the table as it is now."""
     with scratch(fs, request) as staging:
-        setting, _ = make_setting(fs, load_config(fs), request, staging, Stopwatch())
+        setting, _ = make_setting(fs, None, request, staging, Stopwatch())
         planned = plan_request(setting, request)
         return report_of(setting, planned, instant=None, files=None, notes=replace_notes(planned))
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A table that a write can begin on, its lock held."""
+    """A table that a write can begin on, its lock held.
+
+    timeline: as listed under the lock; None if it has to be listed anew.
+    """
 
     config: TableConfig
     rolled_back: tuple[RolledBack, ...]
+    timeline: Timeline | None
 
 
 def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
@@ -164,15 +169,17 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     config = load_config(fs)
     check_table(config)
     log = timeline_log(fs, config)
-    check_none_kept(fs, log.load())
-    recovered = roll_back_dead(fs, config, log, request.options.write)
+    timeline = log.load()
+    check_none_kept(fs, timeline)
+    recovered = roll_back_dead(fs, config, log, timeline, request.options.write)
     sweep(fs)
     known = replayed(fs, config, request)
     if known is not None:
         return known
     config = ensure_index(fs, recovered.config, request)
     config = with_facts(fs, config, request.options, request.engine)
-    return Ready(config, recovered.rolled_back)
+    is_as_it_was = config == recovered.config
+    return Ready(config, recovered.rolled_back, recovered.timeline if is_as_it_was else None)
 
 
 def write_alone(
@@ -190,7 +197,7 @@ def write_alone(
             return ready
         with nullcontext(staging) if staging else scratch(fs, request) as place:
             watch = Stopwatch()
-            setting, fitted = make_setting(fs, ready.config, request, place, watch)
+            setting, fitted = make_setting(fs, ready.timeline, request, place, watch)
             planned = plan_request(setting, request)
             if planned.is_empty and not fitted.has_changed:
                 return nothing_to_write(setting, planned)
@@ -327,12 +334,13 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
 
 def make_setting(
     fs: FileSystem,
-    config: TableConfig,
+    now: Timeline | None,
     request: WriteRequest,
     staging: Staging,
     watch: Stopwatch,
 ) -> tuple[Setting, FittedSchema]:
-    state = load_state(fs, request.options.read)
+    """now: the timeline, listed under a lock that is held still; None: it is listed."""
+    state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted = FittedSchema(stored)

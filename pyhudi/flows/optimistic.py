@@ -18,7 +18,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pyhudi.errors import FileMissingError, OvertakenError, PyhudiError, WriteConflictError
-from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
+from pyhudi.metadata.compaction import run_services
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import Concurrency, WriteOptions
 from pyhudi.pipeline import (
     WriteRequest,
@@ -94,13 +95,13 @@ def _attempt(fs: FileSystem, request: WriteRequest, *, staging: Staging) -> Writ
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
             return ready
-        setting, fitted = make_setting(fs, ready.config, request, staging, watch)
+        setting, fitted = make_setting(fs, ready.timeline, request, staging, watch)
         state = setting.state
-        run_services(
-            fs, state.config, state.log, state.timeline,
-            compact_after=COMPACT_AFTER, engine=request.engine,
-        )  # fmt: skip
-        mine = request_instant(state, request.operation)
+        metadata = open_metadata(fs, state.config, state.log, state.timeline)
+        if metadata is not None:
+            after = options.metadata_compact_after
+            run_services(metadata, compact_after=after, engine=request.engine)
+        mine = request_instant(state, request.operation, state.timeline)
         beat = claimed(fs, mine, options)
     with beat:
         try:
@@ -126,7 +127,7 @@ def _give_up(state: TableState, beat: Heartbeat, options: WriteOptions) -> None:
     """Roll back the attempt's own instant, and what other dead there are."""
     with table_lock(state.fs, options, "rollback"):
         beat.stop()
-        roll_back_dead(state.fs, state.config, state.log, options)
+        roll_back_dead(state.fs, state.config, state.log, state.log.load(), options)
 
 
 def _has_moved(state: TableState) -> bool:

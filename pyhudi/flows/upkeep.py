@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pyhudi.engine import Engine
-from pyhudi.options import Options
-from pyhudi.pipeline import check_table
+from pyhudi.options import Options, ServiceOptions
+from pyhudi.pipeline import check_table, timeline_log
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import ArchiveReport
 from pyhudi.services.archival import carry_out as carry_out_archival
@@ -257,13 +257,15 @@ def after_write(
         if cleaned.instants:
             notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
         notes += cleaned.dropped
-    if services.archives_inline and archival_is_due(
-        load_state(fs, options.read).timeline, services
-    ):
+    if services.archives_inline and _archival_is_due(fs, services):
         archived = archive(fs, options)
         if archived.instants:
             notes.append(f"archived {len(archived.instants)} instants")
     return replace(report, notes=(*report.notes, *notes))
+
+
+def _archival_is_due(fs: FileSystem, services: ServiceOptions) -> bool:
+    return archival_is_due(timeline_log(fs, load_config(fs)).load(), services)
 
 
 def _compaction_is_due(fs: FileSystem, options: Options) -> bool:

@@ -39,7 +39,7 @@ from pyhudi.metadata.pieces import (
     living,
     merged_pieces,
 )
-from pyhudi.metadata.reader import MetadataTable, file_records, open_metadata
+from pyhudi.metadata.reader import MetadataTable, file_records
 from pyhudi.metadata.records import (
     COLUMN_STATS,
     COMMIT_SCHEMA,
@@ -68,7 +68,6 @@ from pyhudi.table.cleaning import (
     result_record,
 )
 from pyhudi.table.compaction import compaction_record, planned_slices
-from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.plans import load_view
 from pyhudi.table.view import FileSlice, TableView
@@ -78,7 +77,6 @@ from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, COMPACTION_PLA
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
 
-COMPACT_AFTER: Final = 10
 _LOGS_MIN: Final = 3
 _HEAVY_BYTES: Final = 16 << 20
 """Logs of the record index that are compacted before their number asks for it, from this many
@@ -87,35 +85,30 @@ longer: archival takes it that what is older than the last compaction is in base
 RETAINED: Final = 20
 """Commits of the metadata table whose readers still find their slices."""
 
+_OWN_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
 _MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
 _MIB: Final = 1 << 20
 
 
-def run_services(
-    fs: FileSystem,
-    config: TableConfig,
-    data_log: TimelineLog,
-    data: Timeline,
-    *,
-    compact_after: int,
-    engine: Engine,
-) -> None:
-    """Finish pending services, compact if that is due, then clean.  Nothing, most of the time."""
-    table = open_metadata(fs, config, data_log, data)
-    if table is None:
-        return
+def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) -> MetadataTable:
+    """Finish pending services, compact if that is due, then clean.  Nothing, most of the time.
+
+    table: opened under the table's lock.  Returns it as it is then.
+    """
+    is_settled = not table.timeline.where(_OWN_SERVICES, State.REQUESTED, State.INFLIGHT)
     compacted = finish_pending(table, engine)
-    newest = compaction_due(table.timeline, data, compact_after)
+    newest = compaction_due(table.timeline, table.data, compact_after)
     if newest is None and not compacted:
-        newest = compaction_due(table.timeline, data, _LOGS_MIN)
+        newest = compaction_due(table.timeline, table.data, _LOGS_MIN)
         if newest is not None and not _is_heavy(table):
             newest = None
     if newest is not None and not compacted:
         compacted = _schedule_and_compact(table, newest, engine)
-    if compacted:
-        table = open_metadata(fs, config, data_log, data)
-        assert table is not None
-        _clean_if_due(table)
+    if not compacted:
+        return table if is_settled else table.again()
+    table = table.again()
+    _clean_if_due(table)
+    return table.again()
 
 
 def _is_heavy(table: MetadataTable) -> bool:

@@ -76,7 +76,10 @@ def open_metadata(
 
 
 class MetadataTable:
-    """A metadata table at one moment.  Nothing is read before it is asked for."""
+    """A metadata table at one moment.  Nothing is read before it is asked for.
+
+    data, timeline: the timelines of the data table and of its own, as they were then.
+    """
 
     def __init__(
         self,
@@ -90,9 +93,14 @@ class MetadataTable:
         self.data_fs = fs
         self._config = config
         self._data_log = data_log
-        self._data = data
+        self.data = data
         self.log = log
         self.timeline = timeline
+
+    def again(self) -> MetadataTable:
+        """It as it is now, beside the same timeline of the data table.  One listing."""
+        now = self.log.load()
+        return MetadataTable(self.data_fs, self._config, self._data_log, self.data, self.log, now)
 
     @property
     def partitions_listed(self) -> frozenset[str]:
@@ -102,7 +110,7 @@ class MetadataTable:
     @cached_property
     def valid(self) -> frozenset[str]:
         """Instants whose log blocks count."""
-        return valid_instants(self._data_log, self._data, self.log, self.timeline)
+        return valid_instants(self._data_log, self.data, self.log, self.timeline)
 
     def slices(
         self, partition: MetadataPartition, *, limit: InstantTime | None = None

@@ -25,7 +25,7 @@ from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta import start_delta
-from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
+from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.records import ALL_PARTITIONS, NON_PARTITIONED
 from pyhudi.metadata.slices import OpenLog, StoredFile, open_log
 from pyhudi.metadata.validity import ROLLBACK, suffixed
@@ -67,28 +67,26 @@ def rollback_metadata(
     take_back(config, table.log, failed.time, suffixed(at, ROLLBACK))
 
 
-def settle(fs: FileSystem, config: TableConfig, data_log: TimelineLog, data: Timeline) -> None:
+def settle(config: TableConfig, table: MetadataTable) -> MetadataTable:
     """Take back delta commits that nobody will complete, and finish rollbacks cut short.
 
     A pending delta commit whose data instant is pending too is left: it goes with that one.
-    Cost where there is nothing to do: one listing.
+    table: opened under the table's lock.  Returns it as it is then.
     """
-    log = own_log(fs, config)
-    timeline = log.load()
-    if not timeline.pending.instants:
-        return
-    table = open_metadata(fs, config, data_log, data)
-    if table is not None:
-        finish_pending(table, LocalEngine())
-    for pending in timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
+    log = table.log
+    if not table.timeline.pending:
+        return table
+    finish_pending(table, LocalEngine())
+    for pending in table.timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
         target = (log.requested(pending).get("instantToRollback") or {}).get("commitTime")
         if target is None:
             log.forget(pending)
         else:
             take_back(config, log, InstantTime(target), pending.time)
     for pending in log.load().where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT):
-        if pending.time not in data.pending.times:
+        if pending.time not in table.data.pending.times:
             take_back(config, log, pending.time, suffixed(pending.time, ROLLBACK))
+    return table.again()
 
 
 def _opened(

@@ -22,7 +22,7 @@ from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
 from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.compaction import COMPACT_AFTER, run_services
+from pyhudi.metadata.compaction import run_services
 from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.locations import encode_locations
@@ -112,7 +112,7 @@ def begin_metadata(
     timeline: Timeline,
     instant: Instant,
     *,
-    compact_after: int = COMPACT_AFTER,
+    compact_after: int,
     engine: Engine | None = None,
 ) -> MetadataCommit:
     """Reserve the delta commit of a data instant that has been requested.
@@ -124,15 +124,13 @@ def begin_metadata(
     stale, IndexNotReadyError if the table has no metadata table.
     """
     check_writable(config)
-    settle(fs, config, log, timeline)
-    run_services(
-        fs, config, log, timeline, compact_after=compact_after, engine=engine or LocalEngine()
-    )
     table = open_metadata(fs, config, log, timeline)
     if table is None:
         raise IndexNotReadyError(
             "the table has no metadata table", path=fs.url, hint="create one before writing"
         )
+    table = settle(config, table)
+    table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
     return start_delta(table, instant.time)
 
 

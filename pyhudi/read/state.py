@@ -120,10 +120,15 @@ class TableState:
 
 
 def load_state(
-    fs: FileSystem, options: ReadOptions, *, previous: TableState | None = None
+    fs: FileSystem,
+    options: ReadOptions,
+    *,
+    previous: TableState | None = None,
+    now: Timeline | None = None,
 ) -> TableState:
     """The table now.  Two small reads; `previous` is returned again if nothing has changed.
 
+    now: its timeline, listed under a lock that is held still; None: it is listed.
     Raises TableNotFoundError, UnsupportedTableError, CorruptFileError.
     """
     walked = _walked(fs)
@@ -138,7 +143,7 @@ def load_state(
     log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
     if previous is not None and previous.config == config:
         log = previous.log
-    timeline, is_restored = without_undone(log, log.load(walked))
+    timeline, is_restored = without_undone(log, now or log.load(walked))
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
     metadata = None

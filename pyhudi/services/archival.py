@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.compaction import COMPACT_AFTER
 from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.read.state import TableState
@@ -151,7 +150,7 @@ def propose_metadata(state: TableState, going: Iterable[Instant], options: Optio
     bounds = {
         "the table's first commit": first,
         "a pending instant": before_pending(own),
-        "the next compaction": needed_to_trigger(own, COMPACT_AFTER),
+        "the next compaction": needed_to_trigger(own, options.write.metadata_compact_after),
     }
     known = {why: time for why, time in bounds.items() if time is not None}
     rules = options.services

@@ -213,7 +213,7 @@ def schedule(state: TableState, options: Options) -> Instant | None:
     if not plan.file_count:
         return None
     content = write_avro(CLEANER_PLAN, plan_record(plan, root=_root(state)))
-    return state.log.request(Action.CLEAN, content)
+    return state.log.request(Action.CLEAN, content, now=state.timeline)
 
 
 def _root(state: TableState) -> str:
@@ -239,7 +239,8 @@ def carry_out(
     fs, log = state.fs, state.log
     with beat:
         record = log.requested(pending)
-        if pending.state is State.REQUESTED:
+        is_new = pending.state is State.REQUESTED
+        if is_new:
             pending = log.start(pending, log.read(replace(pending, state=State.REQUESTED)))
         deleted = {
             partition: tuple(name for name in names if parse_data_file(name))
@@ -250,7 +251,7 @@ def carry_out(
             fs.delete(join(partition, name) for name in names)
         with finishing(state, pending, options.write, touched=Touched(frozenset())) as ending:
             ended = _ended(fs, record.get("partitionsToBeDeleted") or ())
-            if not _is_told(state, pending, ending.now):
+            if is_new or not _is_told(state, pending, ending.now):
                 ending.begin_metadata().finish((), (), deleted=deleted, dropped_partitions=ended)
             result = result_record(
                 record,

@@ -87,11 +87,12 @@ def prepare(setting: Setting, planned: PlannedWrite) -> Done:
 def _drawn(setting: Setting, planned: PlannedWrite, last: Callable[[Done], Done]) -> Done:
     """Draw the instant, write, do the last step.  A failure is rolled back."""
     state = setting.state
-    requested = request_instant(state, planned.operation)
+    now = state.log.load()
+    requested = request_instant(state, planned.operation, now)
     beats = setting.options.concurrency.heartbeats.always
     try:
         with claimed(state.fs, requested, setting.options) if beats else nullcontext():
-            return last(_write(setting, planned, requested))
+            return last(_write(setting, planned, requested, now.having(requested)))
     except (PyhudiError, OSError, pa.ArrowException):
         roll_back_failed(
             state.fs, state.config, state.log, metadata_rollback=rollback_metadata,
@@ -100,24 +101,26 @@ def _drawn(setting: Setting, planned: PlannedWrite, last: Callable[[Done], Done]
         raise
 
 
-def request_instant(state: TableState, operation: Operation) -> Instant:
-    """Draw the instant of a write."""
+def request_instant(state: TableState, operation: Operation, now: Timeline) -> Instant:
+    """Draw the instant of a write.  now: the timeline, listed under the lock that is held."""
     if not operation.replaces:
         merges = state.config.is_merge_on_read
-        return state.log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
+        action = Action.DELTA_COMMIT if merges else Action.COMMIT
+        return state.log.request(action, now=now)
     record: dict[str, object] = {"version": None}
     if operation is Operation.DELETE_PARTITION:
         record = {"operationType": operation.value, "version": 1}
-    return state.log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record))
+    content = write_avro(REQUESTED_REPLACE, record)
+    return state.log.request(Action.REPLACE_COMMIT, content, now=now)
 
 
-def _write(setting: Setting, planned: PlannedWrite, requested: Instant) -> Done:
+def _write(setting: Setting, planned: PlannedWrite, requested: Instant, now: Timeline) -> Done:
     state = setting.state
     fs, config, log = state.fs, state.config, state.log
     dropped = _make_way(setting, planned)
     with setting.watch.phase("index"):
         metadata = begin_metadata(
-            fs, config, log, log.load(), requested,
+            fs, config, log, log.load() if dropped else now, requested,
             compact_after=setting.options.metadata_compact_after,
         )  # fmt: skip
     inflight = log.start(requested, _profile(planned))

@@ -55,29 +55,38 @@ def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
     return put, sum(sum(check.counts.values()) for check in checks) - put
 
 
-def mend(state: TableState, checks: Sequence[BucketCheck], engine: Engine) -> Instant:
+def mend(
+    state: TableState, checks: Sequence[BucketCheck], engine: Engine, *, compact_after: int
+) -> Instant:
     """Write what the checks found; the completed instant.
 
-    A failure that can be caught is rolled back at once.
+    compact_after: delta commits between two compactions of the metadata table.  A failure that
+    can be caught is rolled back at once.
     """
     fs, config, log = state.fs, state.config, state.log
     merges = config.is_merge_on_read
     requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
     try:
-        return _publish(state, checks, requested, engine)
+        return _publish(state, checks, requested, engine, compact_after)
     except (PyhudiError, OSError, pa.ArrowException):
         roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
         raise
 
 
 def _publish(
-    state: TableState, checks: Sequence[BucketCheck], requested: Instant, engine: Engine
+    state: TableState,
+    checks: Sequence[BucketCheck],
+    requested: Instant,
+    engine: Engine,
+    compact_after: int,
 ) -> Instant:
     fs, config, log = state.fs, state.config, state.log
     avro_schema = schema_text(log, state.timeline, state.archive, config)
     if avro_schema is None:
         raise SchemaError("no commit of the table states its schema", path=fs.url)
-    metadata = begin_metadata(fs, config, log, log.load(), requested, engine=engine)
+    metadata = begin_metadata(
+        fs, config, log, log.load(), requested, compact_after=compact_after, engine=engine
+    )
     inflight = log.start(requested, profile((), _OPERATION))
     targets = {target.number: target for target in metadata.shard_targets()}
     tasks = [

@@ -8,6 +8,7 @@ The caller holds the table's lock.  A second run right after changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
@@ -18,33 +19,41 @@ from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.services.savepoint import forget_unfinished
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
+from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+_MENDED: Final = frozenset({Action.SAVEPOINT, Action.RESTORE, Action.ROLLBACK})
+"""Actions that do not stay pending: what is found so is ended, or forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was left over and is no more.  config: the table's properties now."""
+    """What was left over and is no more.
+
+    config: the table's properties now.  timeline: as it is now; None if it has to be listed.
+    """
 
     config: TableConfig
     rolled_back: tuple[RolledBack, ...] = ()
+    timeline: Timeline | None = None
 
 
 def recover(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,
+    timeline: Timeline,
     heartbeats: Heartbeats | None = None,
     *,
     by_markers: bool = True,
 ) -> Recovered:
     """Roll back every failed write, after finishing what stands before it.
 
-    heartbeats: how those that are alive are told, which are left alone.  by_markers: whether the
-    files of a failed write are found where its markers point.
-
-    The timeline must be loaded anew after it.  Cost where nothing is left over: three listings.
+    timeline: listed under the lock, whole.  heartbeats: how those that are alive are told, which
+    are left alone.  by_markers: whether the files of a failed write are found where its markers
+    point.  Cost where nothing is left over: one small listing.
     """
-    timeline = log.load()
     forget_unfinished(log, timeline)
     restores = pending_restores(timeline)
     for restore in restores:
@@ -52,7 +61,13 @@ def recover(
     if restores:
         config = load_config(fs)
     done = roll_back_failed(
-        fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats,
+        fs,
+        config,
+        log,
+        metadata_rollback=rollback_metadata,
+        heartbeats=heartbeats,
         by_markers=by_markers,
-    )  # fmt: skip
-    return Recovered(config, tuple(done))
+        now=None if restores else timeline,
+    )
+    is_as_it_was = not (done or timeline.where(_MENDED, State.REQUESTED, State.INFLIGHT))
+    return Recovered(config, tuple(done), timeline if is_as_it_was else None)

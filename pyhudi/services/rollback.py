@@ -91,16 +91,19 @@ def roll_back_failed(
     metadata_rollback: MetadataRollback,
     heartbeats: Heartbeats | None = None,
     by_markers: bool = True,
+    now: Timeline | None = None,
 ) -> list[RolledBack]:
     """Roll back every failed write, newest first, after finishing rollbacks that were cut short.
 
     by_markers: False: its files are looked for in the whole table, though it has markers.
 
     To be called under the table's lock before a new instant is drawn; the timeline must be loaded
-    anew after it unless the result is empty.  Cost where nothing failed: two listings.
+    anew after it if it had a pending rollback or the result is not empty.  now: the timeline,
+    listed under that lock.  Cost where nothing failed: a listing, and one of the timeline if it
+    is not given.
     """
     marked = [InstantTime(i.name) for i in fs.children(TEMP) if i.is_folder]
-    timeline = log.load()
+    timeline = now or log.load()
     done = [
         execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
         for at, resumed in _cut_short(log, timeline)
@@ -371,8 +374,7 @@ def _check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -
 def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: Timeline) -> None:
     """Markers that a crash left after the end of their instant.
 
-    marked: listed before the timeline was loaded, so a write that is in it cannot have begun
-    after.  Instants newer than all of the timeline are left alone.
+    Instants newer than all of the timeline are left alone: they may have begun since.
     """
     pending, last = timeline.pending.times, timeline.last
     for instant in marked:

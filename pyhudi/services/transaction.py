@@ -49,16 +49,23 @@ def opened(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableStat
     with table_lock(fs, options.write, purpose):
         state = load_state(fs, options.read)
         check_none_kept(fs, state.timeline)
-        roll_back_dead(fs, state.config, state.log, options.write)
-        yield load_state(fs, options.read, previous=state)
+        is_whole = not state.timeline.where({Action.RESTORE}, State.INFLIGHT)
+        now = state.timeline if is_whole else state.log.load()
+        recovered = roll_back_dead(fs, state.config, state.log, now, options.write)
+        if recovered.timeline is None or recovered.config != state.config:
+            state = load_state(fs, options.read, previous=state)
+        yield state
 
 
 def roll_back_dead(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, options: WriteOptions
+    fs: FileSystem, config: TableConfig, log: TimelineLog, now: Timeline, options: WriteOptions
 ) -> Recovered:
-    """Finish or roll back what dead writers left; the live are left alone."""
+    """Finish or roll back what dead writers left; the live are left alone.
+
+    now: the timeline, listed under the table's lock.
+    """
     rules = options.concurrency.heartbeats
-    return recover(fs, config, log, rules, by_markers=options.rollback_by_markers)
+    return recover(fs, config, log, now, rules, by_markers=options.rollback_by_markers)
 
 
 def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbeat:

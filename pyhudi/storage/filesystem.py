@@ -136,8 +136,17 @@ class FileSystem(Protocol):
         """Direct children in name order; empty if the folder does not exist."""
         ...
 
-    def create(self, path: str, data: Bytes) -> bool:
-        """Put a whole file if the name is free; False (and nothing changed) if it is taken."""
+    def names(self, folder: str = "") -> list[str]:
+        """Names of the direct children, files and folders alike, in name order.  Cheaper than
+        `children` where the store is asked for each file's size."""
+        ...
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
+        """Put a whole file if the name is free; False (and nothing changed) if it is taken.
+
+        durable: False for a file that a power loss may take, until a durable one has followed it
+        in its folder; a store that has no use for this passes over it.
+        """
         ...
 
     def replace(self, path: str, data: Bytes) -> None:

@@ -126,7 +126,10 @@ class HdfsFileSystem:
         ]
         return sorted(found, key=lambda info: info.path)
 
-    def create(self, path: str, data: Bytes) -> bool:
+    def names(self, folder: str = "") -> list[str]:
+        return [info.name for info in self.children(folder)]
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         return self._put(path, bytes(data), over=False)
 
     def replace(self, path: str, data: Bytes) -> None:

@@ -129,9 +129,17 @@ class LocalFileSystem:
                 return []
         return sorted(found, key=lambda info: info.path)
 
-    def create(self, path: str, data: Bytes) -> bool:
+    def names(self, folder: str = "") -> list[str]:
+        with _typed(self._at(folder)) as place:
+            try:
+                found = os.listdir(place)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(name for name in found if not name.startswith(STAGED))
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         try:
-            with self.open_sink(path) as sink:
+            with self._new_sink(path, durable=durable) as sink:
                 sink.write(data)
         except _NameTakenError:
             return False
@@ -153,11 +161,14 @@ class LocalFileSystem:
             _sync_folder(os.path.dirname(place))
 
     def open_sink(self, path: str) -> LocalSink:
+        return self._new_sink(path, durable=True)
+
+    def _new_sink(self, path: str, *, durable: bool) -> LocalSink:
         place = self._file(path)
         if os.path.lexists(place):
             raise _NameTakenError("the file exists already", path=place)
         with _typed(place):
-            return LocalSink(place)
+            return LocalSink(place, durable=durable)
 
     def open_scratch(self, path: str) -> LocalSink:
         with _typed(self._file(path)) as place:
@@ -219,9 +230,9 @@ class LocalMutex:
             _make_folders(os.path.dirname(self._place))
             end = time.monotonic() + wait_seconds
             try:
-                with self._turn.acquire(timeout=wait_seconds, poll_interval=0.02):
+                with self._turn.acquire(timeout=wait_seconds, poll_interval=0.01):
                     left = max(end - time.monotonic(), 0)
-                    self._lock.acquire(timeout=left, poll_interval=0.005)
+                    self._lock.acquire(timeout=left, poll_interval=0.002)
             except Timeout:
                 return False
             self._inode = os.stat(self._place).st_ino

@@ -112,7 +112,10 @@ class MemoryFileSystem:
                     found.append(FileInfo(path, len(files[full]), modified=at))
         return sorted(found, key=lambda info: info.path)
 
-    def create(self, path: str, data: Bytes) -> bool:
+    def names(self, folder: str = "") -> list[str]:
+        return [info.name for info in self.children(folder)]
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         with self.store.lock:
             name = self._file(path)
             if name in self.store.files:

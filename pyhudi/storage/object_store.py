@@ -153,6 +153,9 @@ class ObjectStoreFileSystem:
                 entries.append(FileInfo(prefix + own, int(one["size"]), modified=at))
         return sorted(entries, key=lambda info: info.path)
 
+    def names(self, folder: str = "") -> list[str]:
+        return [info.name for info in self.children(folder)]
+
     def below(self, folder: str = "") -> list[FileInfo]:
         """Every file below a folder, in name order: one request for a thousand of them."""
         found = [info for page in self.pages(folder) for info in page]
@@ -183,7 +186,7 @@ class ObjectStoreFileSystem:
         size = int(found["size"])
         return FileInfo(found["path"][skip:], size, tag=found.get("e_tag"), modified=at)
 
-    def create(self, path: str, data: Bytes) -> bool:
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         """A put whose fate is not known (no answer, or 409: the store was at it for somebody) is
         looked up and, where nothing is there, sent again; its token tells whose it is."""
         name, token = self._file(path), secrets.token_hex(8)

@@ -79,8 +79,11 @@ class RedirectedFileSystem:
             return found
         return [replace(info, path=folder + info.path[len(place) :]) for info in found]
 
-    def create(self, path: str, data: Bytes) -> bool:
-        return self.inner.create(self._at(path), data)
+    def names(self, folder: str = "") -> list[str]:
+        return self.inner.names(self._at(folder))
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
+        return self.inner.create(self._at(path), data, durable=durable)
 
     def replace(self, path: str, data: Bytes) -> None:
         self.inner.replace(self._at(path), data)

@@ -89,7 +89,9 @@ def load_view(
     """The view of a table as of `limit` (None: now), over some partitions (None: all)."""
     wanted = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)
-    completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
+    completions = {}
+    if log.layout != 1:
+        completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
     return build_view(
         files,
         Visibility.of(timeline, limit=limit),

@@ -25,7 +25,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
-from pyhudi.timeline.instant import COMMITS, WRITES, Action, State
+from pyhudi.timeline.instant import WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -91,11 +91,11 @@ class Visibility:
         """Everything up to the first commit of the active timeline that is not kept there by a
         savepoint counts as archived, and so as completed."""
         saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED).times
-        commits = timeline.where(COMMITS, State.COMPLETED)
+        commits = timeline.commits
         start = next((i.time for i in commits if i.time not in saved), None)
         if start is None and commits.first:
             start = commits.first.time
-        pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).times
+        pending = timeline.pending.where(WRITES).times
         return cls(commits.times, start, limit, pending - commits.times)
 
     def sees(self, time: InstantTime) -> bool:
@@ -277,6 +277,9 @@ def _cut_by_completion(
 def _in_order(
     logs: list[DataFile], completions: Mapping[InstantTime, InstantTime] | None = None
 ) -> tuple[DataFile, ...]:
+    if len(logs) < 2:
+        return tuple(logs)
+
     def key(file: DataFile) -> tuple[str, tuple[str, int, str, bool]]:
         assert isinstance(file.name, LogFileName)
         done = (completions or {}).get(file.name.instant, "") if completions else ""

@@ -60,8 +60,7 @@ class TimelineLog:
     def load(self, walked: FileSystem | None = None) -> Timeline:
         """The timeline as it is on the store now.  One listing; walked: the table's store with
         its listings as they were at one moment."""
-        entries = (walked or self.fs).children(self.folder)
-        return _timeline(tuple(info.name for info in entries if not info.is_folder))
+        return _timeline(tuple((walked or self.fs).names(self.folder)))
 
     def read(self, instant: Instant) -> bytes:
         return self.fs.read(self.path(instant))
@@ -98,27 +97,36 @@ class TimelineLog:
         except FileMissingError:
             return {}
 
-    def request(self, action: Action, content: bytes = b"") -> Instant:
+    def request(
+        self, action: Action, content: bytes = b"", *, now: Timeline | None = None
+    ) -> Instant:
         """Reserve a new instant, later than every other on the timeline.
 
-        The time is taken by whoever creates the requested file; a lost race draws again.
+        now: the timeline, listed under a lock that is held still; None: it is listed.  The time
+        is taken by whoever creates the requested file; a lost race draws again.
         """
         for _ in range(_ATTEMPTS):
-            last = self.load().last
+            last = (now or self.load()).last
+            now = None
             time = next_instant(last.time if last else None, self._clock, self.zone)
             instant = Instant(time, action, State.REQUESTED)
-            if self.fs.create(self.path(instant), content):
+            if self._create_requested(instant, content):
                 return instant
         raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
 
     def request_at(self, time: InstantTime, action: Action, content: bytes = b"") -> Instant:
         """Reserve an instant of a given time, as the metadata table does for its data table."""
         instant = Instant(time, action, State.REQUESTED)
-        if not self.fs.create(self.path(instant), content):
+        if not self._create_requested(instant, content):
             raise WriteConflictError(
                 "another writer has taken this instant", instant=time, action=action.value
             )
         return instant
+
+    def _create_requested(self, instant: Instant, content: bytes) -> bool:
+        """A plan outlives a power loss at once.  A mere name does with the inflight file, which
+        follows before the instant writes anything."""
+        return self.fs.create(self.path(instant), content, durable=bool(content))
 
     def start(self, instant: Instant, content: bytes = b"") -> Instant:
         """requested -> inflight."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State
+
+_WORDS: Final = {action: completed.value for action, completed in COMPLETES_AS.items()}
 
 
 @dataclass(frozen=True)
@@ -22,14 +25,17 @@ class Timeline:
     @classmethod
     def of(cls, found: Iterable[Instant]) -> Timeline:
         """A timeline from every state file found: per action, the highest state counts."""
-        highest: dict[tuple[str, Action], Instant] = {}
+        highest: dict[tuple[str, str], Instant] = {}
         for instant in found:
-            key = (instant.time, COMPLETES_AS[instant.action])
-            seen = highest.get(key)
-            if seen is None or instant.state > seen.state:
+            key = (instant.time, _WORDS[instant.action])
+            seen = highest.setdefault(key, instant)
+            if seen is not instant and instant.state > seen.state:
                 highest[key] = instant
-        in_order = sorted(highest.values(), key=lambda i: (i.time, COMPLETES_AS[i.action].value))
-        return cls(tuple(in_order))
+        return cls(tuple([highest[key] for key in sorted(highest)]))
+
+    def having(self, *instants: Instant) -> Timeline:
+        """This timeline once these have come to it, or to a higher state.  No I/O."""
+        return Timeline.of((*self.instants, *instants))
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -39,14 +45,13 @@ class Timeline:
 
     def where(self, actions: Iterable[Action] | None, *states: State) -> Timeline:
         """Instants of these actions (None: any) in these states (none given: any)."""
-        wanted = None if actions is None else frozenset(actions)
-        return Timeline(
-            tuple(
-                i
-                for i in self.instants
-                if (wanted is None or i.action in wanted) and (not states or i.state in states)
-            )
-        )
+        found = self.instants
+        if states:
+            found = tuple([i for i in found if i.state in states])
+        if actions is not None:
+            wanted = frozenset(actions)
+            found = tuple([i for i in found if i.action in wanted])
+        return Timeline(found)
 
     def up_to(self, time: InstantTime) -> Timeline:
         """Instants at or before `time`."""

@@ -87,7 +87,9 @@ class Beat:
             return self
         _BEATING.add(self._who.token)
         try:
-            self._fs.replace(self._path, self._text)
+            # a power loss ends what beats, too
+            if not self._fs.create(self._path, self._text, durable=False):
+                self._fs.replace(self._path, self._text)
         except BaseException:
             _BEATING.discard(self._who.token)
             raise

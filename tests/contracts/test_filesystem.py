@@ -109,7 +109,7 @@ def test_what_is_missing_is_said_so(fs: FileSystem) -> None:
         assert "no/such" in str(caught.value)
         assert isinstance(caught.value, FileNotFoundError) and not caught.value.retryable
     assert not fs.exists("no/such")
-    assert fs.children("no") == []
+    assert fs.children("no") == [] and fs.names("no") == []
 
 
 def test_ranges_are_exact_and_checked(fs: FileSystem) -> None:
@@ -160,7 +160,8 @@ def test_children_are_direct_in_name_order_with_their_sizes(fs: FileSystem) -> N
         FileInfo("p/b", 3),
         FileInfo("p/c", 3),
     ]
-    assert [info.name for info in fs.children()] == ["p", "p-other", "q"]
+    assert [info.name for info in fs.children()] == fs.names() == ["p", "p-other", "q"]
+    assert fs.names("p") == [info.name for info in fs.children("p")]
     assert fs.children("p/b") == []
     assert fs.exists("p") and fs.exists("p/a/deep")
 

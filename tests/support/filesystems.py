@@ -121,8 +121,14 @@ class TracingFileSystem:
         self.steps.alive()
         return self.inner.children(folder)
 
-    def create(self, path: str, data: Bytes) -> bool:
-        created: bool = self._step("create", path, lambda: self.inner.create(path, data))
+    def names(self, folder: str = "") -> list[str]:
+        self.steps.alive()
+        return self.inner.names(folder)
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
+        created: bool = self._step(
+            "create", path, lambda: self.inner.create(path, data, durable=durable)
+        )
         return created
 
     def replace(self, path: str, data: Bytes) -> None:
@@ -191,6 +197,10 @@ class OpenCountingFileSystem(TracingFileSystem):
     def children(self, folder: str = "") -> list[FileInfo]:
         self.listed.add((self._prefix + folder).rstrip("/"))
         return super().children(folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        self.listed.add((self._prefix + folder).rstrip("/"))
+        return super().names(folder)
 
 
 class _TracingSink:

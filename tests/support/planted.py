@@ -33,7 +33,7 @@ def plant(
     log = state.log
     merges = state.config.is_merge_on_read
     requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
-    metadata = begin_metadata(fs, state.config, log, log.load(), requested)
+    metadata = begin_metadata(fs, state.config, log, log.load(), requested, compact_after=10)
     inflight = log.start(requested, CommitMetadata((), operation="UPSERT").to_json())
     targets = metadata.shard_targets()
 

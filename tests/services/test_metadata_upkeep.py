@@ -1,0 +1,45 @@
+"""The metadata table is compacted as often as asked for, whoever writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyhudi.filenames import HOODIE, METADATA_TABLE
+from tests.services.test_archival import FEW
+from tests.services.test_undo import rows, table_of
+
+AFTER = "hoodie.metadata.compact.max.delta.commits"
+OPTIMISTIC = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
+
+
+def metadata_instants(path: Path, action: str) -> list[str]:
+    found = (path / METADATA_TABLE / HOODIE).glob(f"*.{action}")
+    return sorted(each.name.partition(".")[0] for each in found)
+
+
+@pytest.mark.parametrize("mode", [{}, OPTIMISTIC], ids=["alone", "beside others"])
+@pytest.mark.parametrize(("after", "compactions"), [("3", 4), ("30", 0)])
+def test_compaction_waits_for_as_many_delta_commits_as_asked(
+    tmp_path: Path, mode: dict[str, str], after: str, compactions: int
+) -> None:
+    table = table_of(tmp_path / "t", **{AFTER: after}, **mode)
+    for ts in range(2, 14):
+        table.upsert(rows(range(2), ts))
+    assert len(metadata_instants(tmp_path / "t", "commit")) == compactions
+
+
+def test_archival_leaves_the_delta_commits_that_the_next_compaction_is_told_by(
+    tmp_path: Path,
+) -> None:
+    table = table_of(tmp_path / "t", **FEW, **{AFTER: "12"})
+    compactions = set()
+    for ts in range(2, 28):
+        table.upsert(rows(range(2), ts))
+        table.archive()
+        compactions.update(metadata_instants(tmp_path / "t", "commit"))
+    assert len(compactions) == 2
