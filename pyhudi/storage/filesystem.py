@@ -137,8 +137,8 @@ class FileSystem(Protocol):
         ...
 
     def names(self, folder: str = "") -> list[str]:
-        """Names of the direct children, files and folders alike, in name order.  Cheaper than
-        `children` where the store is asked for each file's size."""
+        """Names of the files right in a folder, in order.  Cheaper than `children` where the
+        store is asked for each file's size."""
         ...
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:

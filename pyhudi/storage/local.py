@@ -132,10 +132,11 @@ class LocalFileSystem:
     def names(self, folder: str = "") -> list[str]:
         with _typed(self._at(folder)) as place:
             try:
-                found = os.listdir(place)
+                with os.scandir(place) as entries:
+                    found = [entry.name for entry in entries if not entry.is_dir()]
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(name for name in found if not name.startswith(STAGED))
+        return sorted([name for name in found if not name.startswith(STAGED)])
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         try:

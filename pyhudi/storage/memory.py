@@ -113,7 +113,7 @@ class MemoryFileSystem:
         return sorted(found, key=lambda info: info.path)
 
     def names(self, folder: str = "") -> list[str]:
-        return [info.name for info in self.children(folder)]
+        return [info.name for info in self.children(folder) if not info.is_folder]
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         with self.store.lock:

@@ -154,7 +154,7 @@ class ObjectStoreFileSystem:
         return sorted(entries, key=lambda info: info.path)
 
     def names(self, folder: str = "") -> list[str]:
-        return [info.name for info in self.children(folder)]
+        return [info.name for info in self.children(folder) if not info.is_folder]
 
     def below(self, folder: str = "") -> list[FileInfo]:
         """Every file below a folder, in name order: one request for a thousand of them."""
