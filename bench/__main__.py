@@ -26,6 +26,7 @@ SMALL: dict[str, list[str]] = {
     "point_query": ["--smoke"],
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
+    "empty_touch": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],
     "compaction": ["--smoke"],

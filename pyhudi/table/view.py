@@ -180,24 +180,28 @@ def build_view(
     Raises UnsupportedTableError for logs of table version 10.
     """
     pending = pending or PendingPlans()
-    bases: dict[FileGroupId, list[DataFile]] = {}
-    logs: dict[FileGroupId, list[DataFile]] = {}
+    bases: dict[tuple[str, str], list[DataFile]] = {}
+    logs: dict[tuple[str, str], list[DataFile]] = {}
     for partition, info in files:
         name = parse_data_file(info.name)
         if name is None:
             if is_native_log(info.name):
                 raise UnsupportedTableError("log files of table version 10", path=info.path)
             continue
-        group = FileGroupId(partition, name.file_id)
-        file = DataFile(name, partition, info.size_bytes)
+        of = bases
         if isinstance(name, BaseFileName):
-            if visibility.sees(name.instant):
-                bases.setdefault(group, []).append(file)
-        elif not name.is_cdc:
-            logs.setdefault(group, []).append(file)
+            if not visibility.sees(name.instant):
+                continue
+        elif name.is_cdc:
+            continue
+        else:
+            of = logs
+        file = DataFile(name, partition, info.size_bytes)
+        of.setdefault((partition, name.file_id), []).append(file)
     gone = replaced or {}
     groups: dict[FileGroupId, FileGroup] = {}
-    for group in bases.keys() | logs.keys():
+    for place in bases.keys() | logs.keys():
+        group = FileGroupId(*place)
         at = gone.get(group)
         if at is not None and visibility.sees(at):
             continue
@@ -205,8 +209,8 @@ def build_view(
         cut = _cut_by_name if layout == 1 else _cut_by_completion
         slices = cut(
             group,
-            bases.get(group, []),
-            logs.get(group, []),
+            bases.get(place, []),
+            logs.get(place, []),
             visibility,
             compacting,
             completions or {},
@@ -233,6 +237,8 @@ def _cut_by_name(
         if (time == compacting and within) or visibility.sees(time):
             logs_at.setdefault(time, []).append(file)
     times = sorted(base_at.keys() | logs_at.keys(), reverse=True)
+    if not logs_at:
+        return tuple([FileSlice(group, time, base_at[time]) for time in times])
     return tuple(
         FileSlice(group, time, base_at.get(time), _in_order(logs_at.get(time, [])))
         for time in times

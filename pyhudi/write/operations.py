@@ -188,14 +188,14 @@ def plan_write(
         mine = rules if operation.brings_rows else None
         plan = KeyPlan(setting.schema, setting.rule, setting.index.part_count, mine)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
-    view = setting.state.view()
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
     chosen, unknown = _emptied(setting, parts, operation, partitions)
     with setting.watch.phase("tag"):
-        rings = _rings(setting, parts, view, chosen)
+        rings = _rings(setting, parts, chosen)
         shards = _tag(setting, parts, operation, rings)
         parts = _with_folded(parts, shards)
+        view = setting.state.view(partitions=_reached(shards, chosen))
         lost = _contest(setting, parts, shards, view, rules)
     with setting.watch.phase("assign"):
         assigned = assign(
@@ -260,18 +260,26 @@ def _emptied(
     return sorted(_paths(parts)), ()
 
 
+def _reached(shards: Iterable[ShardTags], emptied: Sequence[str]) -> list[str]:
+    """Partitions that rows are in or go to, and those taken out: the view need hold no other."""
+    found = set(emptied)
+    for shard in shards:
+        found.update(shard.paths, (home.partition for home in shard.homes))
+    return sorted(found)
+
+
 def _paths(parts: Iterable[Part]) -> set[str]:
     return {path for part in parts for path, _ in part.partition_counts}
 
 
-def _rings(
-    setting: Setting, parts: tuple[Part, ...], view: TableView, emptied: Sequence[str]
-) -> dict[str, Ring]:
+def _rings(setting: Setting, parts: tuple[Part, ...], emptied: Sequence[str]) -> dict[str, Ring]:
     """The rings the write goes by, of a bucket index that hashes consistently."""
     rule = setting.index.choice.bucket
     if rule is None or not rule.is_consistent:
         return {}
-    return rings_of(setting.state, view, rule, _paths(parts), emptied=emptied)
+    paths = _paths(parts)
+    view = setting.state.view(partitions=sorted({*paths, *emptied}))
+    return rings_of(setting.state, view, rule, paths, emptied=emptied)
 
 
 def _replaced(
