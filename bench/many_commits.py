@@ -49,9 +49,10 @@ def grow(path: Path, kind: str, commits: int, services: dict[str, str]) -> None:
         table.upsert(rows(turn))
         wall.append(time.monotonic() - began)
         cpu.append(time.process_time() - used)
-        if turn in (10, 20) or turn % max(1, commits // 5) == 0:
+        if turn in (10, 20) or (turn > 20 and turn % max(1, commits // 5) == 0):
             now = statistics.median(cpu[-10:]), statistics.median(wall[-10:])
-            first = [*first, now][:2]  # of the 10th, of the 20th
+            if turn <= 20:
+                first.append(now)
             ratios = [
                 f"{time * 1000:.0f} ms{what} ({', '.join(f'{time / f[i]:.2f}x' for f in first)})"
                 for i, (time, what) in enumerate(zip(now, (" CPU", ""), strict=True))
