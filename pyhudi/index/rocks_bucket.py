@@ -27,6 +27,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import threading
@@ -62,22 +63,50 @@ _KEPT: Final = 3
 Longs = npt.NDArray[np.int64]
 
 
+_ID: Final = r"\d{14,17}-[0-9a-f]{12}"
+_TABLE_NAME: Final = re.compile(r"\d{1,20}\.sst", re.ASCII)
+_STORED_NAME: Final = re.compile(_ID + r"-\d{1,20}\.sst", re.ASCII)
+_STATE_ID: Final = re.compile(_ID + "|", re.ASCII)
+_SMALL_NAME: Final = re.compile(r"CURRENT|MANIFEST-\d{1,20}|rocksdict-config\.json", re.ASCII)
+
+
+def _check_name(pattern: re.Pattern[str], name: object) -> None:
+    """Raise ValueError for a name that is not ours: it becomes one of this machine's files."""
+    if not isinstance(name, str) or not pattern.fullmatch(name):
+        raise ValueError(f"not a name of the index: {name!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table of a store: its name there, and on the table's storage."""
+    """A table of a store: its name there, and on the table's storage.
+
+    Raises ValueError for names that no index gives.
+    """
 
     name: str
     stored: str
     size_bytes: int
 
+    def __post_init__(self) -> None:
+        _check_name(_TABLE_NAME, self.name)
+        _check_name(_STORED_NAME, self.stored)
+
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """A bucket as of a checkpoint.  id: another for every state; empty: no key is in it."""
+    """A bucket as of a checkpoint.  id: another for every state; empty: no key is in it.
+
+    Raises ValueError for an id that no index gives.
+    """
 
     number: int
     id: str = ""
     tables: tuple[StoredTable, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name(_STATE_ID, self.id)
+        if not isinstance(self.number, int) or self.number < 0:
+            raise ValueError(f"not the number of a bucket: {self.number!r}")
 
     @property
     def folder(self) -> str:
@@ -175,12 +204,26 @@ def restore(place: Place, state: BucketState) -> Path:
     if folder.exists():
         return folder
     making = _making(place, state)
-    small = json.loads(place.fs.read(f"{state.folder}/{state.id}{STATE}"))
-    for name, text in small.items():
-        (making / name).write_bytes(base64.b64decode(text))
+    for name, content in _small_files(place, state).items():
+        (making / name).write_bytes(content)
     for table in state.tables:
         os.link(_fetched(place, state, table), making / table.name)
     return _placed(making, folder)
+
+
+def _small_files(place: Place, state: BucketState) -> dict[str, bytes]:
+    """Raises CorruptFileError."""
+    path = f"{state.folder}/{state.id}{STATE}"
+    try:
+        found = json.loads(place.fs.read(path))
+        for name in found:
+            _check_name(_SMALL_NAME, name)
+        return {name: base64.b64decode(text) for name, text in found.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptFileError(
+            "the small files of a RocksDB store cannot be read", path=path,
+            hint="table.index.rebuild() builds the index out of the table's keys",
+        ) from error  # fmt: skip
 
 
 def advance(
@@ -266,7 +309,7 @@ def _published(
 
 def _is_small(name: str) -> bool:
     """A file that says what the store is made of; logs and the lock are left out."""
-    return name == "CURRENT" or name.startswith(("MANIFEST-", "rocksdict-config"))
+    return _SMALL_NAME.fullmatch(name) is not None
 
 
 def _making(place: Place, state: BucketState) -> Path:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,3 +183,41 @@ def test_a_write_whose_checkpoint_was_cleaned_is_planned_anew() -> None:
         table.upsert(batch([50 + turn, 80 + turn], turn))
     with pytest.raises(OvertakenError, match="built on is gone"):
         store.publish(written)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body["buckets"][0].update(id="../../../away"),
+        lambda body: body["buckets"][0].update(number=-1),
+        lambda body: body["buckets"][0]["tables"][0].update(name="../../away.sst"),
+        lambda body: body["buckets"][0]["tables"][0].update(stored="/etc/passwd"),
+    ],
+    ids=["id", "number", "name", "stored"],
+)
+def test_a_checkpoint_cannot_name_files_outside_the_index(
+    tmp_path: Path, change: Callable[[Any], None]
+) -> None:
+    table = on(tmp_path / "one").table()
+    table.upsert(batch(range(20), 1))
+    path = f"{FOLDER}/{checkpoints(table._fs)[-1]}"
+    body = json.loads(table._fs.read(path))
+    body["buckets"].sort(key=lambda bucket: not bucket["tables"])
+    change(body)
+    table._fs.replace(path, json.dumps(body).encode())
+    with pytest.raises(CorruptFileError, match=r"table\.index\.rebuild"):
+        on(tmp_path / "two").table(fs=table._fs).upsert(batch(range(20), 2))
+    assert not list(tmp_path.glob("**/away*"))
+
+
+def test_the_small_files_of_a_store_have_the_names_that_they_have(tmp_path: Path) -> None:
+    table = on(tmp_path / "one").table()
+    table.upsert(batch(range(20), 1))
+    fs = table._fs
+    folder = next(f.path for f in fs.children(FOLDER) if f.is_folder)
+    state = next(f.path for f in fs.children(folder) if f.name.endswith(".state"))
+    body = json.loads(fs.read(state))
+    fs.replace(state, json.dumps({**body, "../../away": body["CURRENT"]}).encode())
+    with pytest.raises(CorruptFileError, match="small files"):
+        on(tmp_path / "two").table(fs=fs).upsert(batch(range(20), 2))
+    assert not list(tmp_path.glob("**/away*"))
