@@ -9,7 +9,7 @@ _s:partition_path      all three as UTF-8 text
 
 The client is happybase, which speaks the gateway's first protocol; HBase's REST gateway takes and
 gives XML or JSON with every byte string in base64, and a request a batch as well.  A row is a few
-Python objects in either; some 5,000 rows a second and connection is what to expect.
+Python objects in either; some 4,000 rows a second and connection is what to expect.
 Source: table_format 8; SparkHoodieHBaseIndex of Apache Hudi 0.15.0.
 
 Needs `pip install "pyhudi[hbase]"`; nothing here is imported by `import pyhudi`.

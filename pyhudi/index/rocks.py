@@ -22,8 +22,9 @@ from pyhudi.errors import OvertakenError, StorageError
 from pyhudi.index.contract import Located, Longs, one_array
 from pyhudi.index.covered import Covered
 from pyhudi.index.probe import Stored
-from pyhudi.index.rocks_bucket import BucketChanges, BucketState, Place, advance, open_bucket
+from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
 from pyhudi.index.rocks_checkpoint import FOLDER, Checkpoint, clean, missing_files, publish
+from pyhudi.index.rocks_files import BucketState, Place
 from pyhudi.index.stores import Changes, are_live, only_live, places
 from pyhudi.options import IndexKind, RocksRules
 from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime

@@ -3,7 +3,7 @@
 ```
 .hoodie/.pyhudi_rocksdb/                         Apache Hudi passes it over
     <instant>-<number>.checkpoint                JSON; counts once the instant is completed
-    <bucket>/...                                 see `rocks_bucket`
+    <bucket>/...                                 see `rocks_files`
 ```
 
 A checkpoint names every bucket's tables, so a commit writes only what is new, and a machine that
@@ -22,7 +22,7 @@ from typing import Final
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HOODIE
 from pyhudi.index.covered import Covered
-from pyhudi.index.rocks_bucket import BucketState, StoredTable
+from pyhudi.index.rocks_files import BucketState, StoredTable
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, State

@@ -24,8 +24,9 @@ from pyhudi.engine import Engine
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.index.covered import Covered, touched_groups
 from pyhudi.index.rocks import RocksStore, place_of
-from pyhudi.index.rocks_bucket import BucketChanges, BucketState, Place, advance, open_bucket
+from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
 from pyhudi.index.rocks_checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.index.rocks_files import BucketState, Place
 from pyhudi.options import RocksRules
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -53,7 +54,7 @@ def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStor
     Cost: a listing and a read where nothing was missed; else the keys of the file groups touched
     and a pass over every store; else every key of the table.
     """
-    place = place_of(state.fs, opening.rules)
+    place = _place(state, engine, opening)
     last = state.timeline.commits.last
     if last is None:
         empty = tuple(BucketState(number) for number in range(opening.bucket_count))
@@ -69,6 +70,12 @@ def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStor
     buckets = _caught_up(state, engine, opening, store, groups)
     note = f"RocksDB index: {len(missed)} commits of writers that do not know it were read"
     return _done(replace(store, buckets=buckets, notes=(note,)), opening, last.time)
+
+
+def _place(state: TableState, engine: Engine, opening: Opening) -> Place:
+    """What is not published stays on this machine, if tasks run nowhere else."""
+    kept = opening.publishes or not engine.shares_memory
+    return replace(place_of(state.fs, opening.rules), copies=kept)
 
 
 def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
@@ -90,7 +97,7 @@ def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
 
 def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
     """The index built out of every key of the table; goes on where a killed build stopped."""
-    place = place_of(state.fs, opening.rules)
+    place = _place(state, engine, opening)
     last = state.timeline.commits.last
     assert last is not None
     plan = plan_build(state, opening.bucket_count)

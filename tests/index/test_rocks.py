@@ -20,6 +20,7 @@ from pyhudi.services.rocks import Opening, open_rocks
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
 from pyhudi.write.staging import FileStaging
+from tests.support.filesystems import tree
 from tests.support.index_kinds import Indexed, batch
 
 FOLDER = ".hoodie/.pyhudi_rocksdb"
@@ -95,8 +96,10 @@ def test_commits_that_it_has_not_seen_are_caught_up_with() -> None:
     other.delete(keys=["k003", "k020"])
     with pytest.raises(IndexNotReadyError, match=r"the next write by it catches up"):
         table.lookup(["k001"])
+    before = tree(table._fs)
     planned = table.upsert(batch([3, 20, 21, 50], 3), dry_run=True)
     assert (planned.new, planned.matched) == (3, 1)
+    assert tree(table._fs) == before
     report = table.upsert(batch([3, 20, 21, 50], 3))
     assert (report.inserted, report.updated) == (3, 1)
     assert "2 commits of writers that do not know it" in report.notes[0]
