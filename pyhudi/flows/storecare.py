@@ -23,9 +23,10 @@ def rebuild_store_plan(
     """What `rebuild_store` would do now; nothing changes."""
     if kind is IndexKind.HBASE:
         return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
-    count = buckets or options.write.index_rules.rocksdb.bucket_count
+    before = rocks.bucket_count_of(state, options.write.index_rules.rocksdb)
+    count = buckets or before
     plan = plan_build(state, count)
-    return IndexRebuild(count, count, len(plan.groups), len(plan.kept), dry_run=True)
+    return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
 
 
 def rebuild_store(
@@ -49,14 +50,16 @@ def rebuild_store(
             slices = len(state.view().latest_slices())
         return IndexRebuild(0, 0, slices, 0, entries, seconds=_since(began))
     rules = options.write.index_rules.rocksdb
-    count = buckets or rules.bucket_count
-    first = plan_build(load_state(fs, options.read), count)
+    seen = load_state(fs, options.read)
+    before = rocks.bucket_count_of(seen, rules)
+    count = buckets or before
+    first = plan_build(seen, count)
     gather_keys(first, engine, tell)
     with alone(fs, options, "rebuild index") as state, scratch(fs, engine) as staging:
         opening = rocks.Opening(rules, staging, count, publishes=True, tell=tell)
         built = rocks.build_rocks(state, engine, opening)
     written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
-    report = IndexRebuild(count, count, len(first.groups), len(first.kept), bytes_written=written)
+    report = IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=written)
     return replace(report, seconds=_since(began))
 
 

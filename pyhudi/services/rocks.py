@@ -13,6 +13,7 @@ not publish.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
-from pyhudi.errors import IndexNotReadyError
+from pyhudi.errors import CorruptFileError, IndexNotReadyError
 from pyhudi.index.covered import Covered, touched_groups
 from pyhudi.index.rocks import RocksStore, place_of
 from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
@@ -61,8 +62,11 @@ def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStor
         return RocksStore(place, state.log, state.timeline, empty, opening.rules)
     found = newest_believed(place.fs, state.log, state.timeline)
     missed = None if found is None else found.covered.missed(state.timeline)
-    if found is None or missed is None:
+    if found is None:
         return build_rocks(state, engine, opening)
+    if missed is None:
+        same = replace(opening, bucket_count=len(found.buckets))
+        return build_rocks(state, engine, same)
     groups = touched_groups(state.log, missed)
     store = RocksStore(place, state.log, state.timeline, found.buckets, opening.rules)
     if not groups:
@@ -95,21 +99,36 @@ def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
     return RocksStore(place, state.log, state.timeline, found.buckets, rules)
 
 
+def bucket_count_of(state: TableState, rules: RocksRules) -> int:
+    """How many buckets the index has; as the rules say where there is none that can be read."""
+    place = place_of(state.fs, rules)
+    with suppress(CorruptFileError):
+        found = newest_believed(place.fs, state.log, state.timeline)
+        if found is not None:
+            return len(found.buckets)
+    return rules.bucket_count
+
+
 def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
     """The index built out of every key of the table; goes on where a killed build stopped."""
     place = _place(state, engine, opening)
     last = state.timeline.commits.last
     assert last is not None
-    plan = plan_build(state, opening.bucket_count)
-    runs = tuple(gather_keys(plan, engine, opening.tell))
+    if opening.publishes:
+        plan = plan_build(state, opening.bucket_count)
+        groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.tell))
+    else:
+        slices = state.view().latest_slices()
+        groups = tuple(piece.group for piece in slices)
+        runs = _runs(state, engine, opening, slices, opening.bucket_count)
     tasks = [
-        BuildTask(place, BucketState(number), runs, plan.groups, last.time)
+        BuildTask(place, BucketState(number), runs, groups, last.time)
         for number in range(opening.bucket_count)
     ]
     buckets = tuple(in_waves(engine, build_bucket, tasks, "buckets", opening.tell))
     if opening.publishes:
         forget(state.fs)
-    note = f"RocksDB index: built out of the keys of {len(plan.groups)} file groups"
+    note = f"RocksDB index: built out of the keys of {len(groups)} file groups"
     store = RocksStore(place, state.log, state.timeline, buckets, opening.rules, (note,))
     return _done(store, opening, last.time)
 
@@ -171,10 +190,7 @@ def _caught_up(
     groups: frozenset[FileGroupId],
 ) -> tuple[BucketState, ...]:
     slices: Sequence[FileSlice] = [s for s in state.view().latest_slices() if s.group in groups]
-    runs: tuple[KeyRun, ...] = ()
-    if slices:
-        tasks = run_tasks(state, slices, store.part_count, opening.staging)
-        runs = tuple(engine.run(make_run, tasks, label="read-keys"))
+    runs = _runs(state, engine, opening, slices, store.part_count)
     last = state.timeline.commits.last
     assert last is not None
     named = tuple(piece.group for piece in slices)
@@ -182,3 +198,17 @@ def _caught_up(
         BuildTask(store.place, bucket, runs, named, last.time, groups) for bucket in store.buckets
     ]
     return tuple(engine.run(build_bucket, work, label="index"))
+
+
+def _runs(
+    state: TableState,
+    engine: Engine,
+    opening: Opening,
+    slices: Sequence[FileSlice],
+    bucket_count: int,
+) -> tuple[KeyRun, ...]:
+    """The keys of some slices by bucket, put aside for this write."""
+    if not slices:
+        return ()
+    tasks = run_tasks(state, slices, bucket_count, opening.staging)
+    return tuple(engine.run(make_run, tasks, label="read-keys"))

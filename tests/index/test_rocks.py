@@ -82,6 +82,9 @@ def test_a_table_of_another_index_is_read_once() -> None:
     other = OTHER.table()
     other.upsert(batch(range(20), 1))
     mine = ROCKS.table(fs=other._fs, index__type="ROCKSDB")
+    before = tree(other._fs)
+    assert mine.upsert(batch(range(10, 30), 2), dry_run=True).new == 10
+    assert tree(other._fs) == before
     report = mine.upsert(batch(range(10, 30), 2))
     assert (report.inserted, report.updated) == (10, 10)
     assert "built out of the keys of 3 file groups" in report.notes[0]
@@ -224,3 +227,14 @@ def test_the_small_files_of_a_store_have_the_names_that_they_have(tmp_path: Path
     with pytest.raises(CorruptFileError, match="small files"):
         on(tmp_path / "two").table(fs=fs).upsert(batch(range(20), 2))
     assert not list(tmp_path.glob("**/away*"))
+
+
+def test_a_rebuild_keeps_the_number_of_buckets_or_changes_it() -> None:
+    table = ROCKS.table()
+    table.upsert(batch(range(20), 1))
+    plain = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.rocksdb.buckets": 7}).table(fs=table._fs)
+    assert plain.index.rebuild(dry_run=True).buckets == plain.index.rebuild().buckets == 2
+    assert plain.index.rebuild(3).buckets == 3
+    report = table.upsert(batch(range(22), 2))
+    assert report.index.startswith("rocksdb index, 3 parts")
+    assert (report.inserted, report.notes) == (2, ())
