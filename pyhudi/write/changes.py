@@ -83,9 +83,11 @@ def keys_of(parts: Sequence[Part], part: Ints, row: Ints) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """What one shard's task needs to put its changes of an index aside."""
+    """What one shard's task needs to put its changes of an index aside.  asked: whether the index
+    was; else any key may have an entry."""
 
     index: str
+    asked: bool
     parts: tuple[Part, ...]
     tags: Staged
     route: Route
@@ -114,6 +116,6 @@ def put_changes(task: ChangeTask) -> Changed | None:
     )
     ended = len(rows.ended_part)
     target = np.concatenate([rows.target, np.full(ended, ENDED, np.int32)]).astype(np.int32)
-    held = np.concatenate([rows.held, np.ones(ended, np.bool_)])
+    held = np.concatenate([rows.held | (not task.asked), np.ones(ended, np.bool_)])
     table = pa.table({"key": keys, "target": target, "held": held})
     return Changed(task.index, task.staging.put(f"changes-{task.index}", table))

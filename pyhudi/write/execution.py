@@ -102,8 +102,10 @@ def write_files(
 
 
 def _change_tasks(setting: Setting, planned: PlannedWrite) -> list[ChangeTask]:
+    is_first = not len(setting.state.timeline.commits)
+    asked = is_first or asks_index(setting, planned.operation)
     return [
-        ChangeTask(store.kind.value, planned.parts, shard.tags, route, lost, setting.staging)
+        ChangeTask(store.kind.value, asked, planned.parts, shard.tags, route, lost, setting.staging)
         for store in setting.index.stores
         for shard, route, lost in zip(
             planned.shards, planned.assignment.routes, planned.lost, strict=True

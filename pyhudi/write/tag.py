@@ -207,7 +207,7 @@ def _entries(
     stated[known.rows] = known.homes
     there = stated[tags.at]
     if not task.plan.is_global and IndexKind(name).is_global:
-        _check_one_partition(rows, tags, there, known.groups)
+        _check_one_partition(name, rows, tags, there, known.groups)
     width = max(1, len(known.groups))
     place = same[tags.home]
     match = (place >= 0) & np.isin(tags.at * width + place, known.rows * width + known.homes)
@@ -232,7 +232,7 @@ def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int
 
 
 def _check_one_partition(
-    rows: pa.Table, tags: _Tags, there: Ints, groups: tuple[FileGroupId, ...]
+    name: str, rows: pa.Table, tags: _Tags, there: Ints, groups: tuple[FileGroupId, ...]
 ) -> None:
     """A key that is new in one partition must not be known in another."""
     path, paths = path_codes(rows.column(PARTITION_PATH))
@@ -243,11 +243,12 @@ def _check_one_partition(
     if len(wrong):
         at = int(tags.at[wrong[0]])
         raise UserError(
-            "a key comes with another partition than the record index has it in",
+            f"a key comes with another partition than the {name} index has it in",
             key=rows.column(RECORD_KEY)[at].as_py(),
             partition=paths[path[at]],
             stored_in=groups[there[wrong[0]]].partition,
-            hint="the record index has one place a key: use a global index, or drop record_index",
+            hint="that index has one place a key: use a global index, or leave it out (drop "
+            "record_index, or pyhudi.index.tee)",
         )
 
 

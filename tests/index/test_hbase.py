@@ -125,3 +125,19 @@ def test_puts_keep_to_their_rate(hbase: FakeHBase, server: tuple[FakeHBase, str]
     assert place.rows_per_second == 100
     place.put((f"k{n}".encode(), Entry(b"1", b"f", b"p")) for n in range(10))
     assert len(hbase.tables[b"keys"]) == 10
+
+
+def test_an_insert_that_fails_takes_no_entry_away(hbase: FakeHBase, index: Indexed) -> None:
+    """Inserts do not ask, so a key of theirs may have an entry: theirs waits for the commit."""
+    table = index.table()
+    table.upsert(batch(range(6), 1))
+    before = {key: dict(cells) for key, cells in hbase.tables[b"keys"].items()}
+    for act in ("insert_overwrite", "bulk_insert"):
+        kept = getattr(table, act)(batch([0, 3, 40], 2, "p0"), publish=False)
+        assert hbase.tables[b"keys"] == before
+        table.discard(kept.instant)
+        assert hbase.tables[b"keys"] == before
+    kept = table.insert_overwrite(batch([0, 3, 40], 2, "p0"), publish=False)
+    table.publish(kept.instant)
+    report = table.upsert(batch([0, 3, 40, 41], 3, "p0"))
+    assert (report.inserted, report.updated) == (1, 3)
