@@ -288,18 +288,23 @@ def clone(fs: MemoryFileSystem) -> MemoryFileSystem:
 
 
 def every_stop(
-    before: MemoryFileSystem, act: Callable[[FileSystem], object], *, after: bool = False
+    before: MemoryFileSystem,
+    act: Callable[[FileSystem], object],
+    *,
+    after: bool = False,
+    one_in: int = 1,
 ) -> Iterator[Stop]:
     """What `act` leaves behind if it dies before each of its steps, and if it does not die.
 
     Every run starts from a copy of `before`.  after: also die after each step, before its caller
     hears of it; this differs from dying before the next one only where the caller counts.
+    one_in: only so many of the steps are tried.
     `act` must make the same steps each time: give it an engine of one thread and a fixed clock.
     """
     dry = clone(before)
     watched = TracingFileSystem(dry)
     act(watched)
-    for number in range(len(watched.trace)):
+    for number in range(0, len(watched.trace), one_in):
         for when in ("before", "after") if after else ("before",):
             disk = clone(before)
             dying = CrashingFileSystem(disk, stop=number, when=when)
