@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyhudi.api import repair as repair
     from pyhudi.index.opened import OpenIndex as OpenIndex
     from pyhudi.index.opened import open_index as open_index
+    from pyhudi.metadata.hashes import register_hash as register_hash
     from pyhudi.read.scan import Scan as Scan
     from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
     from pyhudi.write.keys import PythonKeys as PythonKeys
@@ -55,6 +56,7 @@ _HOMES: Final = {
     "doctor": "pyhudi.api",
     "open_index": "pyhudi.index.opened",
     "open_table": "pyhudi.api",
+    "register_hash": "pyhudi.metadata.hashes",
     "repair": "pyhudi.api",
 }
 """Where each name that is loaded late lives."""

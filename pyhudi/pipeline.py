@@ -26,7 +26,9 @@ from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
 from pyhudi.index.choice import choose_index, no_index, store_kinds
 from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.elastic.create import create_elastic
 from pyhudi.metadata.factbuild import create_facts
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
@@ -36,6 +38,7 @@ from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.services.commit import Done, commit, prepare
+from pyhudi.services.elastic import ready_elastic
 from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.services.kept import discard, publish
 from pyhudi.services.rollback_plan import RolledBack
@@ -88,6 +91,8 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
                 "there is a table here already", path=fs.url, hint="open_table opens it"
             )
         config = store_config(fs, config)
+        if table.index is IndexKind.ELASTIC:
+            config = create_elastic(fs, config, Timeline(), table.options.write)
         config = create_metadata(
             fs,
             config,
@@ -322,12 +327,14 @@ def ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> 
     with_records = _wants_records(kind, request.options)
     wanted = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
     if choice is not None and wanted <= config.metadata_partitions:
-        return config
+        elastic = kind is IndexKind.ELASTIC
+        return ready_elastic(fs, request.options, request.engine) if elastic else config
     state = load_state(fs, request.options.read)
     if choice is None and len(state.timeline.commits):
         raise no_index(fs.url)
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
-        return create_metadata(fs, config, timeline_log(fs, config), records=None)
+        config = create_metadata(fs, config, timeline_log(fs, config), records=None)
+        return ensure_index(fs, config, request) if kind is IndexKind.ELASTIC else config
     build_now(state, request.options.write.shard_count, request.engine, silent)
     return load_config(fs)
 
@@ -378,9 +385,9 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
         raise no_index(state.fs.url)
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
-    if metadata is not None and RECORD_INDEX.path in metadata.partitions_listed:
+    if metadata is not None and (choice.kind.is_record_index or metadata.kept_index()):
         records = metadata.record_index(method=request.options.read.lookup)
-    if choice.kind is IndexKind.RECORD and records is None:
+    if choice.kind.is_record_index and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
     opening = Opening(
         options.index_rules, staging, request.engine, records.shard_count if records else None,
@@ -388,9 +395,9 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     )  # fmt: skip
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
     wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
-    parts = records.shard_count if records else wanted
+    hash = records.hash if records else KeyHash(wanted)
     rules, tee = options.index_rules, options.tee
-    return WriteIndex(choice, rules, records, parts, metadata, stores, tee)
+    return WriteIndex(choice, rules, records, hash, metadata, stores, tee)
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.engine import Engine
@@ -15,9 +15,14 @@ from pyhudi.filenames import TEMP
 from pyhudi.flows.upkeep import alone
 from pyhudi.formats.parquet import footer
 from pyhudi.metadata.bootstrap import SHARDS_MAX
-from pyhudi.options import Options
+from pyhudi.metadata.elastic.create import anew
+from pyhudi.metadata.elastic.state import IndexRule
+from pyhudi.metadata.elastic.store import last_state
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.options import IndexKind, Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
+from pyhudi.services.elastic import build_elastic
 from pyhudi.services.index_rebuild import Tell, build_now, gather_keys, plan_build
 from pyhudi.services.index_repair import mend, mended
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
@@ -83,35 +88,66 @@ def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
         return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
 
 
-def rebuild_plan(state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
+def rebuild_plan(
+    state: TableState, options: Options, kind: IndexKind, buckets: int | None
+) -> IndexRebuild:
     """What `rebuild` would do now; nothing changes."""
-    before = _buckets_before(state)
-    plan = plan_build(state, _bucket_count(state, options, buckets))
+    wanted = _wanted(state, options, kind, buckets)
+    plan, before = plan_build(state, wanted.hash), wanted.before
     return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
 
 
 def rebuild(
-    fs: FileSystem, options: Options, engine: Engine, buckets: int | None, tell: Tell
+    fs: FileSystem,
+    options: Options,
+    engine: Engine,
+    kind: IndexKind,
+    buckets: int | None,
+    tell: Tell,
 ) -> IndexRebuild:
     """Put keys aside without the lock; then, under it, those that changed since, and the rest."""
     began = time.monotonic()
     state = load_state(fs, options.read)
     check_table(state.config)
-    count = _bucket_count(state, options, buckets)
-    first = plan_build(state, count)
+    first = plan_build(state, _wanted(state, options, kind, buckets).hash)
     gather_keys(first, engine, tell)
     with alone(fs, options, "rebuild index") as now:
-        before = _buckets_before(now)
-        built = build_now(now, count, engine, tell)
+        wanted = _wanted(now, options, kind, buckets)
+        count = wanted.hash.count
+        if wanted.rule is None:
+            built = build_now(now, count, engine, tell)
+        else:
+            built = build_elastic(now, wanted.rule, count, engine, tell)
     return IndexRebuild(
         count,
-        before,
+        wanted.before,
         len(first.groups),
         len(first.kept),
         entries=built.entries,
         bytes_written=built.bytes_written,
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The index to be built.  rule: of an elastic one; before: buckets of the one there is."""
+
+    hash: KeyHash
+    rule: IndexRule | None
+    before: int
+
+
+def _wanted(state: TableState, options: Options, kind: IndexKind, asked: int | None) -> _Wanted:
+    """As asked; else as before; else by the options, and more if the table's rows want more."""
+    before = _buckets_before(state)
+    if kind is not IndexKind.ELASTIC:
+        return _Wanted(KeyHash(_bucket_count(state, options, asked or before)), None, before)
+    last = last_state(state.fs)
+    rule = anew(last.rule if last else None, options.write.index_rules)
+    before = before or (last.bucket_count if last else 0)
+    count = _bucket_count(state, options, asked, rule.entries, at_least=before)
+    return _Wanted(KeyHash.named(rule.hash, count), rule, before)
 
 
 def _buckets_before(state: TableState) -> int:
@@ -121,13 +157,19 @@ def _buckets_before(state: TableState) -> int:
         return 0
 
 
-def _bucket_count(state: TableState, options: Options, asked: int | None) -> int:
-    """As asked; else as before; else by the options, and more if the table's rows want more."""
-    count = asked or _buckets_before(state)
+def _bucket_count(
+    state: TableState,
+    options: Options,
+    asked: int | None,
+    entries: int = ENTRIES_PLANNED,
+    *,
+    at_least: int = 0,
+) -> int:
+    count = asked or 0
     if not count:
         slices = state.view().latest_slices()
         rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
-        count = max(options.write.shard_count, -(-rows * 13 // (10 * ENTRIES_PLANNED)))
+        count = max(at_least or options.write.shard_count, -(-rows * 13 // (10 * entries)))
     if not 1 <= count <= SHARDS_MAX:
         raise UserError("the number of index buckets is out of range", buckets=count)
     return count

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pyhudi.engine import Engine
 from pyhudi.flows.indexcare import scratch
 from pyhudi.flows.upkeep import alone
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.options import IndexKind, Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
@@ -25,7 +26,7 @@ def rebuild_store_plan(
         return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
     before = rocks.bucket_count_of(state, options.write.index_rules.rocksdb)
     count = buckets or before
-    plan = plan_build(state, count)
+    plan = plan_build(state, KeyHash(count))
     return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
 
 
@@ -53,7 +54,7 @@ def rebuild_store(
     seen = load_state(fs, options.read)
     before = rocks.bucket_count_of(seen, rules)
     count = buckets or before
-    first = plan_build(seen, count)
+    first = plan_build(seen, KeyHash(count))
     gather_keys(first, engine, tell)
     with alone(fs, options, "rebuild index") as state, scratch(fs, engine) as staging:
         opening = rocks.Opening(rules, staging, count, publishes=True, tell=tell)

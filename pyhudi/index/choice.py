@@ -17,6 +17,7 @@ from typing import Final
 
 from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.index.bucket import BucketRule, bucket_of_group
+from pyhudi.metadata.elastic.store import OWN_INDEX_TYPE
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
@@ -24,9 +25,6 @@ from pyhudi.table.config import TableConfig
 
 INDEX_TYPE: Final = "hoodie.index.type"
 INDEX_TEE: Final = "pyhudi.index.tee"
-OWN_INDEX_TYPE: Final = "pyhudi.index.type"
-"""Names a kind that Apache Hudi has not: its writers fail over a name they do not know."""
-
 BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
@@ -64,6 +62,7 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
     kept = kept_index(config)
     if options.index is not None:
         kind, why = options.index, f"asked for by {INDEX_TYPE}"
+        _check_places(config, kind, kept)
         if kept is not None and IndexKind.BUCKET in (kept, kind) and kept is not kind:
             raise OptionError(
                 "the table's file groups are made by another index", option=INDEX_TYPE,
@@ -82,10 +81,13 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
 def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, ...]:
     """The indexes outside the table that a write keeps in step: its own, and the one beside it.
 
-    Raises OptionError for a tee of an index with itself, or of one that names a key's place.
+    Raises OptionError for a tee of an index with itself, of one that names a key's place, and of
+    an elastic one, which is kept in step and compared wherever the table has it.
     """
     tee = options.tee
-    if tee is choice.kind or tee is IndexKind.BUCKET:
+    beside = tee is IndexKind.RECORD and choice.kind is IndexKind.ELASTIC
+    refused = tee in (choice.kind, IndexKind.BUCKET, IndexKind.ELASTIC)
+    if tee is not None and (refused or beside):
         raise OptionError(
             "the index beside has to be another one, that looks keys up", option=INDEX_TEE,
             value=tee.option, index=choice.kind.option,
@@ -97,6 +99,19 @@ def kinds_beside(config: TableConfig, options: WriteOptions) -> tuple[IndexKind,
     """`store_kinds` of what the table is written by; none where nobody says."""
     choice = choose_index(config, options)
     return () if choice is None else store_kinds(choice, options)
+
+
+def _check_places(config: TableConfig, kind: IndexKind, kept: IndexKind | None) -> None:
+    """A table has a record index or an elastic one, not both."""
+    lists = RECORD_INDEX.path in config.metadata_partitions
+    other = kept is IndexKind.ELASTIC or (lists and kept is None)
+    elastic = IndexKind.ELASTIC
+    if kind.is_record_index and other and (kind is elastic) != (kept is elastic):
+        raise OptionError(
+            "the table keeps the places of its keys in another index", option=INDEX_TYPE,
+            value=kind.option,
+            hint="leave it out; or table.index.rebuild() makes the index anew, as the option says",
+        )  # fmt: skip
 
 
 def no_index(path: str) -> IndexNotReadyError:
@@ -119,7 +134,7 @@ def kept_index(config: TableConfig) -> IndexKind | None:
 
 def _moves(kind: IndexKind, options: WriteOptions) -> bool:
     match kind:
-        case IndexKind.RECORD:
+        case IndexKind.RECORD | IndexKind.ELASTIC:
             return options.update_partition_path
         case IndexKind.GLOBAL_BLOOM:
             return options.index_rules.bloom_moves
@@ -183,7 +198,7 @@ def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]
     """What a new table's properties say of its index; nothing for the record index."""
     if kind is IndexKind.RECORD:
         return {}
-    if kind is IndexKind.ROCKSDB:
+    if kind in (IndexKind.ROCKSDB, IndexKind.ELASTIC):
         return {OWN_INDEX_TYPE: kind.option}
     kept: dict[str, str | None] = {INDEX_TYPE: kind.option}
     if kind is IndexKind.BUCKET:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 
@@ -37,12 +38,14 @@ class Located:
     ended: which places hold a record that a log deletes and the base file still has (None: none):
     the key is not in the table, but where it comes again it has to go there.  Other writers'
     indexes look at base files only, and would find it there and in its new place.
+    cost: of the look-up, where the index tells it.
     """
 
     rows: Longs
     homes: Ints
     groups: tuple[FileGroupId, ...]
     ended: npt.NDArray[np.bool_] | None = None
+    cost: LookupCost | None = None
 
     @classmethod
     def nothing(cls) -> Located:

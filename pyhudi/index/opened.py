@@ -17,9 +17,7 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
-from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.reader import RecordIndex
-from pyhudi.metadata.slices import layers
+from pyhudi.metadata.lookup import RecordIndex
 from pyhudi.read.trust import trusted_metadata
 from pyhudi.records import InstantTime, RecordLocation
 from pyhudi.storage.filesystem import FileSystem
@@ -107,9 +105,8 @@ class OpenIndex:
         watch a table beside the requests, so that none of these opens files."""
         seen = self._look(self._seen)
         if seen is not self._seen:
-            own = self._fs.sub(METADATA_TABLE)
-            for shard in seen.index.shards:
-                layers(own, shard.piece)
+            for shard in (*seen.index.older, *seen.index.shards):
+                shard.layers(self._fs)
         with self._lock:
             self._seen, self._looked = seen, time.monotonic()
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.index.contract import Located, indices, one_array
-from pyhudi.metadata.reader import IndexShard, lookup_shard
+from pyhudi.metadata.lookup import IndexShard, lookup_shard
+from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 
@@ -21,7 +22,8 @@ class RecordFinder:
     shard: IndexShard
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        answer = lookup_shard(fs, self.shard, one_array(rows.column(RECORD_KEY)))
+        told: list[LookupCost] = []
+        answer = lookup_shard(fs, self.shard, one_array(rows.column(RECORD_KEY)), told)
         found = np.asarray(answer.column("found").to_numpy(zero_copy_only=False))
         partition, file_id = answer.column("partition_path"), answer.column("file_id")
         width = max(1, len(file_id.dictionary))
@@ -35,4 +37,4 @@ class RecordFinder:
             for pair in np.flatnonzero(used).tolist()
         )
         position = (np.cumsum(used, dtype=np.int64) - 1).astype(np.int32)
-        return Located(at, position[pairs], groups)
+        return Located(at, position[pairs], groups, cost=LookupCost.sum(told))

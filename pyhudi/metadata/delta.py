@@ -17,8 +17,12 @@ import pyarrow as pa
 from pyhudi._native.hashing import shard_of
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
-from pyhudi.filenames import LogFileName, join, parse_data_file
+from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
+from pyhudi.metadata.elastic.reader import hashes_of
+from pyhudi.metadata.elastic.state import IndexState
+from pyhudi.metadata.elastic.store import ROOT
 from pyhudi.metadata.filestats import IndexFile, bloom_key, index_file
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.records import (
@@ -45,7 +49,8 @@ from pyhudi.timeline.stats import CommitMetadata, WriteStat
 class GroupTarget:
     """One file group of a metadata partition, and where the next log of it goes.
 
-    stage: in the write tokens of all logs of this commit, and of no other's.
+    stage: in the write tokens of all logs of this commit, and of no other's.  root: the folder that
+    has the partition, from the data table's root.
     """
 
     partition: MetadataPartition
@@ -55,6 +60,7 @@ class GroupTarget:
     log_files: tuple[str, ...]
     version: int
     stage: int
+    root: str = METADATA_TABLE
 
     @classmethod
     def of(
@@ -121,6 +127,7 @@ class Targets:
     """Every group a delta commit may write to, in order of their numbers.
 
     ranges, filters: of `column_stats` and `bloom_filters`; empty where the table lists none.
+    elastic: the index that the shards are of, where that is an elastic one.
     """
 
     files: tuple[GroupTarget, ...]
@@ -128,6 +135,14 @@ class Targets:
     ranges: tuple[GroupTarget, ...]
     filters: tuple[GroupTarget, ...]
     stage: int
+    elastic: IndexState | None = None
+
+    @property
+    def hash(self) -> KeyHash:
+        """Of the keys that the shards take."""
+        if self.elastic is None:
+            return KeyHash(max(1, len(self.shards)))
+        return hashes_of(self.elastic)[-1]
 
 
 def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
@@ -143,8 +158,17 @@ def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
         )
 
     millis = epoch_millis(time, table.log.zone)
-    shards = tuple(ShardTarget(group, millis) for group in groups(RECORD_INDEX))
-    return Targets(groups(FILES), shards, groups(COLUMN_STATS), groups(BLOOM_FILTERS), stage)
+    elastic = table.kept_elastic()
+    buckets = groups(RECORD_INDEX)
+    if elastic is not None:
+        buckets = tuple(
+            GroupTarget(elastic.partition(number), number, time, "", (), 1, stage, ROOT)
+            for number in range(elastic.bucket_count)
+        )
+    shards = tuple(ShardTarget(group, millis) for group in buckets)
+    return Targets(
+        groups(FILES), shards, groups(COLUMN_STATS), groups(BLOOM_FILTERS), stage, elastic
+    )  # fmt: skip
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
@@ -167,8 +191,13 @@ class MetadataCommit:
         self._targets = targets
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
-        """The buckets of the record index, by number; none if the table lists no such index."""
+        """The buckets of the record index, by number; none if the table has no such index."""
         return self._targets.shards
+
+    @property
+    def hash(self) -> KeyHash:
+        """Of the keys that each bucket takes."""
+        return self._targets.hash
 
     def finish(
         self,
@@ -186,7 +215,11 @@ class MetadataCommit:
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
-        written = [*index_stats, *self._index_files(stats, gone)]
+        written = self._index_files(stats, gone)
+        if self._targets.elastic is None:
+            written = [*index_stats, *written]
+        else:
+            self._table.publish_elastic(self._targets.elastic, self._inflight.time, index_stats)
         self.finish_records(file_changes(stats, gone, dropped_partitions), written)
 
     def finish_records(
@@ -263,7 +296,7 @@ class MetadataCommit:
 
     def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
         """Delete logs of attempts whose stats did not come back: readers would believe them."""
-        if not self._targets.shards:
+        if not self._targets.shards or self._targets.elastic is not None:
             return
         fs, stage = self._table.log.fs, self._targets.stage
         kept = {stat.path for stat in written}

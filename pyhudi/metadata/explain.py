@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native import shard_of
-from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.reader import IndexShard, RecordIndex
-from pyhudi.metadata.slices import DeleteLayer, layers
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.metadata.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.slices import DeleteLayer
 from pyhudi.storage.filesystem import FileSystem
 
 EXPLAIN_SCHEMA: Final = pa.schema(
@@ -37,18 +37,29 @@ def explain_lookup(fs: FileSystem, index: RecordIndex, keys: pa.Array) -> pa.Tab
     The look-up is done, one file at a time, so that the real cost is of one thread.
     fs: rooted at the data table.  keys: strings without nulls.
     """
-    homes = shard_of(keys, index.shard_count)
+    hashes = (*index.older_hashes, index.hash)
+    shards = {(shard.group, shard.number): shard for shard in (*index.older, *index.shards)}
     tables = [EXPLAIN_SCHEMA.empty_table()]
-    for shard in index.shards:
-        mine = keys.filter(pa.array(homes == shard.number))
-        if len(mine):
-            tables.append(_bucket(fs.sub(METADATA_TABLE), shard, mine))
+    for group in reversed(range(len(hashes))):
+        left = []
+        for number, mine in _by_bucket(keys, hashes[group]):
+            files, unknown = _bucket(fs, shards[group, number], mine)
+            tables.append(files)
+            left.append(unknown)
+        keys = pa.concat_arrays([pa.array([], pa.string()), *left])
     return pa.concat_tables(tables)
 
 
-def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> pa.Table:
+def _by_bucket(keys: pa.Array, hash: KeyHash) -> Iterator[tuple[int, pa.Array]]:
+    homes = hash.buckets(keys)
+    for number in np.unique(homes).tolist():
+        yield number, keys.filter(pa.array(homes == number))
+
+
+def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """(the files asked, keys that none of them knows)."""
     files: list[_File] = []
-    for layer in reversed(layers(fs, shard.piece)):
+    for layer in reversed(shard.layers(fs)):
         if not len(keys):
             break
         if isinstance(layer, DeleteLayer):
@@ -67,7 +78,7 @@ def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> pa.Table:
         keys = keys.filter(pa.array(~known))
     columns = [[getattr(file, name) for file in files] for name in _File.__slots__]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, EXPLAIN_SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=EXPLAIN_SCHEMA)
+    return pa.Table.from_arrays(arrays, schema=EXPLAIN_SCHEMA), keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.locations import decode_locations
-from pyhudi.metadata.reader import IndexShard
-from pyhudi.metadata.slices import DeleteLayer, ValueLayer, dated_layers, layers
+from pyhudi.metadata.lookup import IndexShard
+from pyhudi.metadata.slices import DeleteLayer, ValueLayer
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -30,6 +29,8 @@ class BucketFigures:
     tombstones: int
     files: int
     bytes: int
+    group: int = 0
+    file_groups: int = 1
 
     @property
     def entries_max(self) -> int:
@@ -46,18 +47,21 @@ class FiguresTask:
 
 def bucket_figures(task: FiguresTask) -> BucketFigures:
     """Count a bucket's entries by the trailers of its files."""
-    piece = task.shard.piece
+    shard = task.shard
+    bases = [piece.base for piece in shard.pieces if piece.base]
+    paths = {file.path for file in bases}
     base, logs, ends = 0, 0, 0
-    for layer in layers(task.fs.sub(METADATA_TABLE), piece):
+    for layer in shard.layers(task.fs):
         if isinstance(layer, DeleteLayer):
             ends += len(layer.keys)
-        elif piece.base is not None and layer.path == piece.base.path:
+        elif layer.path in paths:
             base += layer.reader.entry_count
         else:
             logs += layer.reader.entry_count
-    files = (*((piece.base,) if piece.base else ()), *piece.logs)
+    files = [*bases, *(log for piece in shard.pieces for log in piece.logs)]
     size = sum(file.size_bytes for file in files)
-    return BucketFigures(task.shard.number, base, logs, ends, len(files), size)
+    count = len(shard.pieces)
+    return BucketFigures(shard.number, base, logs, ends, len(files), size, shard.group, count)
 
 
 WRITTEN_SCHEMA: Final = pa.schema(
@@ -88,7 +92,7 @@ def written_between(task: WrittenTask) -> pa.Table:
     dropped are not.
     """
     tables = [WRITTEN_SCHEMA.empty_table()]
-    for layer, instant in dated_layers(task.fs.sub(METADATA_TABLE), task.shard.piece):
+    for layer, instant in task.shard.dated_layers(task.fs):
         if instant is not None and not task.since < instant <= task.until:
             continue
         if isinstance(layer, DeleteLayer):

@@ -8,29 +8,50 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pyhudi._native.keys import argsort, is_strictly_sorted, latest
 from pyhudi.metadata.slices import DeleteLayer, Layer, ValueLayer
 
+
+class Ordered(Protocol):
+    """A layer of values, in key order."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """[key: binary, value: binary]"""
+        ...
+
+
 Piece = tuple[pa.Array, pa.Array]
 """Keys and values (binary), in key order; a null value ends its key."""
 
+KeepsEnded = Callable[[pa.Array], NDArray[np.bool_]]
+"""Ended keys (binary) -> which of them an older file still has."""
+
 _ROWS: Final = 1 << 14  # of a layer at hand, whatever its reader gives at once
 
-Transcode = Callable[[pa.Array, ValueLayer], pa.Array]
+Transcode = Callable[[pa.Array, Any], pa.Array]
 
 
 class UnsortedError(Exception):
     """A layer whose keys do not ascend, as Java writes them where UTF-16 sorts unlike bytes."""
 
 
-def merged_pieces(found: Sequence[Layer], transcode: Transcode) -> Iterator[Piece]:
+def merged_pieces(
+    found: Sequence[Ordered | DeleteLayer],
+    transcode: Transcode,
+    *,
+    keeps_ended: KeepsEnded | None = None,
+) -> Iterator[Piece]:
     """The newest value of each key that has one, in key order; no piece is empty.
 
-    found: oldest first.  transcode: makes a layer's values into those of today.
+    found: oldest first.  transcode: makes a layer's values into those of today.  keeps_ended: says
+    which of some ended keys are told, with an empty value; None: none is.
     Raises UnsortedError for layers that have to be merged as a whole.
     """
     readers = [_Reader(_batches(layer, transcode)) for layer in found]
@@ -40,16 +61,23 @@ def merged_pieces(found: Sequence[Layer], transcode: Transcode) -> Iterator[Piec
         keys = pa.concat_arrays([part[0] for part in parts])
         values = pa.concat_arrays([part[1] for part in parts])
         newest = pa.array(latest(keys)) if len(parts) > 1 else None
-        keys, values = living(keys, values, newest)
+        keys, values = living(keys, values, newest, keeps_ended)
         if len(keys):
             yield keys, values
 
 
-def living(keys: pa.Array, values: pa.Array, newest: pa.Array | None) -> Piece:
-    """The rows `newest` (None: all) that have a value, in key order."""
+def living(
+    keys: pa.Array,
+    values: pa.Array,
+    newest: pa.Array | None,
+    keeps_ended: KeepsEnded | None = None,
+) -> Piece:
+    """The rows `newest` (None: all) with a value, and ended ones that are kept; in key order."""
     if newest is not None:
         keys, values = keys.take(newest), values.take(newest)
-    if values.null_count:
+    if keeps_ended is not None:
+        keys, values = _with_ended(keys, values, keeps_ended)
+    elif values.null_count:
         alive = values.is_valid()
         keys, values = keys.filter(alive), values.filter(alive)
     if not is_strictly_sorted(keys):
@@ -58,12 +86,24 @@ def living(keys: pa.Array, values: pa.Array, newest: pa.Array | None) -> Piece:
     return keys, values
 
 
+def _with_ended(keys: pa.Array, values: pa.Array, keeps_ended: KeepsEnded) -> Piece:
+    """Rows that have a value, and those of ended keys that are kept."""
+    ended = pc.fill_null(pc.equal(pc.binary_length(values), 0), True)
+    if not pc.any(ended).as_py():
+        return keys, values
+    at = np.flatnonzero(ended.to_numpy(zero_copy_only=False))
+    stays = np.ones(len(keys), np.bool_)
+    stays[at] = keeps_ended(keys.take(pa.array(at)))
+    kept = pa.array(stays)
+    return keys.filter(kept), pc.fill_null(values.filter(kept), b"")
+
+
 def entries_at_most(found: Sequence[Layer]) -> int:
     """How many entries the merged layers can have."""
     return sum(layer.reader.entry_count for layer in found if isinstance(layer, ValueLayer))
 
 
-def _batches(layer: Layer, transcode: Transcode) -> Iterator[Piece]:
+def _batches(layer: Ordered | DeleteLayer, transcode: Transcode) -> Iterator[Piece]:
     if isinstance(layer, DeleteLayer):
         keys = layer.keys.cast(pa.binary())
         keys = keys.take(pa.array(latest(keys)))

@@ -7,24 +7,31 @@ Source: table_format 9.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import tzinfo
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
-from pyhudi.engine import Engine
 from pyhudi.errors import (
     CorruptFileError,
     IndexNotReadyError,
     SnapshotExpiredError,
-    UserError,
 )
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join, parse_data_file
-from pyhudi.metadata.locations import Locations, decode_locations, gather
+from pyhudi.metadata.elastic.reader import elastic_index
+from pyhudi.metadata.elastic.state import IndexState
+from pyhudi.metadata.elastic.store import (
+    ROOT,
+    first_write,
+    is_elastic,
+    newest_state,
+    next_sequence,
+    publish,
+)
+from pyhudi.metadata.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.records import (
     ALL_PARTITIONS,
     FILES,
@@ -35,7 +42,11 @@ from pyhudi.metadata.records import (
     decode_files,
     merge_files,
 )
-from pyhudi.metadata.slices import DeleteLayer, Hits, MapSlice, layers, newest
+from pyhudi.metadata.slices import (
+    DeleteLayer,
+    MapSlice,
+    layers,
+)
 from pyhudi.metadata.validity import valid_instants
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -45,13 +56,12 @@ from pyhudi.table.listing import StoreListing
 from pyhudi.table.plans import load_view
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.instant import Action
+from pyhudi.timeline.instant import WRITES, Action
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17  # of a data table's instant
-_WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
 
 
 def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
@@ -150,22 +160,29 @@ class MetadataTable:
         )
         return MetadataListing(self.log.fs, pieces)
 
+    @property
+    def has_record_index(self) -> bool:
+        """Whether the table keeps where its keys are, here or in an elastic index."""
+        return RECORD_INDEX.path in self.partitions_listed or is_elastic(self._config)
+
     def record_index_as_of(self, time: InstantTime) -> RecordIndex:
         """The record index as it was when `time` was the newest instant of the data table.
 
         Raises IndexNotReadyError if the table lists no record index, or made it later;
         SnapshotExpiredError if its files of then are gone.
         """
+        if is_elastic(self._config):
+            try:
+                return self._elastic("auto", limit=time)
+            except IndexNotReadyError as error:
+                raise _expired(self.data_fs, time) from error
         now = self.record_index()
         # what the metadata table does of its own after an instant has that instant's digits first
         limit = InstantTime(f"{time[:_DIGITS]}999")
         try:
             slices = self.slices(RECORD_INDEX, limit=limit)
         except CorruptFileError as error:
-            raise SnapshotExpiredError(
-                "the record index does not reach back to that time", path=self.data_fs.url,
-                as_of=time, hint="its older files have been cleaned, or it was made later",
-            ) from error  # fmt: skip
+            raise _expired(self.data_fs, time) from error
         valid = frozenset(each for each in self.valid if each <= limit)
         shards = tuple(
             IndexShard(MapSlice.of(piece, number, valid), now.shards[0].zone)
@@ -175,7 +192,9 @@ class MetadataTable:
 
     def record_index(self, *, method: str = "auto") -> RecordIndex:
         """method: how its files are asked.  Raises IndexNotReadyError if the table lists no
-        record index."""
+        record index, or has an elastic one that lacks commits."""
+        if is_elastic(self._config):
+            return self._elastic(method)
         if RECORD_INDEX.path not in self.partitions_listed:
             raise IndexNotReadyError(
                 "the table has no record index",
@@ -188,6 +207,58 @@ class MetadataTable:
             for number, piece in enumerate(self.slices(RECORD_INDEX))
         )
         return RecordIndex(self.data_fs, shards)
+
+    def elastic_state(self, *, limit: InstantTime | None = None) -> IndexState:
+        """Of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
+        return newest_state(self.data_fs, self._data_log, self.data, limit=limit)
+
+    def kept_index(self) -> RecordIndex | None:
+        """The record index that writes keep in step; None where there is none, or an elastic one
+        that lacks commits already."""
+        if is_elastic(self._config) and self.kept_elastic() is None:
+            return None
+        return self.record_index() if self.has_record_index else None
+
+    def kept_elastic(self) -> IndexState | None:
+        """The elastic index that writes keep in step, likewise."""
+        if not is_elastic(self._config):
+            return None
+        try:
+            return self.elastic_state()
+        except IndexNotReadyError:
+            return None
+
+    def publish_elastic(
+        self, before: IndexState, instant: InstantTime, stats: Iterable[WriteStat]
+    ) -> None:
+        """Put the state after a commit on the store, believed once that is complete.
+
+        before: the state it builds on.  stats: of the logs of entries that count.  A clean, which
+        is no commit, gets none.
+        """
+        if not any(i.time == instant for i in self.data.where(WRITES)):
+            return
+        own = self.data_fs.sub(ROOT)
+        state = before.with_logs(stats, instant)
+        covered = frozenset({*self.data.commits.times, instant})
+        since = first_write(self.data) or instant
+        publish(
+            own,
+            replace(
+                state, sequence=next_sequence(own), instant=instant, since=since, covered=covered
+            ),
+        )
+
+    def _elastic(self, method: str, *, limit: InstantTime | None = None) -> RecordIndex:
+        state, zone = self.elastic_state(limit=limit), zone_of(self._config.timezone)
+        return elastic_index(self.data_fs, state, zone, method)
+
+
+def _expired(fs: FileSystem, time: InstantTime) -> SnapshotExpiredError:
+    return SnapshotExpiredError(
+        "the record index does not reach back to that time", path=fs.url, as_of=time,
+        hint="its older files have been cleaned, or it was made later",
+    )  # fmt: skip
 
 
 def numbered(pieces: Iterable[FileSlice], partition: MetadataPartition) -> tuple[FileSlice, ...]:
@@ -289,154 +360,12 @@ def file_records(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[FileMa
     return merged
 
 
-@dataclass(frozen=True, slots=True)
-class IndexShard:
-    """One bucket of the record index; picklable, for workers.
-
-    zone: that of the instants.  method: how its files are asked: "auto", "seek" or "scan".
-    """
-
-    piece: MapSlice
-    zone: tzinfo | None
-    method: str = "auto"
-
-    @property
-    def number(self) -> int:
-        return self.piece.number
-
-
-class RecordIndex:
-    """Where record keys live, over all buckets."""
-
-    def __init__(self, fs: FileSystem, shards: tuple[IndexShard, ...]) -> None:
-        self._fs = fs
-        self.shards = shards
-
-    @property
-    def shard_count(self) -> int:
-        return len(self.shards)
-
-    def lookup(self, keys: Any, *, engine: Engine | None = None) -> pa.Table:
-        """One row a key, in the order asked.
-
-        keys: list or column of strings; a null key is absent.  Returns [record_key: string,
-        partition_path: string, file_id: string, instant_time: string, found: bool]; the places
-        are null where the key is absent.
-        """
-        column = _key_column(keys)
-        asked = column.drop_null()
-        homes = shard_of(asked, self.shard_count)
-        order = np.argsort(homes.astype(np.uint16), kind="stable")  # a radix sort at this width
-        bounds = np.searchsorted(homes[order], np.arange(self.shard_count + 1))
-        by_shard = asked.take(pa.array(order))
-        tasks = [
-            LookupTask(self._fs, self.shards[s], by_shard[bounds[s] : bounds[s + 1]])
-            for s in range(self.shard_count)
-            if bounds[s] < bounds[s + 1]
-        ]
-        if engine is None or len(tasks) < 2 or len(asked) < _WORTH_SPREADING:
-            answers = [_ask(task) for task in tasks]
-        else:
-            answers = engine.run(_ask, tasks, label="lookup")
-        homed = order if not column.null_count else _valid_positions(column)[order]
-        starts = np.cumsum([0, *(len(task.keys) for task in tasks)])
-        hits = [
-            replace(hit, positions=homed[start + hit.positions])
-            for start, answer in zip(starts.tolist(), answers, strict=False)
-            for hit in answer
-        ]
-        found = _places(hits, len(column), self.shards[0].zone)
-        return pa.table(
-            {
-                "record_key": column,
-                "partition_path": found.partition_path.cast(pa.string()),
-                "file_id": found.file_id.cast(pa.string()),
-                "instant_time": found.instant_time,
-                "found": found.file_id.is_valid(),
-            }
-        )
-
-
-def _key_column(keys: Any) -> pa.Array:
-    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-        keys = pa.chunked_array(keys).combine_chunks()
-    if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
-        keys = pa.array(keys, pa.string())
-    if isinstance(keys, pa.ChunkedArray):
-        keys = keys.combine_chunks()
-    if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
-        return keys
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowException as error:
-        raise UserError("record keys come as strings", type=keys.type) from error
-
-
-def _valid_positions(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-
-
-@dataclass(frozen=True, slots=True)
-class LookupTask:
-    """Keys for one bucket."""
-
-    fs: FileSystem
-    shard: IndexShard
-    keys: pa.Array
-
-
-def _ask(task: LookupTask) -> list[Hits]:
-    own = task.fs.sub(METADATA_TABLE)
-    return newest(own, task.shard.piece, task.keys, method=task.shard.method)
-
-
-def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:
-    """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
-    once: the work is one for each distinct value."""
-    by_schema: dict[str, list[Hits]] = {}
-    for hit in hits:
-        by_schema.setdefault(hit.schema, []).append(hit)
-    parts = [
-        decode_locations(
-            pa.concat_arrays([hit.values for hit in group]), schema, zone=zone, path=group[0].path
-        )
-        for schema, group in by_schema.items()
-    ]
-    positions = [hit.positions for group in by_schema.values() for hit in group]
-    return gather(parts, np.concatenate(positions) if positions else np.empty(0, np.int64), count)
-
-
-LOOKUP_SCHEMA: Final = pa.schema(
-    {
-        "partition_path": pa.dictionary(pa.int32(), pa.string()),
-        "file_id": pa.dictionary(pa.int32(), pa.string()),
-        "instant_time": pa.string(),
-        "found": pa.bool_(),
-    }
-)
-
-
-def lookup_shard(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> pa.RecordBatch:
-    """Where keys of one bucket live: rows of LOOKUP_SCHEMA in the order of `keys`.
-
-    fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
-    """
-    found = _places(_ask(LookupTask(fs, shard, keys)), len(keys), shard.zone)
-    return pa.RecordBatch.from_arrays(
-        [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
-        schema=LOOKUP_SCHEMA,
-    )
-
-
 __all__ = [
-    "LOOKUP_SCHEMA",
     "IndexShard",
-    "LookupTask",
     "MetadataListing",
     "MetadataTable",
     "RecordIndex",
     "file_records",
-    "lookup_shard",
     "numbered",
     "open_metadata",
     "own_log",

@@ -25,6 +25,7 @@ from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta import start_delta
+from pyhudi.metadata.elastic.store import forget, is_elastic
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.records import ALL_PARTITIONS, NON_PARTITIONED
 from pyhudi.metadata.slices import OpenLog, StoredFile, open_log
@@ -65,6 +66,8 @@ def rollback_metadata(
     if not any(i.time == at for i in table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)):
         start_delta(table, at).finish_records(_records(log_files))
     take_back(config, table.log, failed.time, suffixed(at, ROLLBACK))
+    if is_elastic(config):
+        forget(fs, [failed.time])
 
 
 def settle(config: TableConfig, table: MetadataTable) -> MetadataTable:

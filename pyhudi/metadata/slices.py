@@ -26,6 +26,7 @@ from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.formats.logblock import empty_delete_block
 from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks
+from pyhudi.metadata.lookupcost import LookupCost, timed_get
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.storage.inline import Window
 from pyhudi.table.view import DataFile, FileSlice
@@ -138,23 +139,36 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "au
     method: as `HFileReader.get_many` has it.
     Cost: layers are asked newest first, each only for the keys no newer one knew.
     """
-    found: list[Hits] = []
-    asked = np.arange(len(keys), dtype=np.int64)
-    for layer in reversed(layers(fs, piece)):
-        if not len(asked):
+    return asked(layers(fs, piece), keys, method=method)[0]
+
+
+def asked(
+    found: Sequence[Layer], keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+) -> tuple[list[Hits], NDArray[np.int64]]:
+    """(`newest` of layers, oldest first; positions of keys that none of them mentions).
+
+    told: what each file took is added there.
+    """
+    hits: list[Hits] = []
+    left = np.arange(len(keys), dtype=np.int64)
+    for layer in reversed(found):
+        if not len(left):
             break
         if isinstance(layer, DeleteLayer):
             known = layer.table.contains(keys)
         else:
-            values = layer.reader.get_many(keys, method=method)
+            if told is None:
+                values = layer.reader.get_many(keys, method=method)
+            else:
+                values = timed_get(layer.reader, keys, method, told)
             if values.null_count == len(values):
                 continue
             known = values.is_valid().to_numpy(zero_copy_only=False)
-            found.append(Hits(asked[known], values.drop_null(), layer.schema, layer.path))
+            hits.append(Hits(left[known], values.drop_null(), layer.schema, layer.path))
         if known.any():
             rest = np.flatnonzero(~known)
-            asked, keys = asked[rest], keys.take(pa.array(rest))
-    return found
+            left, keys = left[rest], keys.take(pa.array(rest))
+    return hits, left
 
 
 def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from pyhudi.engine import Engine
-from pyhudi.filenames import METADATA_TABLE, join
+from pyhudi.errors import OvertakenError
+from pyhudi.filenames import join
 from pyhudi.metadata.delta import GroupTarget, MetadataCommit, ShardTarget
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.hfiles import write_log
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.records import InstantTime
@@ -31,20 +33,20 @@ from pyhudi.timeline.stats import WriteStat
 class WaitingIndex:
     """Where the entries of one commit wait.  folder: from the data table's root.
 
-    shard_count: 0 for a table without a record index.
+    hash: of the record index; None for a table without one.
     """
 
     folder: str
     time: InstantTime
     zone: tzinfo | None
-    shard_count: int
+    hash: KeyHash | None
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
         """As `MetadataCommit.shard_targets`, for `write_shard`."""
         stage, millis = secrets.randbelow(1 << 31), epoch_millis(self.time, self.zone)
         groups = (
             GroupTarget(RECORD_INDEX, number, self.time, "", (), 1, stage)
-            for number in range(self.shard_count)
+            for number in range(self.hash.count if self.hash else 0)
         )
         return tuple(ShardTarget(group, millis, self.folder) for group in groups)
 
@@ -57,9 +59,14 @@ class WaitingIndex:
     ) -> list[WriteStat]:
         """Copy the logs that count into the metadata table; their stats there.
 
-        fs: rooted at the data table.  Cost: the bytes of the logs, read and written.
+        fs: rooted at the data table.  Cost: the bytes of the logs, read and written.  Raises
+        OvertakenError where the index has other buckets by now.
         """
-        targets = {target.group.file_id: target.group for target in metadata.shard_targets()}
+        if self.hash is not None and stats and metadata.hash.facts != self.hash.facts:
+            raise OvertakenError("the index has been given other buckets meanwhile")
+        targets = {
+            RECORD_INDEX.file_id(target.number): target.group for target in metadata.shard_targets()
+        }
         tasks = [
             _Copy(fs, join(self.folder, stat.file_name), targets[stat.file_id], stat)
             for stat in stats
@@ -79,7 +86,8 @@ def _copy(task: _Copy) -> WriteStat:
     """May run twice: each run has a name of its own."""
     content = task.fs.read(task.source)
     log = task.target.new_log()
-    size = write_log(task.fs.sub(METADATA_TABLE), RECORD_INDEX.path, log, [content])
+    target = task.target
+    size = write_log(task.fs.sub(target.root), target.partition.path, log, [content])
     stat = task.stat
     return task.target.stat(
         log, values=stat.write_count, deletes=stat.delete_count, size_bytes=size

@@ -21,9 +21,9 @@ import pyarrow as pa
 from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
-from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.compaction import run_services
 from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
+from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.locations import encode_locations
 from pyhudi.metadata.reader import open_metadata
@@ -83,7 +83,7 @@ def write_shard(
         blocks.append(tombstone_block(gone, RECORD_INDEX.path, instant=instant.time))
     log = group.new_log()
     if target.waits_in is None:
-        size = write_log(fs.sub(METADATA_TABLE), RECORD_INDEX.path, log, blocks)
+        size = write_log(fs.sub(group.root), group.partition.path, log, blocks)
     else:
         size = write_log(fs, target.waits_in, log, blocks)
     return group.stat(log, values=len(new), deletes=len(gone), size_bytes=size)
@@ -124,6 +124,7 @@ def begin_metadata(
     stale, IndexNotReadyError if the table has no metadata table.
     """
     check_writable(config)
+    check_one(config)
     table = open_metadata(fs, config, log, timeline)
     if table is None:
         raise IndexNotReadyError(

@@ -1,6 +1,7 @@
 """Every tunable: settings as dataclasses, and the table from `hoodie.*` names to them."""
 
 from pyhudi.options.indexes import BucketEngine as BucketEngine
+from pyhudi.options.indexes import Growth as Growth
 from pyhudi.options.indexes import HBaseRules as HBaseRules
 from pyhudi.options.indexes import IndexKind as IndexKind
 from pyhudi.options.indexes import IndexRules as IndexRules

@@ -17,6 +17,7 @@ class IndexKind(Enum):
     BUCKET = "bucket"
     ROCKSDB = "rocksdb"
     HBASE = "hbase"
+    ELASTIC = "elastic"  # pyhudi's own: entries as the record index's, in files that can grow
 
     @property
     def option(self) -> str:
@@ -26,13 +27,7 @@ class IndexKind(Enum):
     @property
     def is_global(self) -> bool:
         """Whether a key is one record, whatever partition it comes with."""
-        return self in (
-            IndexKind.RECORD,
-            IndexKind.GLOBAL_BLOOM,
-            IndexKind.GLOBAL_SIMPLE,
-            IndexKind.ROCKSDB,
-            IndexKind.HBASE,
-        )
+        return self.keeps_entries or self in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
 
     @property
     def is_store(self) -> bool:
@@ -42,7 +37,19 @@ class IndexKind(Enum):
     @property
     def keeps_entries(self) -> bool:
         """Whether it has an entry for each key, which writes keep in step."""
-        return self is IndexKind.RECORD or self.is_store
+        return self.is_record_index or self.is_store
+
+    @property
+    def is_record_index(self) -> bool:
+        """Whether its entries are files of the table, by buckets, in step with its commits."""
+        return self in (IndexKind.RECORD, IndexKind.ELASTIC)
+
+
+class Growth(Enum):
+    """How an elastic index goes on when it is full."""
+
+    SEAL = "SEAL"  # a full bucket gets another file group
+    GROUPS = "GROUPS"  # a full index gets another group of buckets, with a hash of its own
 
 
 class BucketEngine(Enum):
@@ -93,5 +100,9 @@ class IndexRules:
     bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
     bucket_count: int | None = None  # None: as the table says, else 256 for a new one
     bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
+    growth: Growth | None = None  # elastic: None: as the index says, else SEAL; so the next three
+    hash: str | None = None  # else `java`
+    bucket_entries: int | None = None  # that a bucket is planned for; else a million
+    group_load: float | None = None  # of the newest group, at which another opens; else 0.8
     rocksdb: RocksRules = field(default_factory=RocksRules)
     hbase: HBaseRules = field(default_factory=HBaseRules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.indexes import BucketEngine, IndexKind
+from pyhudi.options.indexes import BucketEngine, Growth, IndexKind
 from pyhudi.options.names_hbase import ROWS as HBASE_ROWS
 from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import FLAG, NAMES, TEXT, choice, count, number, words
@@ -20,7 +20,24 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.index.type",
         choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
-        "write.index", "what the table has where it is not given",
+        "write.index", "what the table has where it is not given; ELASTIC is pyhudi's own",
+    ),
+    honoured(
+        "pyhudi.index.elastic.growth", choice({growth.value: growth for growth in Growth}),
+        "write.index_rules.growth", "SEAL for a new index, which keeps it: a full bucket gets "
+        "another file group; GROUPS: a full index gets another group of buckets",
+    ),
+    honoured(
+        "pyhudi.index.elastic.hash", TEXT, "write.index_rules.hash",
+        "java for a new index, which keeps it; murmur3, or a name given to pyhudi.register_hash",
+    ),
+    honoured(
+        "pyhudi.index.elastic.bucket.entries", count(1), "write.index_rules.bucket_entries",
+        "1000000 for a new index, which keeps it: entries that a bucket is planned for",
+    ),
+    honoured(
+        "pyhudi.index.elastic.load", number(0.01, 1.0), "write.index_rules.group_load",
+        "0.8 for a new index, which keeps it: load of the newest group at which another opens",
     ),
     honoured(
         "pyhudi.index.tee", choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),

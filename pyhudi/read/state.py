@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
-from pyhudi.metadata.reader import MetadataTable, RecordIndex
+from pyhudi.metadata.lookup import RecordIndex
+from pyhudi.metadata.reader import MetadataTable
 from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.rules import MergeRules, merge_rules
 from pyhudi.read.schema import footer_schema, full_schema, stated_schema

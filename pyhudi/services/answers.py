@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.index.choice import choose_index
 from pyhudi.index.stores import live_groups
+from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.state import TableState
 from pyhudi.services.stores import open_for_reading, told_mismatches
@@ -50,7 +51,9 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
 def index_that_answers(state: TableState, options: Options) -> IndexKind:
     """The kind whose entries are looked up."""
     choice = choose_index(state.config, options.write)
-    return choice.kind if choice is not None and choice.kind.is_store else IndexKind.RECORD
+    if choice is not None and choice.kind.is_store:
+        return choice.kind
+    return IndexKind.ELASTIC if is_elastic(state.config) else IndexKind.RECORD
 
 
 def differences(one: pa.Table, other: pa.Table) -> int:
@@ -70,7 +73,7 @@ def _column(table: pa.Table, name: str) -> Any:
 def _ask(
     state: TableState, options: Options, kind: IndexKind, keys: Any, engine: Engine
 ) -> pa.Table:
-    if kind is IndexKind.RECORD:
+    if kind.is_record_index:
         return state.record_index.lookup(keys, engine=engine)
     store = open_for_reading(state, kind, options.write.index_rules, engine)
     column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys, pa.string())

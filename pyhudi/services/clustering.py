@@ -26,8 +26,8 @@ from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import new_file_id
 from pyhudi.index.choice import choose_index, kinds_beside
 from pyhudi.index.hbase import ask_to_reread
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
@@ -209,9 +209,7 @@ def _publish(
     fs = state.fs
     how = rewriting(state, pending.time, options)
     inflight = state.log.start(pending)
-    waiting = WaitingIndex(
-        staging_folder(inflight.time), inflight.time, state.zone, _shard_count(state)
-    )
+    waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, _hash(state))
     stats, index = _lay_out(how, plan, inflight, waiting, options.services.clustering, engine)
     remove_leftovers(fs, inflight.time, stats=stats)
     replaced: dict[str, list[str]] = {}
@@ -234,12 +232,11 @@ def _publish(
     return Done(completed, plan, stats)
 
 
-def _shard_count(state: TableState) -> int:
-    """Of the record index; 0 where the table has none."""
-    if RECORD_INDEX.path not in state.config.metadata_partitions:
-        return 0
+def _hash(state: TableState) -> KeyHash | None:
+    """Of the record index; None where the table has none to keep in step."""
     metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
-    return metadata.record_index().shard_count if metadata is not None else 0
+    index = None if metadata is None else metadata.kept_index()
+    return None if index is None else index.hash
 
 
 def _lay_out(
@@ -255,7 +252,7 @@ def _lay_out(
     size = sum(group.size_bytes for group in plan.groups)
     with scratch(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
         work = ClusterWork(
-            how.plan, how.spec, plan.order, options.sample_rows, staging, len(targets)
+            how.plan, how.spec, plan.order, options.sample_rows, staging, waiting.hash
         )
         tasks = _output_tasks(work, plan, engine)
         written = [

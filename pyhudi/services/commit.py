@@ -153,8 +153,8 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
     state = setting.state
     inflight = state.log.start(requested, _profile(planned))
     keep_rings(state.fs, planned.rings, inflight.time)
-    shards = len(setting.index.records.shards) if setting.index.records else 0
-    waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, shards)
+    hash = setting.index.hash if setting.index.records else None
+    waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, hash)
     with setting.watch.phase("write"):
         files = write_files(setting, planned, inflight, waiting)
     with setting.watch.phase("commit"):

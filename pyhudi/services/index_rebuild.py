@@ -30,9 +30,12 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, TEMP, BaseFileName, join, new_write_token
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
 from pyhudi.metadata.compaction import finish_pending
+from pyhudi.metadata.elastic.create import drop_elastic
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.hfiles import HFILE, write_base_in_pieces
 from pyhudi.metadata.locations import encode_locations
-from pyhudi.metadata.reader import IndexShard, open_metadata
+from pyhudi.metadata.lookup import IndexShard
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.metadata.slices import MapSlice, StoredFile
 from pyhudi.read.state import TableState
@@ -78,10 +81,14 @@ def silent(progress: Progress) -> None:
 class BuildPlan:
     """What a build has to read, and what an earlier one has left for it."""
 
-    bucket_count: int
+    hash: KeyHash
     tasks: tuple[RunTask, ...]
     kept: dict[str, str]  # names of tasks whose keys are put aside already, and their files
     groups: tuple[FileGroupId, ...]
+
+    @property
+    def bucket_count(self) -> int:
+        return self.hash.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +122,14 @@ class KeptFiles:
         return {f.name.split(".")[0]: f.path for f in files if f.name.endswith(".arrow")}
 
 
-def plan_build(state: TableState, bucket_count: int) -> BuildPlan:
+def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
     """Cost: one listing.  Pure otherwise."""
     slices = state.view().latest_slices()
-    store = KeptFiles(state.fs, f"{TEMP}/{FOLDER}-{bucket_count}")
-    tasks = run_tasks(state, slices, bucket_count, store) if slices else []
+    store = KeptFiles(state.fs, f"{TEMP}/{FOLDER}-{hash.facts.replace(' ', '-')}")
+    tasks = run_tasks(state, slices, hash, store) if slices else []
     found = store.found()
     kept = {task.name: found[task.name] for task in tasks if task.name in found}
-    return BuildPlan(bucket_count, tuple(tasks), kept, tuple(s.group for s in slices))
+    return BuildPlan(hash, tuple(tasks), kept, tuple(s.group for s in slices))
 
 
 def gather_keys(plan: BuildPlan, engine: Engine, tell: Tell) -> list[KeyRun]:
@@ -149,10 +156,58 @@ def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Tell) 
     metadata = open_metadata(state.fs, config, state.log, state.timeline)
     assert metadata is not None
     finish_pending(metadata, engine)  # its plans name files of the old index
-    plan = plan_build(state, bucket_count)
-    reused = len(plan.kept)
+    made = build_files(state, KeyHash(bucket_count), METADATA_TABLE, engine, tell)
+    # readers with the table open see by its properties that they have to look anew
+    config = config.with_properties({BUILD_PROPERTY: new_write_token(bucket_count)})
+    config = unlist(state.fs, config, RECORD_INDEX)
+
+    def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
+        moves = [_Move(target, file, time) for file in made.files if file.entries]
+        stats = in_waves(engine, _moved, moves, "swap", tell)
+        kept = {stat.path for stat in stats}
+        there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
+        target.delete(path for path in there if path not in kept)  # of attempts that were lost
+        return stats
+
+    config = publish_partition(
+        state.fs, config, state.timeline, RECORD_INDEX, bucket_count, put
+    )  # fmt: skip
+    drop_elastic(state.fs, config)
+    made.forget(state.fs)
+    return made.built
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFiles:
+    """Base files of all buckets, beside their places, held against the table."""
+
+    root: str
+    folder: str
+    files: tuple[BucketFile, ...]
+    reused: int
+
+    @property
+    def built(self) -> Built:
+        files = self.files
+        size = sum(f.file.size_bytes for f in files)
+        return Built(sum(f.entries for f in files), size, self.reused)
+
+    def forget(self, fs: FileSystem) -> None:
+        """Remove what was put aside."""
+        fs.delete_folder(f"{self.root}/{self.folder}")
+        forget(fs)
+
+
+def build_files(
+    state: TableState, hash: KeyHash, root: str, engine: Engine, tell: Tell
+) -> MadeFiles:
+    """The files of a new index, as readers of the table see its keys now.
+
+    root: the folder of the index, from the table's.  The caller holds the lock.
+    """
+    plan = plan_build(state, hash)
     runs = tuple(gather_keys(plan, engine, tell))
-    own = state.fs.sub(METADATA_TABLE)
+    own = state.fs.sub(root)
     folder = f"{TEMP}/{FOLDER}-{_digest(plan, state)}"
     done = {f.name.split(".")[0]: f.path for f in own.children(folder) if f.name.endswith(HFILE)}
     last = state.timeline.where(None, State.COMPLETED).last
@@ -162,23 +217,8 @@ def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Tell) 
         for number in range(plan.bucket_count)
     ]
     files = in_waves(engine, build_bucket, tasks, "buckets", tell)
-    _check(state, plan, runs, files, engine, tell)
-    # readers with the table open see by its properties that they have to look anew
-    config = config.with_properties({BUILD_PROPERTY: new_write_token(plan.bucket_count)})
-    config = unlist(state.fs, config, RECORD_INDEX)
-
-    def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
-        moves = [_Move(target, file, time) for file in files if file.entries]
-        stats = in_waves(engine, _moved, moves, "swap", tell)
-        kept = {stat.path for stat in stats}
-        there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
-        target.delete(path for path in there if path not in kept)  # of attempts that were lost
-        return stats
-
-    publish_partition(state.fs, config, state.timeline, RECORD_INDEX, plan.bucket_count, put)
-    own.delete_folder(folder)
-    forget(state.fs)
-    return Built(sum(f.entries for f in files), sum(f.file.size_bytes for f in files), reused)
+    _check(state, plan, runs, files, root, engine, tell)
+    return MadeFiles(root, folder, tuple(files), len(plan.kept))
 
 
 def forget(fs: FileSystem) -> None:
@@ -191,7 +231,7 @@ def forget(fs: FileSystem) -> None:
 def _digest(plan: BuildPlan, state: TableState) -> str:
     """A name of everything that decides what the buckets hold."""
     last = state.timeline.where(None, State.COMPLETED).last
-    facts = [str(plan.bucket_count), last.time if last else "", *(t.name for t in plan.tasks)]
+    facts = [plan.hash.facts, last.time if last else "", *(t.name for t in plan.tasks)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
 
 
@@ -253,6 +293,7 @@ def _check(
     plan: BuildPlan,
     runs: tuple[KeyRun, ...],
     files: Sequence[BucketFile],
+    root: str,
     engine: Engine,
     tell: Tell,
 ) -> None:
@@ -261,8 +302,10 @@ def _check(
     tasks = [
         CheckTask(
             state.fs,
-            IndexShard(MapSlice(RECORD_INDEX.path, f.number, f.file, (), frozenset()), None),
-            plan.bucket_count,
+            IndexShard(
+                MapSlice(RECORD_INDEX.path, f.number, f.file, (), frozenset()), None, root=root
+            ),
+            plan.hash,
             runs,
             plan.groups,
             store,
@@ -290,14 +333,18 @@ def _moved(task: _Move) -> WriteStat:
     number, file = task.file.number, task.file.file
     token = new_write_token(number)
     name = BaseFileName(RECORD_INDEX.file_id(number), token, task.time, HFILE)
-    source = task.fs.open(file.path)
-    with task.fs.open_sink(join(RECORD_INDEX.path, str(name))) as sink:
-        for start in range(0, file.size_bytes, _COPIED):
-            sink.write(source.read_at(start, min(_COPIED, file.size_bytes - start)))
-    source.close()
+    copy_built(task.fs, file, join(RECORD_INDEX.path, str(name)))
     return first_stat(
         RECORD_INDEX, number, name, entries=task.file.entries, size_bytes=file.size_bytes
     )
+
+
+def copy_built(fs: FileSystem, file: StoredFile, path: str) -> None:
+    source = fs.open(file.path)
+    with fs.open_sink(path) as sink:
+        for start in range(0, file.size_bytes, _COPIED):
+            sink.write(source.read_at(start, min(_COPIED, file.size_bytes - start)))
+    source.close()
 
 
 def in_waves(

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.formats.parquet import footer
 from pyhudi.metadata.entries import bucket_entries
+from pyhudi.metadata.lookup import IndexShard
 from pyhudi.metadata.pieces import UnsortedError
-from pyhudi.metadata.reader import IndexShard
 from pyhudi.read.plan import ChangeRange, ScanRequest
 from pyhudi.read.scan import Scan
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -48,7 +48,11 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     work = _Sampling(state.fs, spec, tuple(slices))
     rows = _drawn_rows(work, engine, count, seed)
-    entries = _drawn_entries(work, index.shards, engine, count, seed)
+    entries = _drawn_entries(work, (*index.older, *index.shards), engine, count, seed)
+    if index.older:  # those that a newer group hides are of no account
+        again = index.lookup(entries.column("record_key"), engine=engine)
+        same = [pc.fill_null(pc.equal(entries.column(n), again.column(n)), False) for n in _PLACE]
+        entries = entries.filter(pc.and_(*same))
     stated = index.lookup(rows.column("record_key"), engine=engine)
     from_rows = _held_against(work, engine, rows, stated)
     held = _held(work, engine, entries)
@@ -197,7 +201,9 @@ def _drawn_entries(
     work: _Sampling, shards: Sequence[IndexShard], engine: Engine, count: int, seed: int
 ) -> pa.Table:
     """[record_key, partition_path, file_id, mark] of entries drawn without replacement."""
-    draws = [_EntryDraw(work.fs, shard, count, (seed, 3, shard.number)) for shard in shards]
+    draws = [
+        _EntryDraw(work.fs, shard, count, (seed, 3, shard.group, shard.number)) for shard in shards
+    ]
     return _smallest(pa.concat_tables(engine.run(_drawn_of_bucket, draws, label="draw")), count)
 
 

@@ -21,12 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import KeyTable, latest, shard_of
+from pyhudi._native import KeyTable, latest
 from pyhudi.engine import Engine
-from pyhudi.metadata.entries import Entries, bucket_entries
+from pyhudi.metadata.entries import Entries, StoredLayer, bucket_entries, stored_entries
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.locations import Locations
+from pyhudi.metadata.lookup import IndexShard
 from pyhudi.metadata.pieces import UnsortedError
-from pyhudi.metadata.reader import IndexShard
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.services.keyruns import BucketKeys, KeyRun, Store, Stored, make_run, run_tasks
@@ -35,6 +36,7 @@ from pyhudi.storage.filesystem import FileSystem
 EXAMPLES_MAX: Final = 20
 """Faults of one kind that a report names."""
 
+_STARTS: Final = b"starts"
 _ROWS: Final = 1 << 18
 
 
@@ -80,21 +82,56 @@ class CheckTask:
 
     fs: FileSystem
     shard: IndexShard
-    bucket_count: int
+    hash: KeyHash
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
     store: Store
+    under: tuple[EntryRun, ...] = ()  # entries of older groups of buckets, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRun:
+    """Entries of one bucket of an older group, put aside by buckets of the newest."""
+
+    stored: Stored
+
+    def of(self, bucket: int) -> StoredLayer:
+        table = self.stored.load()
+        starts = np.frombuffer(table.schema.metadata[_STARTS], np.int64)
+        return StoredLayer(table.slice(starts[bucket], starts[bucket + 1] - starts[bucket]))
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryTask:
+    fs: FileSystem
+    shard: IndexShard
+    own: KeyHash
+    into: KeyHash
+    store: Store
+
+
+def _put_entries(task: _EntryTask) -> EntryRun:
+    """Put a bucket's entries aside.  May run twice."""
+    table, starts = stored_entries(task.fs, task.shard, task.own, task.into)
+    facts = {_STARTS: starts.tobytes()}
+    name = f"entries-{task.shard.group:03d}-{task.shard.number:05d}"
+    return EntryRun(task.store.put(name, table.replace_schema_metadata(facts)))
 
 
 def check_index(state: TableState, engine: Engine, store: Store) -> list[BucketCheck]:
     """Check every bucket.  Raises IndexNotReadyError without a record index."""
     index = state.record_index
     slices = state.view().latest_slices()
-    tasks = run_tasks(state, slices, index.shard_count, store) if slices else []
+    tasks = run_tasks(state, slices, index.hash, store) if slices else []
     runs = tuple(engine.run(make_run, tasks, label="read-keys"))
     groups = tuple(slice_.group for slice_ in slices)
+    olds = [
+        _EntryTask(state.fs, shard, index.older_hashes[shard.group], index.hash, store)
+        for shard in index.older
+    ]
+    under = tuple(engine.run(_put_entries, olds, label="old-entries"))
     checks = [
-        CheckTask(state.fs, shard, index.shard_count, runs, groups, store) for shard in index.shards
+        CheckTask(state.fs, shard, index.hash, runs, groups, store, under) for shard in index.shards
     ]
     return engine.run(check_bucket, checks, label="check-index")
 
@@ -128,8 +165,9 @@ def _check(task: CheckTask, *, whole: bool) -> BucketCheck:
     keys = BucketKeys(task.runs, task.shard.number)
     key_count, entry_count, copies = keys.left, 0, 0
     compare = _Comparison(task.groups)
+    under = [run.of(task.shard.number) for run in task.under]
     found: list[pa.Table] = []
-    for entries in bucket_entries(task.fs, task.shard, whole=whole):
+    for entries in bucket_entries(task.fs, task.shard, whole=whole, under=under):
         entry_count += len(entries.keys)
         strays, mine = _strays(entries, task)
         found += strays
@@ -166,7 +204,7 @@ def _examples(faults: pa.Table) -> pa.Table:
 
 def _strays(entries: Entries, task: CheckTask) -> tuple[list[pa.Table], Entries]:
     """(entries that belong to other buckets, as faults; the others)."""
-    home = shard_of(entries.keys, task.bucket_count) == task.shard.number
+    home = task.hash.buckets(entries.keys) == task.shard.number
     if home.all():
         return [], entries
     return (

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.reader import RecordIndex, open_metadata
+from pyhudi.metadata.lookup import RecordIndex
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.slices import MapSlice, newest
 from pyhudi.options import IndexKind
 from pyhudi.records import RECORD_KEY

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import argsort, shard_of
+from pyhudi._native import argsort
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY
@@ -52,7 +53,7 @@ class RunTask:
     fs: FileSystem
     spec: SliceSpec
     slices: tuple[tuple[int, FileSlice], ...]
-    bucket_count: int
+    hash: KeyHash
     store: Store
     name: str
 
@@ -66,7 +67,7 @@ class KeyRun:
 
 
 def run_tasks(
-    state: TableState, slices: Sequence[FileSlice], bucket_count: int, store: Store
+    state: TableState, slices: Sequence[FileSlice], hash: KeyHash, store: Store
 ) -> list[RunTask]:
     """Tasks that together read the keys of all slices, in the order of the slices.
 
@@ -76,7 +77,7 @@ def run_tasks(
     newest = state.timeline.commits.last
     seen = f"{len(state.timeline)} {newest.time if newest else ''}"
     return [
-        RunTask(state.fs, spec, group, bucket_count, store, _name(group, bucket_count, seen))
+        RunTask(state.fs, spec, group, hash, store, _name(group, hash, seen))
         for group in _groups(slices)
     ]
 
@@ -95,9 +96,9 @@ def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice]
         yield tuple(group)
 
 
-def _name(group: Sequence[tuple[int, FileSlice]], bucket_count: int, seen: str) -> str:
+def _name(group: Sequence[tuple[int, FileSlice]], hash: KeyHash, seen: str) -> str:
     """seen: the commits that readers believe, which decide what logs say."""
-    facts = [str(bucket_count)]
+    facts = [hash.facts]
     for _, slice_ in group:
         facts.append(slice_.partition)
         facts += [f"{file.name} {file.size_bytes}" for file in slice_.files]
@@ -118,9 +119,9 @@ def make_run(task: RunTask) -> KeyRun:
     key = pa.concat_arrays([none, *keys])
     home = pa.concat_arrays([pa.array([], pa.int32()), *homes])
     order = np.asarray(argsort(key), np.int64)
-    bucket = shard_of(key, task.bucket_count).astype(np.int32)[order]
+    bucket = task.hash.buckets(key)[order]
     order = order[np.argsort(bucket.astype(np.uint16), kind="stable")]  # a radix sort
-    starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=task.bucket_count))])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=task.hash.count))])
     table = pa.table({"key": key.take(pa.array(order)), "home": home.take(pa.array(order))})
     facts = {_STARTS: starts.astype(np.int64).tobytes()}
     stored = task.store.put(task.name, table.replace_schema_metadata(facts))

@@ -28,6 +28,7 @@ from pyhudi.index.rocks import RocksStore, place_of
 from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
 from pyhudi.index.rocks_checkpoint import Checkpoint, newest_believed, publish
 from pyhudi.index.rocks_files import BucketState, Place
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.options import RocksRules
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -121,6 +122,8 @@ def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksSto
         slices = state.view().latest_slices()
         groups = tuple(piece.group for piece in slices)
         runs = _runs(state, engine, opening, slices, opening.bucket_count)
+    plan = plan_build(state, KeyHash(opening.bucket_count))
+    runs = tuple(gather_keys(plan, engine, opening.tell))
     tasks = [
         BuildTask(place, BucketState(number), runs, groups, last.time)
         for number in range(opening.bucket_count)
@@ -210,5 +213,5 @@ def _runs(
     """The keys of some slices by bucket, put aside for this write."""
     if not slices:
         return ()
-    tasks = run_tasks(state, slices, bucket_count, opening.staging)
+    tasks = run_tasks(state, slices, KeyHash(bucket_count), opening.staging)
     return tuple(engine.run(make_run, tasks, label="read-keys"))

@@ -123,8 +123,10 @@ class TableIndex:
         if the table has more than a million rows a bucket.  The new index is built beside the old
         one, held against the table, and then put in its place.  Keys are read without the lock; a
         build that was killed goes on where it stopped.  progress: called after some tasks each.
-        kind: "record", "rocksdb" or "hbase"; None: the table's own, the record index if that
-        keeps no entries.  dry_run: tell only.  Raises IndexNotReadyError while a write is pending.
+        kind: "record", "elastic", "rocksdb" or "hbase"; None: as `hoodie.index.type` says or the
+        table's own, the record index if that keeps no entries.  A table has a record index or an
+        elastic one: the other goes.  dry_run: tell only.  Raises IndexNotReadyError while a write
+        is pending.
         """
         built = self._kind(kind)
         if built.is_store:
@@ -134,11 +136,14 @@ class TableIndex:
                 self._fs, self._options, self._engine, built, buckets, progress or silent
             )
         if dry_run:
-            return indexcare.rebuild_plan(self._state(), self._options, buckets)
+            return indexcare.rebuild_plan(self._state(), self._options, built, buckets)
         tell = progress or silent
-        return indexcare.rebuild(self._fs, self._options, self._engine, buckets, tell)
+        return indexcare.rebuild(self._fs, self._options, self._engine, built, buckets, tell)
 
     def _kind(self, name: str | None) -> IndexKind:
+        asked = self._options.write.index
+        if name is None and asked is not None and asked.is_record_index:
+            return asked
         if name is None:
             return index_that_answers(self._state(), self._options)
         wanted = [kind for kind in IndexKind if kind.keeps_entries]

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native import shard_of
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.formats.conform import Loss, conform
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.read.payloads import DeleteMark
 from pyhudi.read.rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
@@ -44,7 +44,7 @@ class KeyPlan:
 
     schema: pa.Schema
     rule: KeyRule
-    shard_count: int
+    hash: KeyHash
     rules: MergeRules | None = None
     """How records are merged: its ordering columns may not hold nulls; None for deletes."""
 
@@ -121,7 +121,7 @@ def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: in
     deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
     return Part(
         staging.put("rows", keyed),
-        staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.shard_count)),
+        staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.hash)),
         keyed.num_rows,
         keyed.nbytes,
         _partition_counts(keyed),
@@ -129,12 +129,12 @@ def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: in
     )
 
 
-def shard_order(keys: pa.ChunkedArray, shard_count: int) -> pa.Table:
+def shard_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
     """Row numbers by shard of their keys; see the top of the file."""
-    shards = np.asarray(shard_of(keys, shard_count))
-    starts = np.zeros(shard_count + 1, np.int64)
-    np.cumsum(np.bincount(shards, minlength=shard_count), out=starts[1:])
-    if shard_count <= np.iinfo(np.uint16).max:
+    shards = np.asarray(hash.buckets(keys))
+    starts = np.zeros(hash.count + 1, np.int64)
+    np.cumsum(np.bincount(shards, minlength=hash.count), out=starts[1:])
+    if hash.count <= np.iinfo(np.uint16).max:
         shards = shards.astype(np.uint16)  # sorted by radix
     rows = np.argsort(shards, kind="stable").astype(np.int32)
     schema = pa.schema([("row", pa.int32())], metadata={_STARTS: starts.tobytes()})
@@ -266,12 +266,12 @@ class KeyRows:
         bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
         if bad >= 0:
             raise UserError("a key to delete is null or empty", row=bad)
-        return [key_part(keys, plan.shard_count, staging, paths=self.paths)]
+        return [key_part(keys, plan.hash, staging, paths=self.paths)]
 
 
 def key_part(
     keys: pa.ChunkedArray,
-    shard_count: int,
+    hash: KeyHash,
     staging: Staging,
     *,
     paths: pa.ChunkedArray | None = None,
@@ -284,7 +284,7 @@ def key_part(
         PARTITION_PATH: nowhere if paths is None else paths,
     }
     table = pa.table(columns).combine_chunks()
-    order = staging.put("order", shard_order(keys, shard_count))
+    order = staging.put("order", shard_order(keys, hash))
     staged = staging.put("rows", table)
     counts = _partition_counts(table)
     return Part(staged, order, count, table.nbytes, counts, True, paths is not None)

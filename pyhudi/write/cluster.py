@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.writer import ShardTarget, write_shard
 from pyhudi.options import Layout
 from pyhudi.read.slices import SliceSpec, read_slice
@@ -49,7 +50,7 @@ _NUMBER: Final = "number"
 class ClusterWork:
     """What every task of a clustering needs.
 
-    spec: every column.  shard_count: of the record index; 0 where there is none.
+    spec: every column.  hash: of the record index; None where there is none.
     """
 
     plan: FilePlan
@@ -57,7 +58,7 @@ class ClusterWork:
     order: Order
     sample_rows: int
     staging: Staging
-    shard_count: int
+    hash: KeyHash | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,9 @@ def write_output(task: OutputTask) -> Output | None:
         _grouped(plan, first), task.group, name, stored(), bloom, MarkerKind.CREATE, None
     )
     part = None
-    if work.shard_count:
+    if work.hash is not None:
         chunks = [chunk for column in keys for chunk in column.chunks]
-        part = key_part(pa.chunked_array(chunks), work.shard_count, work.staging)
+        part = key_part(pa.chunked_array(chunks), work.hash, work.staging)
     stat = WriteStat(
         partition=task.group.partition,
         file_id=task.group.file_id,

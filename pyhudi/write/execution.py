@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.index.stores import Changes
+from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.metadata.writer import ShardTarget
 from pyhudi.options import BaseFileOptions
 from pyhudi.read.slices import SliceSpec
@@ -211,6 +212,7 @@ def report_of(
         index=setting.index.described
         if asks_index(setting, planned.operation)
         else "not asked: inserts do not look keys up",
+        lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
         dry_run=files is None,
         matched=planned.matched,
         new=planned.new,

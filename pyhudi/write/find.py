@@ -18,7 +18,9 @@ from pyhudi.index.record import RecordFinder
 from pyhudi.index.ring import Ring, RingFinder
 from pyhudi.index.simple import join_slices
 from pyhudi.index.stores import EntryStore, live_groups
-from pyhudi.metadata.reader import MetadataTable, RecordIndex
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.metadata.lookup import RecordIndex
+from pyhudi.metadata.reader import MetadataTable
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.table.view import FileSlice
@@ -30,13 +32,14 @@ from pyhudi.write.tag import RECORDS, ShardTags, TagTask, tag_shard
 @dataclass(frozen=True)
 class WriteIndex:
     """The index of one write.  records: the table's record index, if it has one; asked if it is
-    the choice, else kept in step.  stores: likewise, indexes outside the table.  tee: compared
-    with the one that answers; it keeps no entries, or is one of these."""
+    the choice, else kept in step.  hash: by which the batch is cut into parts.  stores: likewise,
+    indexes outside the table.  tee: compared with the one that answers; it keeps no entries, or is
+    one of these."""
 
     choice: IndexChoice
     rules: IndexRules
     records: RecordIndex | None
-    part_count: int
+    hash: KeyHash
     metadata: MetadataTable | None = None
     stores: tuple[EntryStore, ...] = ()
     tee: IndexKind | None = None
@@ -45,6 +48,10 @@ class WriteIndex:
     def store(self) -> EntryStore:
         """The one that is asked."""
         return next(store for store in self.stores if store.kind is self.choice.kind)
+
+    @property
+    def part_count(self) -> int:
+        return self.hash.count
 
     @property
     def always_asked(self) -> bool:
@@ -56,7 +63,7 @@ class WriteIndex:
         """Whether new keys may go to logs: they are found there."""
         if self.choice.kind is IndexKind.HBASE:  # as in Apache Hudi
             return True
-        return self.choice.kind is IndexKind.RECORD and self.rules.record_logs_inserts
+        return self.choice.kind.is_record_index and self.rules.record_logs_inserts
 
     @property
     def described(self) -> str:
@@ -64,7 +71,7 @@ class WriteIndex:
         name = self.choice.kind.value.replace("_", " ")
         if self.choice.bucket is not None and self.choice.bucket.is_consistent:
             name = "consistent-hashing bucket"
-        parts = "shards" if self.choice.kind is IndexKind.RECORD else "parts"
+        parts = "shards" if self.choice.kind.is_record_index else "parts"
         if self.asks_metadata:
             parts += ", ranges and filters from the metadata table"
         return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
@@ -121,7 +128,7 @@ def _finders(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
 ) -> _Finders:
     shards = range(index.part_count)
-    if index.choice.kind is IndexKind.RECORD:
+    if index.choice.kind.is_record_index:
         assert index.records is not None
         return _Finders([RecordFinder(shard) for shard in index.records.shards])
     seen = where()
@@ -144,7 +151,8 @@ def _of_store(
 ) -> Sequence[Finder]:
     live = plan.staging.put("live", live_groups([s.group for s in where.slices]))
     parts = range(index.part_count)
-    return [store.finder(number, index.part_count, live) for number in parts]
+    alike = index.part_count if index.hash.is_plain else 0  # else no part is a bucket of the store
+    return [store.finder(number, alike, live) for number in parts]
 
 
 def _beside(
@@ -156,7 +164,7 @@ def _beside(
 ) -> dict[str, Sequence[Finder]]:
     """Finders of the indexes that are kept in step with the one asked, or compared with it."""
     found: dict[str, Sequence[Finder]] = {}
-    if index.records is not None and index.choice.kind is not IndexKind.RECORD:
+    if index.records is not None and not index.choice.kind.is_record_index:
         found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
     for store in index.stores:
         if store.kind is not index.choice.kind:

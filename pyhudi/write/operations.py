@@ -186,7 +186,7 @@ def plan_write(
     _check_rules(rules, setting)
     with setting.watch.phase("key"):
         mine = rules if operation.brings_rows else None
-        plan = KeyPlan(setting.schema, setting.rule, setting.index.part_count, mine)
+        plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, mine)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
@@ -297,7 +297,7 @@ def _replaced(
     spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
     records = setting.index.records
     shards = records.shards if records else ()
-    plan = TakeOut(setting.state.fs, spec, shards, setting.staging)
+    plan = TakeOut(setting.state.fs, spec, shards, setting.index.hash, setting.staging)
     return take_out(plan, slices, chosen, setting.engine)
 
 

@@ -23,7 +23,8 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.formats.parquet import footer
 from pyhudi.index.record import RecordFinder
-from pyhudi.metadata.reader import IndexShard
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.metadata.lookup import IndexShard
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -65,11 +66,12 @@ NOTHING = Replaced()
 
 @dataclass(frozen=True, slots=True)
 class TakeOut:
-    """How to take slices out.  shards: of the record index; empty where there is none."""
+    """How to take slices out.  shards: of the record index (none: empty); hash: its keys'."""
 
     fs: FileSystem
     spec: SliceSpec
     shards: tuple[IndexShard, ...]
+    hash: KeyHash
     staging: Staging
 
 
@@ -106,7 +108,7 @@ def _drain(task: _Drain) -> tuple[int, Part | None]:
     keys = read_slice(plan.fs, slice_, spec=plan.spec).column(RECORD_KEY)
     if not plan.shards or not len(keys):
         return len(keys), None
-    return len(keys), key_part(keys, len(plan.shards), plan.staging)
+    return len(keys), key_part(keys, plan.hash, plan.staging)
 
 
 @dataclass(frozen=True, slots=True)

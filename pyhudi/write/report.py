@@ -20,7 +20,9 @@ class WriteReport:
     deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
     published: False for a write that `table.publish(instant)` is to complete.
     conflicts: attempts given up because another writer came between; the report is of the last.
-    index: the path the look-up took, and why.  notes: what a reader of the log should know.
+    index: the path the look-up took, and why.  lookup: of a record index, files asked by method,
+    what seeking or scanning them was expected to take, and what it took (`LookupCost`).
+    notes: what a reader of the log should know.
     """
 
     operation: str
@@ -37,6 +39,7 @@ class WriteReport:
     replaced_file_groups: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     index: str = ""
+    lookup: Mapping[str, float] = field(default_factory=dict)
     dry_run: bool = False
     matched: int = 0
     new: int = 0

@@ -28,6 +28,7 @@ from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.contract import Finder, Located, path_codes
 from pyhudi.index.ring import RingFinder
+from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.write.gather import (
@@ -101,6 +102,7 @@ class ShardTags:
     entry_count: int = 0  # rows of an index kept in step whose entry changes
     mismatches: tuple[tuple[str, int], ...] = ()  # rows that an index beside has elsewhere
     folded: Staged | None = None
+    lookup: LookupCost | None = None
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ def tag_shard(task: TagTask) -> ShardTags:
     path, paths = path_codes(rows.column(PARTITION_PATH))
     deleted = np.asarray(rows.column(DELETED).to_numpy(), np.bool_)
     located = Located.nothing() if task.finder is None else task.finder.locate(plan.fs, rows)
+    cost = located.cost
     found = np.zeros(len(path), np.bool_)
     found[located.found] = True
     if plan.known is Known.REFUSE and found.any():
@@ -154,7 +157,7 @@ def tag_shard(task: TagTask) -> ShardTags:
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
     summary = _summary(task, rows, tags, places, counts)
-    return replace(summary, folded=found_rows.folded, mismatches=tuple(mismatches))
+    return replace(summary, folded=found_rows.folded, mismatches=tuple(mismatches), lookup=cost)
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:

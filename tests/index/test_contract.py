@@ -17,6 +17,7 @@ from tests.support.index_kinds import Indexed, batch, indexed
 TYPES = list(TableType)
 MOVING = {
     IndexKind.RECORD: "record__index",
+    IndexKind.ELASTIC: "record__index",
     IndexKind.GLOBAL_BLOOM: "bloom__index",
     IndexKind.GLOBAL_SIMPLE: "simple__index",
     IndexKind.HBASE: "hbase__index",

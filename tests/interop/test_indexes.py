@@ -22,7 +22,12 @@ from tests.support.apache_hudi import ApacheHudi
 pytestmark = pytest.mark.interop
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
-OWN = (IndexKind.RECORD, IndexKind.ROCKSDB, IndexKind.HBASE)  # tested beside this
+OWN = (
+    IndexKind.RECORD,
+    IndexKind.ELASTIC,
+    IndexKind.ROCKSDB,
+    IndexKind.HBASE,
+)  # tested beside this
 KINDS = [kind for kind in IndexKind if kind not in OWN]
 MOVES = {"pyhudi.index.rocksdb.update.partition.path": True}  # as others do without being told
 Row = tuple[str, int, str]

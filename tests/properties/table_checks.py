@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from pyhudi.errors import SnapshotExpiredError
+from pyhudi.options import IndexKind
 from tests.properties.table_setup import KEYS, SCHEMA, Row, Setup, setups
 
 Identity = tuple[str, str]
@@ -81,7 +82,8 @@ class CheckedTable(RuleBasedStateMachine):
     def index_is_exact(self) -> None:
         if not hasattr(self, "table"):
             return
-        if "record_index" not in self.table.config.metadata_partitions:
+        elastic = self.setup.index is IndexKind.ELASTIC
+        if "record_index" not in self.table.config.metadata_partitions and not elastic:
             return
         found = self.table.lookup(KEYS).to_pylist()
         names = self.table.scan(["_hoodie_record_key", "_hoodie_file_name"]).to_arrow().to_pylist()

@@ -83,13 +83,17 @@ class Setup:
 def of_index(index: IndexKind, *, kind: TableType, facts: bool, beside: bool) -> Row:
     """Options that go with an index only."""
     blooms = index in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
-    with_records = index is IndexKind.RECORD or (beside and index.is_global)
+    with_records = index is IndexKind.RECORD or (
+        beside and index.is_global and index is not IndexKind.ELASTIC
+    )
     consistent = beside and index is IndexKind.BUCKET and kind is TableType.MERGE_ON_READ
     return {
         "pyhudi.record.index.inserts.to.logs": beside and index is IndexKind.RECORD,
         "hoodie.bloom.index.use.metadata": blooms and facts,
         "hoodie.metadata.record.index.enable": with_records,
         "hoodie.index.bucket.engine": CONSISTENT.value if consistent else "SIMPLE",
+        "pyhudi.index.elastic.growth": "GROUPS" if beside else "SEAL",
+        "pyhudi.index.elastic.hash": "murmur3" if facts else "java",
     }
 
 
@@ -107,6 +111,7 @@ def setups(draw: st.DrawFn) -> Setup:
         "hoodie.simple.index.update.partition.path": moves,
         "hoodie.bucket.index.num.buckets": draw(st.integers(1, 3)),
         "hoodie.metadata.record.index.min.filegroup.count": draw(st.integers(1, 3)),
+        "pyhudi.index.elastic.bucket.entries": draw(st.sampled_from([1, 4, 1000])),
         "hoodie.index.bloom.num_entries": draw(st.sampled_from([1, 100])),
         "hoodie.bloom.index.prune.by.ranges": draw(st.booleans()),
         "hoodie.metadata.index.column.stats.enable": facts,

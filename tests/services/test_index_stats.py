@@ -16,6 +16,7 @@ from pyhudi.pipeline import NewTable, create
 from pyhudi.services.index_stats import stats_of
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
+from pyhudi.write.report import WriteReport
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 OPTIONS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
@@ -125,3 +126,14 @@ def test_a_lookup_tells_what_it_chose_and_what_it_cost(adaptive: bool, method: s
     for row in told:
         assert row["method"] in (("seek", "scan", "hash") if adaptive else (method,))
         assert row["seconds"] > 0 and min(row["seek_seconds"], row["scan_seconds"]) >= 0
+
+
+def test_a_write_tells_what_its_look_up_took() -> None:
+    table = made()
+    assert table.insert(rows(range(50))).lookup == {}
+    table.upsert(rows(range(40, 60), 2))
+    told = table.upsert(rows(range(0, 60, 2), 3)).lookup
+    assert told["files"] == told["seek"] + told["scan"] + told["hash"] >= 2
+    assert told["keys"] >= 30 and told["seconds"] > 0
+    assert told["seek_seconds"] >= 0 and told["scan_seconds"] > 0
+    assert WriteReport.from_dict(table.delete(keys=["k0001"]).to_dict()).lookup["files"] >= 1

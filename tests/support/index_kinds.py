@@ -61,6 +61,7 @@ SMALL: dict[str, Any] = {
     "hoodie.bucket.index.num.buckets": 4,
     "hoodie.index.bloom.num_entries": 100,
     "pyhudi.index.rocksdb.buckets": 2,
+    "pyhudi.index.elastic.bucket.entries": 4,
 }
 
 

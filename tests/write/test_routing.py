@@ -14,7 +14,8 @@ from hypothesis import given
 from pyhudi._native import shard_of
 from pyhudi.index import record
 from pyhudi.index.record import RecordFinder
-from pyhudi.metadata.reader import LOOKUP_SCHEMA
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.metadata.lookup import LOOKUP_SCHEMA
 from pyhudi.options import FileSizing
 from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
@@ -49,7 +50,7 @@ homes = st.dictionaries(
 
 
 def staged(batch: list[list[Row]]) -> tuple[Part, ...]:
-    plan = KeyPlan(SCHEMA, RULE, SHARDS)
+    plan = KeyPlan(SCHEMA, RULE, KeyHash(SHARDS))
     counter = itertools.count()
     return tuple(
         stage_rows(
@@ -91,7 +92,7 @@ def tagged(
         moves=moves,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record, "lookup_shard", lambda fs, shard, keys: answer(index, keys))
+        patch.setattr(record, "lookup_shard", lambda fs, shard, keys, told: answer(index, keys))
         finder = RecordFinder(object())  # type: ignore[arg-type]
         return [tag_shard(TagTask(plan, number, finder)) for number in range(SHARDS)]
 
@@ -178,7 +179,7 @@ def test_a_shard_sees_its_rows_and_no_others(batch: list[list[Row]]) -> None:
 
 def test_more_shards_than_sixteen_bits_hold() -> None:
     keys = pa.chunked_array([[f"key-{n}" for n in range(100)]])
-    order = shard_order(keys, 70_000)
+    order = shard_order(keys, KeyHash(70_000))
     homes = np.asarray(shard_of(keys, 70_000))
     rows = order.column("row").to_numpy()
     assert homes[rows].tolist() == sorted(homes.tolist())

@@ -1,0 +1,158 @@
+"""What is best when the record index outgrows its buckets: the RFC's two options, or other ways.
+
+    python -m bench.index_growth [--smoke] [--buckets 10] [--entries 50000]
+
+A table whose index is planned for so many buckets and entries is filled to 1, 2 and 5 times that,
+in commits of a fifth of it, four ways:
+
+    seal      index="elastic", SEAL: a full bucket gets another file group
+    groups    index="elastic", GROUPS: a full index gets another group of buckets
+    overfull  index="record": the buckets there are hold more
+    reshard   index="record", built anew with as many buckets as it takes
+
+At each size: 10,000 keys looked up, half of them in the table, cold (opened files forgotten, page
+cache warm) and warm; files that were opened for it; an upsert of 10,000 new keys, tag and all; the
+commits on the way, growing and all; skew, the fullest bucket against the mean of its group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import pyhudi
+from pyhudi._native.block_cache import SHARED
+from pyhudi.metadata import slices
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+WAYS = ("seal", "groups", "overfull", "reshard")
+SIZES = (1, 2, 5)
+KEYS = 10_000
+
+
+def key_of(number: int) -> str:
+    return str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128)))
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    numbers = range(start, stop)
+    columns = [
+        pa.array([key_of(n) for n in numbers]),
+        pa.array([f"p{n % 4}" for n in numbers]),
+        pa.array(numbers, pa.int64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way at one size."""
+
+    times: int
+    way: str
+    buckets: int
+    file_groups: int
+    files: int
+    opened: int
+    cold_ms: float
+    warm_ms: float
+    upsert_ms: float
+    grow_s: float
+    skew: float
+    megabytes: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--buckets", type=int, default=10)
+    parser.add_argument("--entries", type=int, default=50_000)
+    asked = parser.parse_args()
+    entries = 500 if asked.smoke else asked.entries
+    found = [row for way in WAYS for row in measured(way, asked.buckets, entries)]
+    print(f"{asked.buckets} buckets planned for {entries:,} entries each; 10,000 keys asked")
+    print("| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
+          "upsert ms | filling s | skew | MB |")  # fmt: skip
+    print("|" + "---|" * 12)
+    for row in sorted(found, key=lambda row: (row.times, WAYS.index(row.way))):
+        print(
+            f"| {row.times}x | {row.way} | {row.buckets} | {row.file_groups} | {row.files} | "
+            f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
+            f"{row.grow_s:.1f} | {row.skew:.2f} | {row.megabytes:.1f} |"
+        )
+
+
+def measured(way: str, buckets: int, entries: int) -> list[Row]:
+    """One table, filled and looked at."""
+    planned, found = buckets * entries, []
+    with tempfile.TemporaryDirectory() as folder:
+        table = created(folder, way, buckets, entries)
+        count, spent = 0, 0.0
+        for times in SIZES:
+            while count < times * planned:
+                more = min(planned // 5, times * planned - count)
+                batch = rows(count, count + more)
+                spent += timed(lambda batch=batch: table.insert(batch)) / 1000
+                count += more
+            if way == "reshard" and times > 1:
+                spent += timed(lambda: table.index.rebuild(buckets * times)) / 1000  # noqa: B023
+            found.append(looked_at(table, way, times, count, spent))
+            count += KEYS  # of the upsert that was measured
+    return found
+
+
+def created(folder: str, way: str, buckets: int, entries: int) -> Any:
+    options: dict[str, Any] = {"hoodie.metadata.record.index.min.filegroup.count": buckets}
+    kind = "record"
+    if way in ("seal", "groups"):
+        kind = "elastic"
+        options["pyhudi.index.elastic.growth"] = way
+        options["pyhudi.index.elastic.bucket.entries"] = entries
+    return pyhudi.create_table(
+        f"{folder}/t", SCHEMA, record_key="id", partition_by="part", index=kind, options=options
+    )
+
+
+def looked_at(table: Any, way: str, times: int, count: int, spent: float) -> Row:
+    random = np.random.default_rng(times)
+    draws = [random.integers(0, 2 * count, KEYS).tolist() for _ in range(5)]
+    asked = [pa.array([key_of(number) for number in draw]) for draw in draws]
+    stats = table.index.stats()
+    cold = [timed(lambda keys=keys: looked_up_cold(table, keys)) for keys in asked[:3]]
+    warm = [timed(lambda keys=keys: table.index.lookup(keys)) for keys in asked]
+    opened = len(set(table.index.explain(asked[0])["file"].to_pylist()))
+    fresh = rows(count, count + KEYS)
+    upsert = timed(lambda: table.upsert(fresh))
+    return Row(
+        times, way, stats.bucket_count, stats.file_groups, stats.files, opened,
+        statistics.median(cold), statistics.median(warm), upsert, spent, stats.skew,
+        stats.bytes / 1e6,
+    )  # fmt: skip
+
+
+def looked_up_cold(table: Any, keys: pa.Array) -> None:
+    slices._OPENED.clear()
+    SHARED.clear()
+    table.index.lookup(keys)
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Milliseconds."""
+    gc.collect()
+    began = time.perf_counter()
+    act()
+    return (time.perf_counter() - began) * 1000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""An elastic index kept in shape: logs merged into base files, room made, old files deleted.
+
+What comes of it is a state of its own, at the commit of the state before.  A file group's
+tombstones stay while older files have a place for their keys, and go otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pyhudi.engine import Engine
+from pyhudi.filenames import BaseFileName, new_write_token
+from pyhudi.metadata.elastic.reader import OlderGroups, hashes_of
+from pyhudi.metadata.elastic.state import (
+    BucketGroup,
+    IndexFile,
+    IndexState,
+    Segment,
+    segment_name,
+)
+from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish, sweep
+from pyhudi.metadata.hfiles import HFILE, write_base_in_pieces
+from pyhudi.metadata.locations import transcode_locations
+from pyhudi.metadata.pieces import entries_at_most, merged_pieces
+from pyhudi.metadata.records import RECORD_INDEX
+from pyhudi.metadata.slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
+from pyhudi.options import Growth
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.timeline import Timeline
+
+_HEAVY_BYTES: Final = 16 << 20  # logs of one file group
+
+Place = tuple[int, int, int]
+"""Group, bucket, and number in the bucket of a file group."""
+
+
+def tend(
+    fs: FileSystem, state: IndexState, data: Timeline, *, compact_after: int, engine: Engine
+) -> IndexState:
+    """Compact what is due, then grow where it is full; the state then.
+
+    fs: rooted at the data table, whose lock the caller holds; state: the newest; data: the
+    timeline.  compact_after: logs of a file group.  Cost where nothing is due: none.
+    """
+    due = due_places(state, compact_after)
+    done = _compacted(fs, state, due, engine).grown()
+    if done is state:
+        return state
+    own = fs.sub(ROOT)
+    done = replace(done, sequence=next_sequence(own))
+    done = replace(done, path=publish(own, done))
+    sweep(own, data)
+    return done
+
+
+def due_places(state: IndexState, compact_after: int) -> list[Place]:
+    """File groups to compact: those with many logs, sealed ones with any, full ones with any, as
+    only a base file says how many entries there are."""
+    rule, last = state.rule, len(state.groups) - 1
+    newest = state.groups[-1]
+    full = newest.entries >= rule.load * rule.entries * len(newest.buckets)
+    fills = rule.growth is Growth.GROUPS and full
+    found = []
+    for group, bucket, number, segment in state.segments():
+        is_open = group == last and number == len(newest.buckets[bucket]) - 1
+        heavy = sum(log.size_bytes for log in segment.logs) >= _HEAVY_BYTES
+        many = len(segment.logs) >= compact_after or heavy
+        if segment.logs and (many or not is_open or fills or segment.entries >= rule.entries):
+            found.append((group, bucket, number))
+    return found
+
+
+def _compacted(
+    fs: FileSystem, state: IndexState, places: list[Place], engine: Engine
+) -> IndexState:
+    if not places:
+        return state
+    hashes = hashes_of(state)
+    tasks = []
+    for group, bucket, number in places:
+        segments = state.groups[group].buckets[bucket]
+        beneath = OlderGroups(state.path, hashes[:group]) if group else None
+        older = tuple(segment.slice(bucket) for segment in segments[:number])
+        piece = segments[number].slice(bucket)
+        name = segment_name(group, number).file_id(bucket)
+        tasks.append(_Rewrite(fs, piece, name, state.instant or "0", older, beneath))
+    made = dict(zip(places, engine.run(_rewrite, tasks, label="index-compaction"), strict=True))
+    return replace(
+        state,
+        groups=tuple(
+            BucketGroup(
+                group.turn,
+                tuple(
+                    tuple(made.get((g, b, n), segment) for n, segment in enumerate(bucket))
+                    for b, bucket in enumerate(group.buckets)
+                ),
+            )
+            for g, group in enumerate(state.groups)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """A file group to rewrite.  older: the bucket's before it; beneath: groups before its own."""
+
+    fs: FileSystem
+    piece: MapSlice
+    file_id: str
+    instant: str
+    older: tuple[MapSlice, ...]
+    beneath: OlderGroups | None
+
+
+def _rewrite(task: _Rewrite) -> Segment:
+    """Write the file group's entries as a base file.  May run twice."""
+    own = task.fs.sub(ROOT)
+    found = layers(own, task.piece)
+    name = BaseFileName(
+        task.file_id, new_write_token(task.piece.number), InstantTime(task.instant), HFILE
+    )
+    pieces = _pieces(task, found)
+    first = next(pieces, None)
+    if first is None:
+        return Segment()
+    size, count = write_base_in_pieces(
+        own, RECORD_INDEX.path, name, chain([first], pieces), entries_max=_at_most(found)
+    )
+    return Segment(IndexFile(str(name), size, count, 0))
+
+
+def _at_most(found: Sequence[Layer]) -> int:
+    ended = sum(len(layer.keys) for layer in found if isinstance(layer, DeleteLayer))
+    return entries_at_most(found) + ended
+
+
+def _pieces(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.Array, pa.Array]]:
+    own = task.fs.sub(ROOT)
+    older = tuple(layer for piece in task.older for layer in layers(own, piece))
+
+    def is_below(keys: pa.Array) -> NDArray[np.bool_]:
+        """Which keys older files have a place for."""
+        held = np.zeros(len(keys), np.bool_)
+        if not older and task.beneath is None:
+            return held
+        hits, left = asked(older, keys, method="auto")
+        for hit in hits:
+            held[hit.positions] = _is_place(hit.values)
+        if task.beneath is not None and len(left):
+            below, _ = task.beneath.ask(task.fs, keys.take(pa.array(left)), method="auto")
+            for hit in below:
+                held[left[hit.positions]] = _is_place(hit.values)
+        return held
+
+    def ours(values: pa.Array, layer: ValueLayer) -> pa.Array:
+        return transcode_locations(values, layer.schema, path=layer.path)
+
+    return merged_pieces(found, ours, keeps_ended=is_below)
+
+
+def _is_place(values: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(
+        pc.greater(pc.binary_length(values), 0).to_numpy(zero_copy_only=False), np.bool_
+    )
+
+
+__all__ = ["due_places", "tend"]

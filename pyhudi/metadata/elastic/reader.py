@@ -1,0 +1,85 @@
+"""An elastic index as a record index: its newest group's buckets, on top of the older ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyhudi.errors import IndexNotReadyError
+from pyhudi.metadata.elastic.state import IndexState
+from pyhudi.metadata.elastic.store import ROOT, read_state
+from pyhudi.metadata.hashes import KeyHash, fingerprint
+from pyhudi.metadata.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.lookupcost import LookupCost
+from pyhudi.metadata.slices import Hits, asked, layers
+from pyhudi.storage.filesystem import FileSystem
+
+
+def hashes_of(state: IndexState) -> tuple[KeyHash, ...]:
+    """That of each group.  Raises IndexNotReadyError for a hash that is not registered, or is
+    another function than the index was made with."""
+    rule = state.rule
+    if fingerprint(rule.hash) != rule.fingerprint:
+        raise IndexNotReadyError(
+            "another hash function is registered than the table's index was made with",
+            hash=rule.hash, hint="register that one; an index never changes its hash",
+        )  # fmt: skip
+    return tuple(KeyHash.named(rule.hash, len(g.buckets), g.turn) for g in state.groups)
+
+
+def elastic_index(
+    fs: FileSystem, state: IndexState, zone: tzinfo | None, method: str
+) -> RecordIndex:
+    """The index at a state that was read from the store.  fs: rooted at the data table."""
+    hashes = hashes_of(state)
+    shards: list[tuple[IndexShard, ...]] = []
+    for number in range(len(state.groups)):
+        beneath = OlderGroups(state.path, hashes[:number]) if number else None
+        shards.append(
+            tuple(
+                IndexShard(
+                    piece=bucket[-1].slice(at), zone=zone, method=method, root=ROOT,
+                    sealed=tuple(segment.slice(at) for segment in bucket[:-1]), beneath=beneath,
+                    group=number,
+                )
+                for at, bucket in enumerate(state.groups[number].buckets)
+            )
+        )  # fmt: skip
+    older = tuple(shard for group in shards[:-1] for shard in group)
+    return RecordIndex(fs, shards[-1], hash=hashes[-1], older=older, older_hashes=hashes[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class OlderGroups:
+    """The oldest groups of an index, as many as there are hashes.  path: of the state."""
+
+    path: str
+    hashes: tuple[KeyHash, ...]
+
+    def ask(
+        self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+    ) -> tuple[list[Hits], NDArray[np.int64]]:
+        """As `slices.asked`: each group is asked for what no newer one knows."""
+        own = fs.sub(ROOT)
+        state = read_state(own, self.path)
+        found: list[Hits] = []
+        left = np.arange(len(keys), dtype=np.int64)
+        for group, hash in reversed(list(zip(state.groups, self.hashes, strict=False))):
+            some = keys.take(pa.array(left))
+            homes = hash.buckets(some)
+            rest = []
+            for bucket in np.unique(homes).tolist():
+                at = np.flatnonzero(homes == bucket)
+                pieces = [segment.slice(bucket) for segment in group.buckets[bucket]]
+                files = [layer for piece in pieces for layer in layers(own, piece)]
+                hits, unknown = asked(files, some.take(pa.array(at)), method=method, told=told)
+                found += [replace(hit, positions=left[at[hit.positions]]) for hit in hits]
+                rest.append(at[unknown])
+            left = left[np.sort(np.concatenate(rest))] if rest else left
+            if not len(left):
+                break
+        return found, left

@@ -1,0 +1,175 @@
+"""Hash functions by name: which bucket of an index a key is in.
+
+A key's bucket never changes, so an index records the name of its hash, and what that gives for
+some texts: a function that was registered under the name and gives other values is refused.
+
+```
+java       String.hashCode as Apache Hudi uses it: the only one of indexes that it reads
+murmur3    32 bits, as `mmh3.hash`
+```
+
+Groups of buckets that are opened later have hashes of their own: of `murmur3` with another seed,
+else what the function gives, mixed with the number of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native.hashing import java_string_hash, murmur3_32, shard_of
+from pyhudi.errors import IndexNotReadyError, UserError
+
+JAVA: Final = "java"
+MURMUR3: Final = "murmur3"
+
+HashFunction = Callable[[pa.Array], Any]
+"""Column of strings without nulls -> as many whole numbers of 32 or 64 bits, an array."""
+
+_PROBES: Final = pa.array(["", "a", "key-0001", "key-0002", "Straße", "\U0001f600", "x" * 100])
+_TURN: Final = 0x9E3779B97F4A7C15
+
+
+def _java(keys: pa.Array) -> Any:
+    return java_string_hash(keys)
+
+
+def _murmur3(keys: pa.Array) -> Any:
+    return murmur3_32(keys)
+
+
+_OWN: Final[dict[str, HashFunction]] = {JAVA: _java, MURMUR3: _murmur3}
+_REGISTERED: Final[dict[str, HashFunction]] = {}
+
+
+def register_hash(name: str, function: HashFunction) -> None:
+    """Make a hash function known by a name, in this process, for indexes of kind `elastic`.
+
+    function: takes a pyarrow column of strings, without nulls, and gives an array of as many
+    whole numbers (int32, uint32, int64 or uint64), the same in every process and for ever.
+    On Spark it is sent to the workers with the work.  Raises UserError for a function of another
+    shape, for a name of pyhudi's own, and for a name that another function has.
+    """
+    if not name or not all(part.isalnum() for part in name.replace("-", "_").split("_")):
+        raise UserError("a hash has a name of letters, digits, - and _", name=name)
+    if name in _OWN:
+        raise UserError("a hash of pyhudi's own has this name", name=name)
+    if not callable(function):
+        raise UserError("a hash is a function", name=name, type=type(function).__name__)
+    once, again = _checked(name, function, _PROBES), _checked(name, function, _PROBES)
+    if not np.array_equal(once, again):
+        raise UserError("a hash gives other values for the same keys", name=name)
+    before = _REGISTERED.get(name)
+    if before is not None and not np.array_equal(_checked(name, before, _PROBES), once):
+        raise UserError(
+            "another hash is registered by this name", name=name,
+            hint="an index never changes its hash: take another name",
+        )  # fmt: skip
+    _REGISTERED[name] = function
+
+
+def hash_names() -> tuple[str, ...]:
+    """Names known in this process."""
+    return (*_OWN, *_REGISTERED)
+
+
+def function_named(name: str) -> HashFunction:
+    """Raises IndexNotReadyError where no function has the name."""
+    found = _OWN.get(name) or _REGISTERED.get(name)
+    if found is None:
+        raise IndexNotReadyError(
+            "the hash function of the table's index is not known", hash=name,
+            known=", ".join(hash_names()), hint="pyhudi.register_hash(name, function) first",
+        )  # fmt: skip
+    return found
+
+
+def fingerprint(name: str) -> str:
+    """What the function of a name gives for some texts, in short: recorded with an index."""
+    values = _checked(name, function_named(name), _PROBES)
+    return sha256(values.astype("<u8").tobytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHash:
+    """How keys fall into so many buckets; picklable, with its function.
+
+    turn: the number of the group of buckets among those of one index.
+    """
+
+    count: int
+    name: str = JAVA
+    turn: int = 0
+    function: HashFunction = _java
+
+    @classmethod
+    def named(cls, name: str, count: int, turn: int = 0) -> KeyHash:
+        """Raises IndexNotReadyError where no function has the name."""
+        return cls(count, name, turn, function_named(name))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether keys fall as in the record index of Apache Hudi."""
+        return self.name == JAVA and not self.turn
+
+    @property
+    def facts(self) -> str:
+        """Equal for hashes that put every key into the same bucket."""
+        text = str(self.count)
+        return text if self.is_plain else f"{text} {self.name} {self.turn}"
+
+    def buckets(self, keys: Any) -> npt.NDArray[np.int32]:
+        """The bucket of each key; keys: strings without nulls, a column in one piece or several.
+
+        Raises UserError where a registered function gives what is no hash of them.
+        """
+        if self.is_plain:
+            return shard_of(keys, self.count)
+        if isinstance(keys, pa.ChunkedArray):
+            keys = keys.combine_chunks()
+        if self.name == MURMUR3:
+            values = np.asarray(murmur3_32(keys, self.turn)).view(np.uint32).astype(np.uint64)
+        else:
+            values = _checked(self.name, self.function, keys)
+            if self.turn:
+                values = _mixed(values + np.uint64(self.turn * _TURN % (1 << 64)))
+        return (values % np.uint64(self.count)).astype(np.int32)
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finalizer of splitmix64: every bit of the result depends on every bit."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _checked(name: str, function: HashFunction, keys: pa.Array) -> npt.NDArray[np.uint64]:
+    given = function(keys)
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    if isinstance(given, pa.Array):
+        if given.null_count:
+            raise UserError("a hash gives a null", name=name)
+        given = given.to_numpy(zero_copy_only=False)
+    if not isinstance(given, np.ndarray):
+        raise UserError(
+            "a hash gives an array for a column of keys", name=name, type=type(given).__name__,
+            hint="it is called with a pyarrow column of strings, not with one key",
+        )  # fmt: skip
+    if given.dtype.kind not in "iu" or given.dtype.itemsize not in (4, 8):
+        raise UserError(
+            "a hash gives whole numbers of 32 or 64 bits", name=name, type=str(given.dtype)
+        )
+    if given.shape != (len(keys),):
+        raise UserError(
+            "a hash gives one number a key", name=name, keys=len(keys), shape=given.shape
+        )
+    if given.dtype.itemsize == 4:
+        return given.view(np.uint32).astype(np.uint64)
+    return given.astype(np.int64).view(np.uint64) if given.dtype.kind == "i" else given
