@@ -116,14 +116,12 @@ def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksSto
     last = state.timeline.commits.last
     assert last is not None
     if opening.publishes:
-        plan = plan_build(state, opening.bucket_count)
+        plan = plan_build(state, KeyHash(opening.bucket_count))
         groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.tell))
     else:
         slices = state.view().latest_slices()
         groups = tuple(piece.group for piece in slices)
         runs = _runs(state, engine, opening, slices, opening.bucket_count)
-    plan = plan_build(state, KeyHash(opening.bucket_count))
-    runs = tuple(gather_keys(plan, engine, opening.tell))
     tasks = [
         BuildTask(place, BucketState(number), runs, groups, last.time)
         for number in range(opening.bucket_count)
