@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -84,13 +84,12 @@ class HBasePlace:
         """Raise IndexNotReadyError if the table is not there or is not such an index's,
         StorageError if the gateway does not answer."""
         with self._failing():
-            connection = _connection(self)
-            if self.table.encode() not in connection.tables():
+            if self.table.encode() not in self._ask(lambda connection: connection.tables()):
                 raise IndexNotReadyError(
                     "HBase has no such table", table=self.table, gateway=self.gateway,
                     hint=f"create it: create '{self.table}', '_s'",
                 )  # fmt: skip
-            families = connection.table(self.table).families()
+            families = self._ask(lambda connection: connection.table(self.table).families())
         if b"_s" not in {bytes(name).rstrip(b":") for name in families}:
             raise IndexNotReadyError(
                 "the HBase table has no column family _s", table=self.table, gateway=self.gateway
@@ -105,28 +104,41 @@ class HBasePlace:
         found: dict[bytes, Entry] = {}
         pace = Pace(None, self.rules.gets_wait_ms)
         with self._failing():
-            table = _connection(self).table(self.table)
             for some in _batches(keys, self.rules.get_batch):
-                for key, cells in table.rows(some, columns=_COLUMNS):
+                for key, cells in self._ask(partial(self._rows, some)):
                     if len(cells) == len(_COLUMNS):
                         found[key] = Entry(cells[_COMMIT], cells[_FILE], cells[_PARTITION])
                 pace.after(len(some))
         return found
 
+    def _rows(self, keys: Sequence[bytes], connection: Any) -> Any:
+        return connection.table(self.table).rows(keys, columns=_COLUMNS)
+
     def put(self, entries: Iterable[tuple[bytes, Entry | None]]) -> None:
         """Write entries, and delete those of keys given with None."""
         pace = Pace(self.rows_per_second, self.rules.puts_wait_ms)
         with self._failing():
-            table = _connection(self).table(self.table)
             for some in _batches(entries, self.rules.put_batch):
-                with table.batch() as batch:
-                    for key, entry in some:
-                        if entry is None:
-                            batch.delete(key, _COLUMNS)
-                        else:
-                            cells = (entry.commit, entry.file_id, entry.partition)
-                            batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
+                self._ask(partial(self._mutate, some))
                 pace.after(len(some))
+
+    def _mutate(self, entries: Sequence[tuple[bytes, Entry | None]], connection: Any) -> None:
+        with connection.table(self.table).batch() as batch:
+            for key, entry in entries:
+                if entry is None:
+                    batch.delete(key, _COLUMNS)
+                else:
+                    cells = (entry.commit, entry.file_id, entry.partition)
+                    batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
+
+    def _ask(self, request: Callable[[Any], T]) -> T:
+        """What one request gives; on a new connection if this thread's is dead.  The gateway ends
+        those that are idle for a minute, and a request does the same when it is done twice."""
+        try:
+            return request(_connection(self))
+        except _cut():
+            _forget(self)
+            return request(_connection(self))
 
     @property
     def rows_per_second(self) -> float | None:
@@ -211,6 +223,15 @@ def _library() -> Any:
             "the HBase index needs the library happybase", hint="pip install 'pyhudi[hbase]'"
         ) from None
     return happybase
+
+
+@cache
+def _cut() -> tuple[type[Exception], ...]:
+    """What the client raises when the connection is gone."""
+    _library()
+    from thriftpy2.transport import TTransportException
+
+    return (TTransportException, ConnectionError)
 
 
 @cache

@@ -141,3 +141,15 @@ def test_an_insert_that_fails_takes_no_entry_away(hbase: FakeHBase, index: Index
     table.publish(kept.instant)
     report = table.upsert(batch([0, 3, 40, 41], 3, "p0"))
     assert (report.inserted, report.updated) == (1, 3)
+
+
+def test_a_connection_that_the_gateway_ended_is_made_anew(hbase: FakeHBase, index: Indexed) -> None:
+    table = index.table()
+    table.upsert(batch(range(6), 1))
+    for _ in range(3):
+        hbase.cuts = 1
+        assert table.lookup(["k001"])["found"].to_pylist() == [True]
+    hbase.cuts = 2
+    with pytest.raises(StorageError, match="HBase cannot be asked"):
+        table.lookup(["k001"])
+    assert table.upsert(batch(range(7), 2)).inserted == 1

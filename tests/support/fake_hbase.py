@@ -27,13 +27,15 @@ def _bytes(text: Any) -> bytes:
 
 
 class FakeHBase:
-    """Tables by name; rows by key.  down: whether every call fails."""
+    """Tables by name; rows by key.  down: whether every call fails.  cuts: how many of the next
+    calls end their connection unanswered."""
 
     def __init__(self) -> None:
         self.tables: dict[bytes, dict[bytes, Cells]] = {}
         self.families: dict[bytes, list[bytes]] = {}
         self.calls: list[str] = []
         self.down = False
+        self.cuts = 0
         self._lock = threading.Lock()
 
     def create(self, name: str, family: str = "_s") -> dict[bytes, Cells]:
@@ -42,6 +44,9 @@ class FakeHBase:
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
+        if self.cuts:
+            self.cuts -= 1
+            raise ConnectionResetError("cut")
         if self.down:
             raise thrift.IOError(message="the region server is gone")
 
@@ -90,6 +95,10 @@ class FakeHBase:
 
 
 class _Server(TThreadedServer):
+    def handle(self, client: Any) -> None:
+        with suppress(ConnectionResetError):
+            super().handle(client)
+
     def serve(self) -> None:
         self.trans.listen()
         with suppress(OSError):  # of a socket that was closed

@@ -34,6 +34,7 @@ JARS = CACHE / "hbase" / "lib"
 _UP_SECONDS = 300
 _VERSION = "2.6.1"
 _ARTIFACTS = ("hbase-server", "hbase-thrift", "hbase-zookeeper")
+_CODECS = "org.apache.hadoop.hbase.codec"
 _NAMES = itertools.count()
 
 
@@ -136,6 +137,21 @@ def _configure(folder: Path, zookeeper: int, master: int, region: int) -> None:
     )
 
 
+def _teach_relocated_codec(folder: Path) -> None:
+    """The client in Apache Hudi's bundle has moved to another package, and names its codec to the
+    server by the name that it has there: the server gets a class of that name.  Without javac it
+    does not, and Apache Hudi's writers find no region."""
+    if shutil.which("javac") is None:
+        return
+    source = folder / "KeyValueCodec.java"
+    source.write_text(
+        f"package org.apache.hudi.{_CODECS};\n"
+        f"public class KeyValueCodec extends {_CODECS}.KeyValueCodec {{}}\n"
+    )
+    compile_ = ["javac", "-proc:none", "-cp", f"{JARS}/*", "-d", str(folder / "conf"), str(source)]
+    subprocess.run(compile_, check=True, capture_output=True)
+
+
 def _java(folder: Path, memory: str, main: str, *args: str) -> list[str]:
     packages = ("lang", "nio", "util", "util.concurrent")
     opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in packages]
@@ -151,6 +167,7 @@ def hbase() -> Iterator[HBase]:
         folder = Path(name)
         zookeeper, master, region, gateway = _free_ports(4)
         _configure(folder, zookeeper, master, region)
+        _teach_relocated_codec(folder)
         commands = (
             _java(folder, "-Xmx768m", "master.HMaster", "start"),
             _java(
