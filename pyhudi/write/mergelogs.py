@@ -6,7 +6,7 @@ block  deletes with ordering values   COMPACTED_BLOCK_TIMES: the instants of the
 block  data rows                      way, newest first
 ```
 
-Rows keep their meta columns but for the file name.  Source: storage_format 2.7, table_format 5.4.
+Rows keep their meta columns.  Source: storage_format 2.7, table_format 5.4.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     announce(plan.fs, plan.instant, piece.partition, name, kind=MarkerKind.APPEND)
     path = join(piece.partition, str(name))
     with plan.fs.open_sink(path) as sink:
-        for content in _blocks(plan, piece, str(name), stands, merged):
+        for content in _blocks(plan, piece, stands, merged):
             sink.write(content)
         size = sink.tell()
     rows = 0 if stands.rows is None else stands.rows.num_rows
@@ -80,7 +80,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
 
 
 def _blocks(
-    plan: FilePlan, piece: FileSlice, name: str, stands: Standing, merged: tuple[str, ...]
+    plan: FilePlan, piece: FileSlice, stands: Standing, merged: tuple[str, ...]
 ) -> Iterator[bytes]:
     """In the order in which they are merged; one at least, as the others give way to it."""
     deletes = [(stands.resets, None)] if len(stands.resets) else []
@@ -101,6 +101,6 @@ def _blocks(
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step).drop_columns([PARTITION_PATH, FILE_NAME])
         yield data_block(
-            with_constants(part, piece.group, name),
+            with_constants(part, piece.group, piece.file_id),  # as rows of all logs
             kind=kind, instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
         )  # fmt: skip

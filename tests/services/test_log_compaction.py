@@ -74,6 +74,8 @@ def test_the_new_file_names_what_it_stands_for(tmp_path: Path) -> None:
     assert {block.instant for block in blocks} == {report.instant}
     assert {block.compacted_instants for block in blocks} == {tuple(reversed(merged))}
     assert blocks[-1].kind in (BlockKind.AVRO, BlockKind.PARQUET)
+    named = table.scan(["_hoodie_file_name"]).to_arrow()["_hoodie_file_name"].to_pylist()
+    assert piece.file_id in named  # rows of logs name their file group
 
 
 def test_what_was_merged_is_merged_again_when_new_logs_have_come(tmp_path: Path) -> None:
