@@ -90,3 +90,13 @@ def test_an_index_is_not_beside_itself() -> None:
     table = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.tee": "ROCKSDB"}).table()
     with pytest.raises(OptionError, match="another one"):
         table.upsert(batch(range(3), 1))
+
+
+def test_buckets_of_another_hash_are_told_apart() -> None:
+    """Both indexes have as many buckets, and keys fall into them differently."""
+    options = {"pyhudi.index.tee": "ROCKSDB", "pyhudi.index.elastic.hash": "murmur3"}
+    table = Indexed(IndexKind.ELASTIC, options).table()
+    table.upsert(batch(range(30), 1))
+    report = table.upsert(batch(range(40), 2))
+    assert (report.inserted, report.updated) == (10, 30)
+    assert not [note for note in report.notes if "elsewhere" in note]
