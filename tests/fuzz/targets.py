@@ -20,11 +20,11 @@ from pyhudi.filenames import TEMP
 from pyhudi.formats.logblock import (
     data_batches,
     data_block,
-    decode_deletes,
     delete_block,
     read_content,
     rollback_block,
 )
+from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.formats.parquet import read_parquet
 from pyhudi.records import InstantTime
