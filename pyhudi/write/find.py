@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.engine import Engine
+from pyhudi.engine import Engine, LocalEngine
 from pyhudi.index.bloom import filter_slices, filter_slices_unpruned, told_of
 from pyhudi.index.bucket import BucketFinder, bucket_groups
 from pyhudi.index.choice import IndexChoice
@@ -83,6 +84,11 @@ class WriteIndex:
         return blooms and self.rules.bloom_by_metadata
 
 
+_FEW_ROWS: Final = 1000
+"""Rows that are looked up in the record index where the write is planned: a job on a cluster would
+not have begun by then."""
+
+
 @dataclass(frozen=True)
 class Where:
     """The table as an index looks through it.  spec: reads record keys; rings: of the batch's
@@ -112,7 +118,10 @@ def tag_rows(
         )
         for number in shards
     ]
-    return engine.run(tag_shard, tasks, label="tag")
+    rows = sum(part.row_count for part in plan.parts)
+    is_small = rows <= _FEW_ROWS and index.choice.kind is IndexKind.RECORD and not beside
+    here = LocalEngine() if is_small and not engine.shares_memory else engine
+    return here.run(tag_shard, tasks, label="tag")
 
 
 @dataclass(frozen=True)
