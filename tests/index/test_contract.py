@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
 from pyhudi.api import Table
 from pyhudi.options import IndexKind
+from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.config import TableType
+from tests.support.engines import FarEngine
 from tests.support.filesystems import Crash, CrashingFileSystem
 from tests.support.index_kinds import Indexed, batch, indexed
 
@@ -153,3 +156,15 @@ def test_what_was_taken_back_is_where_it_was(index: Indexed, kind: TableType) ->
         table.upsert(batch(range(9), ts))
         assert rows_of(table) == {f"k{i:03d}": (ts, f"p{i % 3}") for i in range(9)}
         first = table.upsert(batch(range(9), ts + 1))
+
+
+def test_tasks_travel_and_run_twice(index: Indexed, tmp_path: Path) -> None:
+    """As on a cluster, where a task's first result may be lost."""
+    table = index.table(fs=LocalFileSystem(tmp_path), engine=FarEngine())
+    table.upsert(batch(range(12), 1))
+    table.upsert(batch(range(6, 18), 2))
+    table.delete(keys=keys(1, 99))
+    table.upsert(batch(range(20), 3))
+    assert {key: ts for key, (ts, _) in rows_of(table).items()} == {
+        f"k{i:03d}": 3 for i in range(20)
+    }

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api import Table
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.filenames import PROPERTIES
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
@@ -42,18 +43,19 @@ class Indexed:
         table_type: TableType = TableType.COPY_ON_WRITE,
         *,
         fs: FileSystem | None = None,
+        engine: Engine | None = None,
         **given: Any,
     ) -> Table:
-        """A new table in memory, or the one at `fs` opened again."""
+        """A new table in memory, or the one at `fs`, opened again if there is one."""
         names = {f"hoodie.{name.replace('__', '.')}": value for name, value in given.items()}
         options = parse_options({**SMALL, **self.options, **names})
-        if fs is None:
-            fs = MemoryFileSystem()
+        fs = MemoryFileSystem() if fs is None else fs
+        if not fs.exists(PROPERTIES):
             wanted = NewTable(
                 SCHEMA, "t", table_type, ("id",), ("part",), ("ts",), options, self.kind
             )
             create(fs, wanted)
-        return Table(fs, options=options, engine=LocalEngine(2))
+        return Table(fs, options=options, engine=engine or LocalEngine(2))
 
 
 SMALL: dict[str, Any] = {
