@@ -40,24 +40,27 @@ def build(path: Path, rows: int) -> None:
     print(f"{rows} rows bulk-inserted in {time.perf_counter() - began:.1f} s", flush=True)
 
 
-def touches(path: Path, spark: Any) -> Callable[[int, int], Any]:
-    """An upsert of the row of a number, as it is but for its `ts`."""
+def touches(path: Path, spark: Any) -> Callable[[int, int], Callable[[], Any]]:
+    """An upsert, to be called, of the row of a number, as it is but for its `ts`."""
     stored = {int(row["ts"]): row for row in next(iter(stream(1000, [0]))).to_pylist()}
     if spark is None:
         table = pyhudi.open_table(path)
-        return lambda number, ts: table.upsert(
-            pa.Table.from_pylist([{**stored[number], "ts": ts}], SCHEMA)
-        )
+
+        def touch(number: int, ts: int) -> Callable[[], Any]:
+            rows = pa.Table.from_pylist([{**stored[number], "ts": ts}], SCHEMA)
+            return lambda: table.upsert(rows)
+
+        return touch
     import pyhudi.spark as hudi
 
     remote = hudi.open_table(spark, path)
     assert stored[0]["id"] == key_of(0)
 
-    def touch(number: int, ts: int) -> Any:
-        row = pa.Table.from_pylist([{**stored[number], "ts": ts}], SCHEMA)
-        return remote.upsert(spark.createDataFrame(row.to_pylist()).select(*SCHEMA.names))
+    def far_touch(number: int, ts: int) -> Callable[[], Any]:
+        rows = spark.createDataFrame([{**stored[number], "ts": ts}]).select(*SCHEMA.names)
+        return lambda: remote.upsert(rows)
 
-    return touch
+    return far_touch
 
 
 def main() -> int:
@@ -76,8 +79,9 @@ def main() -> int:
         spent, used = [], []
         base = int(time.time())
         for turn in range(asked.repeat + 1):
+            upsert = touch(7, base + turn)
             began, cpu = time.perf_counter(), time.process_time()
-            report = touch(7, base + turn)
+            report = upsert()
             spent.append(time.perf_counter() - began)
             used.append(time.process_time() - cpu)
             assert (report.updated, report.file_groups) == (1, 1), report
