@@ -12,6 +12,7 @@ SMALL: dict[str, list[str]] = {
     "hfile_lookup": ["--smoke"],
     "record_index": ["--smoke"],
     "seek_vs_scan": ["--smoke"],
+    "index_growth": ["--smoke"],
     "lookup_service": ["--smoke"],
     "bloom_and_keys": ["--smoke"],
     "avro_decode": ["--rows", "20000"],

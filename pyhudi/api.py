@@ -98,8 +98,9 @@ def create_table(
     TimestampPartition for levels made of times; PythonKeys for paths of your own.
     ordering: columns whose greater value wins (event time); None: the later write wins.
     table_type: "cow" or "mor".
-    index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple" or
-    "bucket"; the table's properties keep it.  name: the last part of the path where not given.
+    index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple",
+    "bucket", "rocksdb", "hbase" or "elastic"; the table's properties keep it.
+    name: the last part of the path where not given.
     merge: `merge(old, new)` of record batches gives what a stored and a newer record of a key
     come to: row by row the two are of one key, and so is the row it gives, with the same columns.
     Its name is recorded, and only who gives it again can write the table or merge its logs.

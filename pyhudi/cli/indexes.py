@@ -71,7 +71,7 @@ def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
 @index.command("rebuild")
 @click.argument("path")
 @click.option("--buckets", type=int, help="How many; without it as many as there are.")
-@click.option("--kind", help="record, rocksdb or hbase; without it the table's own.")
+@click.option("--kind", help="record, elastic, rocksdb or hbase; without it the table's own.")
 @dry_run
 @as_json
 def index_rebuild(

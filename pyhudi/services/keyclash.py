@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.lookup import RecordIndex
+from pyhudi.metadata.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.slices import MapSlice, newest
+from pyhudi.metadata.slices import MapSlice
 from pyhudi.options import IndexKind
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
@@ -54,7 +54,10 @@ def find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash 
         return _same_partition(setting, planned, since)
     metadata = open_metadata(state.fs, state.config, state.log, now)
     assert metadata is not None
-    tasks = list(_tasks(setting, planned, metadata.record_index()))
+    index, known = metadata.record_index(), setting.index.records
+    if index.hash.facts != known.hash.facts:  # an elastic index has been given other buckets
+        return Clash(since[-1])
+    tasks = list(_tasks(setting, planned, known, index))
     found = setting.engine.run(_look_up, tasks, label="clash")
     key = next((key for key in found if key is not None), None)
     return None if key is None else Clash(since[-1], key)
@@ -80,32 +83,42 @@ def _same_partition(setting: Setting, planned: PlannedWrite, since: list[Instant
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """fs: rooted at the metadata table.  given: of the parts, those that are not merged rows."""
+    """fs: rooted at the data table.  added: what has come to a bucket.  given: of the parts, those
+    that are not merged rows."""
 
     fs: FileSystem
-    piece: MapSlice
+    added: IndexShard
     parts: tuple[Part, ...]
     given: int
     shard: ShardTags
     lost: Staged | None
 
 
-def _tasks(setting: Setting, planned: PlannedWrite, index: RecordIndex) -> Iterator[_LookUp]:
-    known = setting.index.records
-    assert known is not None
-    fs = setting.state.fs.sub(METADATA_TABLE)
+def _tasks(
+    setting: Setting, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
+) -> Iterator[_LookUp]:
     merged = any(shard.folded is not None for shard in planned.shards)
     given = len(planned.parts) - (len(planned.shards) if merged else 0)
     for shard, lost in zip(planned.shards, planned.lost, strict=True):
         if not sum(shard.insert_counts) and not shard.missing_count:
             continue
-        piece = _added(known.shards[shard.shard].piece, index.shards[shard.shard].piece)
-        if piece.logs or piece.base is not None:
-            yield _LookUp(fs, piece, planned.parts, given, shard, lost)
+        added = _added(known.shards[shard.shard], index.shards[shard.shard])
+        if any(piece.logs or piece.base for piece in added.pieces):
+            yield _LookUp(setting.state.fs, added, planned.parts, given, shard, lost)
 
 
-def _added(before: MapSlice, now: MapSlice) -> MapSlice:
-    """What a bucket has beyond what it had; all of it, if it was compacted meanwhile."""
+def _added(before: IndexShard, now: IndexShard) -> IndexShard:
+    """What a bucket has beyond what it had, over its file groups."""
+    old = before.pieces
+    *sealed, last = (
+        _added_to(old[number], piece) if number < len(old) else piece
+        for number, piece in enumerate(now.pieces)
+    )
+    return replace(now, piece=last, sealed=tuple(sealed), beneath=None)
+
+
+def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
+    """What a file group has beyond what it had; all of it, if it was compacted meanwhile."""
     if now.base != before.base:
         return now
     seen = set(before.logs)
@@ -134,7 +147,8 @@ def _look_up(task: _LookUp) -> str | None:
 
 
 def _first_held(task: _LookUp, keys: pa.Array) -> str | None:
-    for hits in newest(task.fs, task.piece, keys):
-        if len(hits.positions):
-            return str(keys[int(hits.positions[0])].as_py())
+    for hits in task.added.ask(task.fs, keys):
+        held = np.flatnonzero(pc.greater(pc.binary_length(hits.values), 0))  # else they have ended
+        if len(held):
+            return str(keys[int(hits.positions[held[0]])].as_py())
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -325,3 +326,58 @@ def test_planted_faults_are_found_and_mended() -> None:
 
 def _forget_states() -> None:
     store._read.cache_clear()
+
+
+class Pausing(LocalEngine):
+    """An engine that does something else once, before the files of a write are written."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__(1)
+        self._meanwhile: Callable[[], object] | None = meanwhile
+
+    def run(self, task: Any, items: Any, *, label: str) -> Any:
+        if label == "write" and self._meanwhile is not None:
+            act, self._meanwhile = self._meanwhile, None
+            act()
+        return super().run(task, items, label=label)
+
+
+BESIDE = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+
+
+@pytest.mark.parametrize("kind", list(TableType))
+@pytest.mark.parametrize("growth", GROWTHS)
+def test_writers_beside_each_other_while_it_grows(growth: str, kind: TableType) -> None:
+    """The other one fills the index, so that file groups are sealed and groups opened meanwhile;
+    one key both insert."""
+    table = made(growth, entries=6, kind=kind, **BESIDE)
+    table.insert(rows(range(4)))
+
+    def meanwhile() -> None:
+        other = Table(table._fs, options=parse_options(BESIDE), engine=LocalEngine(1))
+        for start in (100, 120, 140):
+            other.insert(rows(range(start, start + 20), 2))
+        other.delete(keys=["k0105"])
+        other.upsert(rows([6], 2))
+
+    mine = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(meanwhile))
+    report = mine.upsert(rows(range(3, 10), 3))
+    assert report.conflicts >= 1
+    assert (report.inserted, report.updated) == (5, 2)
+    assert in_step(table) == 69
+    quiet = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(lambda: None))
+    assert quiet.upsert(rows(range(20, 40))).conflicts == 0
+    assert in_step(table) == 89
+
+
+def test_other_keys_of_two_writers_need_not_wait_for_each_other() -> None:
+    table = made(entries=1000, **BESIDE)
+    table.insert(rows(range(4)))
+
+    def meanwhile() -> None:
+        other = Table(table._fs, options=parse_options(BESIDE), engine=LocalEngine(1))
+        other.insert(rows(range(100, 120), 2, "p7"))
+
+    mine = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(meanwhile))
+    assert mine.insert(rows(range(10, 20), 3, "p8")).conflicts == 0
+    assert in_step(table) == 34
