@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.errors import IndexNotReadyError
 from pyhudi.options import IndexKind
 from tests.support.apache_hudi import ApacheHudi
 
@@ -29,7 +30,10 @@ OWN = (
     IndexKind.HBASE,
 )  # tested beside this
 KINDS = [kind for kind in IndexKind if kind not in OWN]
-MOVES = {"pyhudi.index.rocksdb.update.partition.path": True}  # as others do without being told
+MOVES = {  # as others do without being told
+    "pyhudi.index.rocksdb.update.partition.path": True,
+    "hoodie.record.index.update.partition.path": True,
+}
 Row = tuple[str, int, str]
 
 
@@ -142,6 +146,37 @@ def test_turns_with_every_index(
             turns.by_apache_hudi(hudi)
             turns.seen_by_pyhudi()
         turns.by_pyhudi()
+        turns.agree()
+
+
+@pytest.mark.parametrize(("kind", "growth"), [("cow", "GROUPS"), ("mor", "SEAL")])
+def test_an_elastic_index_is_passed_over_and_lacks_what_others_write(
+    kind: str, growth: str, tmp_path: Path, hudis: list[ApacheHudi]
+) -> None:
+    """Apache Hudi reads and writes the table; the index is not asked then until it is built anew.
+    A compaction by Apache Hudi changes nothing for it."""
+    small = {"pyhudi.index.elastic.growth": growth, "pyhudi.index.elastic.bucket.entries": 5}
+    turns = Turns(IndexKind.ELASTIC, tmp_path / "t", kind, hudis, **small)
+    turns.by_pyhudi()
+    turns.by_pyhudi()
+    turns.agree()
+    for hudi in hudis:
+        if kind == "mor":
+            planned = pyhudi.open_table(turns.path).schedule_compaction()
+            what = {"op": "execute", "instants": planned}
+            hudi.ask("service", path=str(turns.path), name="compact", args=what)
+            turns.by_pyhudi()
+        assert pyhudi.open_table(turns.path).index.verify().is_exact
+        turns.by_apache_hudi(hudi, **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+        turns.seen_by_pyhudi()
+        table = pyhudi.open_table(turns.path)
+        with pytest.raises(IndexNotReadyError, match="lacks commits of other writers"):
+            table.lookup(["key-030"])
+        with pytest.raises(IndexNotReadyError, match="lacks commits of other writers"):
+            table.delete(keys=["key-030"])
+        table.index.rebuild()
+        turns.by_pyhudi()
+        assert pyhudi.open_table(turns.path).index.verify().is_exact
         turns.agree()
 
 
