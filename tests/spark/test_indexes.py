@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import pyhudi
 import pyhudi.spark as hudi
+from pyhudi.metadata import hashes
 from pyhudi.options import IndexKind
 
 SCHEMA = "id string, ts long, part string"
@@ -59,3 +62,34 @@ def test_spark_finds_what_one_machine_finds(
     want = stored(here.scan(["id", "ts", "part"]))
     assert len(want) > 30
     assert stored(there.scan(["id", "ts", "part"])) == want
+
+
+def test_a_hash_of_ones_own_travels_to_the_tasks_of_an_elastic_index(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registered in this process only; the index has grown into a second group by then."""
+    monkeypatch.setattr(hashes, "_REGISTERED", {})
+    pyhudi.register_hash(
+        "crc",
+        lambda keys: np.array([zlib.crc32(k.encode()) for k in keys.to_pylist()], np.uint32),
+    )
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+    options = {
+        "pyhudi.index.elastic.growth": "GROUPS",
+        "pyhudi.index.elastic.hash": "crc",
+        "pyhudi.index.elastic.bucket.entries": 10,
+        "hoodie.metadata.record.index.min.filegroup.count": 2,
+    }
+    there = hudi.create_table(
+        spark, tmp_path / "t", schema, record_key="id", partition_by="part", index="elastic",
+        options=options,
+    )  # fmt: skip
+    first, second, third = (spark.createDataFrame(rows, SCHEMA) for rows in turns())
+    assert there.upsert(first).inserted == 60
+    report = there.upsert(second)
+    assert (report.inserted, report.updated) == (30, 30)
+    assert report.lookup["files"] >= 2 and report.lookup["seconds"] > 0
+    assert there.upsert(third).inserted == 10
+    here = pyhudi.open_table(tmp_path / "t")
+    assert here.index.verify().is_exact and here.scan().count() == 100
+    assert len(here.index.stats().groups) > 1
