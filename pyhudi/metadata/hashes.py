@@ -32,7 +32,7 @@ MURMUR3: Final = "murmur3"
 HashFunction = Callable[[pa.Array], Any]
 """Column of strings without nulls -> as many whole numbers of 32 or 64 bits, an array."""
 
-_PROBES: Final = pa.array(["", "a", "key-0001", "key-0002", "Straße", "\U0001f600", "x" * 100])
+_PROBES: Final = ("", "a", "key-0001", "key-0002", "Straße", "\U0001f600", "x" * 100)
 _TURN: Final = 0x9E3779B97F4A7C15
 
 
@@ -62,11 +62,11 @@ def register_hash(name: str, function: HashFunction) -> None:
         raise UserError("a hash of pyhudi's own has this name", name=name)
     if not callable(function):
         raise UserError("a hash is a function", name=name, type=type(function).__name__)
-    once, again = _checked(name, function, _PROBES), _checked(name, function, _PROBES)
+    once, again = _probed(name, function), _probed(name, function)
     if not np.array_equal(once, again):
         raise UserError("a hash gives other values for the same keys", name=name)
     before = _REGISTERED.get(name)
-    if before is not None and not np.array_equal(_checked(name, before, _PROBES), once):
+    if before is not None and not np.array_equal(_probed(name, before), once):
         raise UserError(
             "another hash is registered by this name", name=name,
             hint="an index never changes its hash: take another name",
@@ -92,7 +92,7 @@ def function_named(name: str) -> HashFunction:
 
 def fingerprint(name: str) -> str:
     """What the function of a name gives for some texts, in short: recorded with an index."""
-    values = _checked(name, function_named(name), _PROBES)
+    values = _probed(name, function_named(name))
     return sha256(values.astype("<u8").tobytes()).hexdigest()[:16]
 
 
@@ -147,6 +147,10 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
+
+
+def _probed(name: str, function: HashFunction) -> npt.NDArray[np.uint64]:
+    return _checked(name, function, pa.array(_PROBES))
 
 
 def _checked(name: str, function: HashFunction, keys: pa.Array) -> npt.NDArray[np.uint64]:

@@ -70,10 +70,8 @@ MUTANTS = (
     _in("table/view.py", "count a pending write before the start as archived",
         "time < self.start and time not in self.pending", "time < self.start", VIEW),
     _in("table/view.py", "the oldest slice for the newest",
-        "times = sorted(base_at.keys() | logs_at.keys(), reverse=True)\n    return tuple(\n"
-        "        FileSlice(group, time, base_at.get(time), _in_order(logs_at.get(time, [])))",
-        "times = sorted(base_at.keys() | logs_at.keys())\n    return tuple(\n"
-        "        FileSlice(group, time, base_at.get(time), _in_order(logs_at.get(time, [])))",
+        "times = sorted(base_at.keys() | logs_at.keys(), reverse=True)\n    if not logs_at:",
+        "times = sorted(base_at.keys() | logs_at.keys())\n    if not logs_at:",
         VIEW),
     _in("read/blocks.py", "ignore rollback blocks",
         'by_instant.pop(block.target_instant or "", None)', "pass", BLOCKS),
@@ -121,7 +119,7 @@ MUTANTS = (
         "        _check_not_built_on(log, timeline, failed)\n", "",
         CATCHERS),
     _in("services/commit.py", "the index after the commit, where it may never come",
-        "        metadata.finish(files.stats, files.index)\n    return Done", "    return Done",
+        "        metadata.finish(files.stats, files.index)\n", "",
         CRASH),
     _in("write/markers.py", "markers of one attempt hide another's files",
         "if file.instant == instant and marker.path not in written:",
