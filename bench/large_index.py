@@ -1,6 +1,7 @@
 """A record index of a hundred million keys: built from a table, looked up, held against it.
 
-    python -m bench.large_index --path DIR [--keys 80000000] [--steps table index ...] [--smoke]
+    python -m bench.large_index --path DIR [--keys 80000000] [--steps table index ...] [--spark]
+        [--smoke]
 
 Steps, each in a time of its own, so that a machine that is wanted back can do them in several runs
 over the same --path (which is kept; --smoke takes a folder that is not):
@@ -11,6 +12,8 @@ over the same --path (which is kept; --smoke takes a folder that is not):
     lookups   batches of 10 to 1 M keys, other keys each time: cold (files not open, nothing
               decoded, page cache warm), warm, rocksdict; the peak of a process that only looks up
     verify    the index held against the table, both ways: --sample N keys, or all
+
+--spark: the index is built, asked and verified on Spark, local[2].
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ import pyarrow.compute as pc
 import pyhudi
 from bench.record_index import told
 from pyhudi._native.block_cache import SHARED
+from pyhudi.engine import Engine, LocalEngine
 
 SEED = 20_261_121
 BATCH = 500_000
@@ -89,8 +93,17 @@ def make_table(path: Path, count: int) -> None:
     print(f"table of {count:,} keys: {time.perf_counter() - began:.0f} s, peak {peak_mib()} MiB")
 
 
-def make_index(path: Path, count: int) -> None:
-    table = pyhudi.open_table(path / "t")
+def engine_of(on_spark: bool) -> Engine:
+    if not on_spark:
+        return LocalEngine()
+    from bench.point_query import session
+    from pyhudi.spark import SparkEngine
+
+    return SparkEngine(session())
+
+
+def make_index(path: Path, count: int, engine: Engine) -> None:
+    table = pyhudi.open_table(path / "t", engine=engine)
     report = table.index.rebuild(progress=told)
     assert report.entries == count, report
     print(f"\nindex of {report.entries:,} keys in {report.buckets} buckets: {report.seconds:.0f} s "
@@ -123,7 +136,7 @@ def batches(count: int, size: int, times: int, seed: int) -> Iterator[pa.Array]:
     return (keys_of(draw.integers(0, count, size)) for _ in range(times))
 
 
-def look_ups(path: Path, count: int) -> None:
+def look_ups(path: Path, count: int, engine: Engine) -> None:
     import rocksdict
 
     rocks = None
@@ -133,10 +146,10 @@ def look_ups(path: Path, count: int) -> None:
     for size in (n for n in SIZES if n <= count):
         times = 3 if size >= 100_000 else 7
         spent: dict[str, list[float]] = {"cold": [], "warm": [], "rocksdict": []}
-        index = pyhudi.open_index(path / "t")
+        index = pyhudi.open_index(path / "t", engine=engine)
         for asked in batches(count, size, 3, 1):
             SHARED.clear()
-            index = pyhudi.open_index(path / "t")
+            index = pyhudi.open_index(path / "t", engine=engine)
             spent["cold"].append(_timed(index, asked))
         for asked in batches(count, size, times, 2):
             spent["warm"].append(_timed(index, asked))
@@ -170,8 +183,8 @@ def _peak_of(path: Path, count: int, size: int) -> int:
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def verify(path: Path, sample: int | None) -> bool:
-    check = pyhudi.open_table(path / "t").index.verify(sample)
+def verify(path: Path, sample: int | None, engine: Engine) -> bool:
+    check = pyhudi.open_table(path / "t", engine=engine).index.verify(sample)
     print(f"verified {check.to_dict()}, peak {peak_mib()} MiB")
     return check.is_exact
 
@@ -184,6 +197,7 @@ def main() -> int:
     parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
     parser.add_argument("--sample", type=int)
     parser.add_argument("--peak-of", type=int, help="only look batches of this size up")
+    parser.add_argument("--spark", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     count = 20_000 if asked.smoke else asked.keys
@@ -192,7 +206,7 @@ def main() -> int:
             pyhudi.open_index(asked.path / "t").locations(keys)
         print(peak_mib())
         return 0
-    is_exact = True
+    is_exact, engine = True, engine_of(asked.spark)
     with tempfile.TemporaryDirectory() as folder:
         path = asked.path or Path(folder)
         for step in asked.steps:
@@ -200,13 +214,13 @@ def main() -> int:
                 case "table":
                     make_table(path, count)
                 case "index":
-                    make_index(path, count)
+                    make_index(path, count, engine)
                 case "rocks":
                     make_rocks(path, count)
                 case "lookups":
-                    look_ups(path, count)
+                    look_ups(path, count, engine)
                 case "verify":
-                    is_exact = verify(path, asked.sample)
+                    is_exact = verify(path, asked.sample, engine)
             print(f"({step}; load {os.getloadavg()[0]:.1f})", flush=True)
     return 0 if is_exact else 3
 

@@ -42,6 +42,7 @@ async def follow(index: pyhudi.OpenIndex) -> None:
 
 
 async def serve(path: str, port: int) -> None:
+    sys.setswitchinterval(0.0005)  # the watcher gives way to a request at once, not after 5 ms
     index = pyhudi.open_index(path, max_age_seconds=float("inf"))
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -121,7 +121,7 @@ class Turns:
 
 
 KINDS = [
-    ("cow", "parquet"),
+    pytest.param("cow", "parquet", marks=pytest.mark.slow),  # test_indexes has turns on such
     ("mor", "parquet"),
     pytest.param("mor", "avro", marks=pytest.mark.slow),
 ]
