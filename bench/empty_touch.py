@@ -23,21 +23,10 @@ from typing import Any
 import pyarrow as pa
 
 import pyhudi
-from bench.point_query import key_of, session
+from bench.point_query import build, key_of, session
 from bench.stream_load import SCHEMA, stream
 
 TARGET_SECONDS = {"one machine": 0.5, "Spark": 1.5}
-
-
-def build(path: Path, rows: int) -> None:
-    if (path / ".hoodie").exists():
-        return
-    began = time.perf_counter()
-    table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor"
-    )
-    table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, stream(rows, [0])))
-    print(f"{rows} rows bulk-inserted in {time.perf_counter() - began:.1f} s", flush=True)
 
 
 def touches(path: Path, spark: Any) -> Callable[[int, int], Callable[[], Any]]:
@@ -73,7 +62,8 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = asked.path or Path(folder) / "t"
-        build(path, 20_000 if asked.smoke else asked.rows)
+        rows = 20_000 if asked.smoke else asked.rows
+        build(path, rows, ordering="ts", table_type="mor")
         spark = session() if asked.spark else None
         touch = touches(path, spark)
         spent, used = [], []

@@ -38,12 +38,13 @@ from bench.stream_load import SCHEMA, SEED, stream
 TARGET_SECONDS = 1.0
 
 
-def build(path: Path, rows: int) -> None:
+def build(path: Path, rows: int, **made: Any) -> None:
+    """The table at a path, unless there is one.  made: what else `create_table` is told."""
     if (path / ".hoodie").exists():
         return
     began = time.perf_counter()
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", name="t", table_type="cow"
+        path, SCHEMA, record_key="id", partition_by="part", name="t", **made
     )
     table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, stream(rows, [0])))
     print(f"{rows} rows bulk-inserted in {time.perf_counter() - began:.1f} s", flush=True)
@@ -108,7 +109,7 @@ def main() -> int:
     slow = 0
     with tempfile.TemporaryDirectory() as folder:
         path = asked.path or Path(folder) / "t"
-        build(path, rows)
+        build(path, rows, table_type="cow")
         spark = session()
         numbers = np.random.default_rng(SEED + 1).integers(0, rows, asked.repeat + 1).tolist()
         for name, ask in queries(spark, path).items():
