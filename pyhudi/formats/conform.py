@@ -86,7 +86,7 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
         return _fit_struct(array, target, name, loss)
     if pt.is_list(source) and pt.is_list(target):
         values = _fit(array.values, target.value_type, name, loss)
-        return _with_children(array, target, [values])
+        return with_children(array, target, [values])
     if pt.is_map(source) and pt.is_map(target):
         return _fit_map(array, target, name, loss)
     if not widens(source, target):
@@ -137,10 +137,10 @@ def _fit_map(array: pa.MapArray, target: pa.MapType, name: str, loss: Loss) -> p
         ],
         fields=[target.key_field, target.item_field],
     )
-    return _with_children(array, target, [entries])
+    return with_children(array, target, [entries])
 
 
-def _with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
+def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
     """The same validity and offsets over other children."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(

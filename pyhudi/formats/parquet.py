@@ -26,6 +26,7 @@ from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.formats.conform import conform, fit, normal_schema
 from pyhudi.formats.encoding import writer_options
+from pyhudi.formats.relabel import relabelled
 from pyhudi.storage.filesystem import FileSystem, Sink
 
 RECORD_KEY: Final = "_hoodie_record_key"
@@ -131,7 +132,8 @@ def read_base(
     """The rows of a base file.
 
     columns: top-level names in the order wanted, those the file lacks left out.  schema: instead
-    of `columns`, exactly these fields, nulls where the file lacks one, types widened.  filter:
+    of `columns`, exactly these fields, nulls where the file lacks one, types widened and wrong
+    labels of timestamps repaired.  filter:
     only rows for which it is true; row groups that cannot hold one are not read.
     dictionaries: string columns that come as dictionary arrays (index int32) if they hold few
     values, which a rewrite filters and writes several times faster; not together with `filter`.
@@ -175,7 +177,9 @@ def read_parquet(
         else:
             table = _filtered(source, file.schema_arrow, names, filter, schema)
         table = _normal(table if names is None else table.select(names))
-    return table if schema is None else conform(table, _as_stored(schema, table.schema))
+    if schema is None:
+        return table
+    return conform(relabelled(table, schema), _as_stored(schema, table.schema))
 
 
 def base_row_groups(
@@ -195,7 +199,7 @@ def base_row_groups(
             with corrupt_as(path):
                 table = file.read_row_group(index, columns=names)
                 table = _normal(table if names is None else table.select(names))
-            yield table if schema is None else conform(table, schema)
+            yield table if schema is None else conform(relabelled(table, schema), schema)
 
 
 def footer(fs: FileSystem, path: str) -> BaseFooter:

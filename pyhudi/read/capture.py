@@ -25,6 +25,7 @@ from pyhudi.errors import FileMissingError, SnapshotExpiredError, UnsupportedTab
 from pyhudi.formats.conform import conform
 from pyhudi.formats.logblock import data_batches
 from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.relabel import relabelled
 from pyhudi.read.changes import ChangeRange, open_window
 from pyhudi.read.diff import WITHOUT_CHANGES, DiffTask, diff_spec, diff_task, tasks_at
 from pyhudi.read.state import TableState
@@ -181,7 +182,7 @@ def _fitted(side: pa.ChunkedArray, values: pa.Schema) -> pa.Array:
         [pc.struct_field(structs, [n]) for n in range(structs.type.num_fields)],
         names=[structs.type.field(n).name for n in range(structs.type.num_fields)],
     )
-    fitted = conform(held, values).combine_chunks()
+    fitted = conform(relabelled(held, values), values).combine_chunks()
     children = [
         column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
         for column in fitted.columns

@@ -18,6 +18,7 @@ from pyhudi.formats.logblock import data_batches, read_content
 from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.formats.parquet import footer, read_base
+from pyhudi.formats.relabel import relabelled
 from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.read.merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.outcome import OUTCOMES, Outcome, outcome_key
@@ -173,7 +174,9 @@ def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     """Rows as written, with the columns of `wanted`.
 
     A number that has since become text is widened here: a read may do so, a write may not.
+    Timestamps under a wrong label are repaired.
     """
+    rows = relabelled(rows, wanted)
     for index, found in enumerate(rows.schema):
         if _is_number(found.type) and pt.is_string(wanted.field(found.name).type):
             rows = rows.set_column(index, found.name, rows.column(index).cast(pa.string()))

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avroschema import avro_to_arrow
+from pyhudi.formats.relabel import may_be_mislabelled
 from pyhudi.read.plan import ReadTask, ScanPlan
 from pyhudi.read.schema import user_columns
 from pyhudi.read.state import TableState
@@ -71,7 +72,7 @@ def _is_plain(plan: ScanPlan) -> bool:
     told = {frozenset(task.partition_values) for task in plan.tasks}
     if len(told) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         return False
-    return not any(pt.is_time(field.type) for field in plan.schema)
+    return not any(pt.is_time(f.type) or may_be_mislabelled(f.type) for f in plan.schema)
 
 
 def _states(avro: str, schema: pa.Schema) -> bool:
