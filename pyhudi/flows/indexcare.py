@@ -69,7 +69,7 @@ def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
         if check.is_exact:
             return IndexRepair(check, notes=("nothing to mend",))
         put, ended = mended(checks)
-        done = mend(state, checks, engine, compact_after=options.write.metadata_compact_after)
+        done = mend(state, checks, engine, options.write)
         faulty = sum(1 for each in checks if each.faults is not None)
         return IndexRepair(check, put, ended, faulty, instant=str(done.time))
 

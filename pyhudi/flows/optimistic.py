@@ -39,6 +39,7 @@ from pyhudi.services.transaction import (
     claimed,
     roll_back_dead,
     table_lock,
+    undoing,
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import State
@@ -113,7 +114,8 @@ def _attempt(fs: FileSystem, request: WriteRequest, *, staging: Staging) -> Writ
                 check_early(setting, planned, mine)
             done = commit_beside(setting, planned, mine)
         except (PyhudiError, OSError, pa.ArrowException) as error:
-            _give_up(state, beat, options)
+            with undoing(error):
+                _give_up(state, beat, options)
             if isinstance(error, FileMissingError) and _has_moved(state):
                 raise OvertakenError(
                     "files this write was planned on have been cleaned",

@@ -21,14 +21,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyhudi.errors import PyhudiError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
 from pyhudi.services.clustering import make_way
 from pyhudi.services.keyclash import find_clash
-from pyhudi.services.rollback import roll_back_failed
 from pyhudi.services.transaction import (
     OvertakenError,
     Touched,
@@ -36,7 +34,10 @@ from pyhudi.services.transaction import (
     claimed,
     complete,
     finishing,
+    roll_back_dead,
+    undoing,
 )
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
@@ -93,11 +94,10 @@ def _drawn(setting: Setting, planned: PlannedWrite, last: Callable[[Done], Done]
     try:
         with claimed(state.fs, requested, setting.options) if beats else nullcontext():
             return last(_write(setting, planned, requested, now.having(requested)))
-    except (PyhudiError, OSError, pa.ArrowException):
-        roll_back_failed(
-            state.fs, state.config, state.log, metadata_rollback=rollback_metadata,
-            by_markers=setting.options.rollback_by_markers,
-        )  # fmt: skip
+    except (PyhudiError, OSError, pa.ArrowException) as failed:
+        with undoing(failed):
+            check_lock(state.fs)
+            roll_back_dead(state.fs, state.config, state.log, state.log.load(), setting.options)
         raise
 
 

@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
+from pyhudi.options import WriteOptions
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
 from pyhudi.services.index_verify import BucketCheck, Fault
 from pyhudi.services.keyruns import Stored
-from pyhudi.services.rollback import roll_back_failed
+from pyhudi.services.transaction import complete, roll_back_dead, undoing
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import check_lock
 from pyhudi.timeline.instant import Action, Instant
@@ -56,20 +56,21 @@ def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
 
 
 def mend(
-    state: TableState, checks: Sequence[BucketCheck], engine: Engine, *, compact_after: int
+    state: TableState, checks: Sequence[BucketCheck], engine: Engine, options: WriteOptions
 ) -> Instant:
     """Write what the checks found; the completed instant.
 
-    compact_after: delta commits between two compactions of the metadata table.  A failure that
-    can be caught is rolled back at once.
+    A failure that can be caught is rolled back at once.
     """
     fs, config, log = state.fs, state.config, state.log
     merges = config.is_merge_on_read
     requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
     try:
-        return _publish(state, checks, requested, engine, compact_after)
-    except (PyhudiError, OSError, pa.ArrowException):
-        roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
+        return _publish(state, checks, requested, engine, options)
+    except (PyhudiError, OSError, pa.ArrowException) as failed:
+        with undoing(failed):
+            check_lock(fs)
+            roll_back_dead(fs, config, log, log.load(), options)
         raise
 
 
@@ -78,15 +79,16 @@ def _publish(
     checks: Sequence[BucketCheck],
     requested: Instant,
     engine: Engine,
-    compact_after: int,
+    options: WriteOptions,
 ) -> Instant:
     fs, config, log = state.fs, state.config, state.log
     avro_schema = schema_text(log, state.timeline, state.archive, config)
     if avro_schema is None:
         raise SchemaError("no commit of the table states its schema", path=fs.url)
     metadata = begin_metadata(
-        fs, config, log, log.load(), requested, compact_after=compact_after, engine=engine
-    )
+        fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
+        engine=engine,
+    )  # fmt: skip
     inflight = log.start(requested, profile((), _OPERATION))
     targets = {target.number: target for target in metadata.shard_targets()}
     tasks = [
@@ -103,7 +105,7 @@ def _publish(
     ).to_json()
     check_lock(fs)
     metadata.finish((), written)
-    return log.complete(inflight, content)
+    return complete(state, inflight, content)
 
 
 def mend_bucket(task: MendTask) -> WriteStat:

@@ -13,7 +13,7 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.rollback import roll_back_service
-from pyhudi.services.transaction import Heartbeat, claimed, is_claimed, table_lock
+from pyhudi.services.transaction import Heartbeat, claimed, is_claimed, table_lock, undoing
 from pyhudi.timeline.instant import Instant, State
 
 
@@ -33,9 +33,9 @@ class Claim:
         with self.beat:
             try:
                 yield
-            except (PyhudiError, OSError, pa.ArrowException):
+            except (PyhudiError, OSError, pa.ArrowException) as failed:
                 purpose = f"take back {self.instant.action.value} {self.instant.time}"
-                with table_lock(fs, options.write, purpose):
+                with undoing(failed), table_lock(fs, options.write, purpose):
                     for left in log.load().pending:
                         mine = (self.instant.time, self.instant.action, State.INFLIGHT)
                         if (left.time, left.action, left.state) == mine:

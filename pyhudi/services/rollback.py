@@ -23,20 +23,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
-from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import (
-    METADATA_TABLE,
     TEMP,
-    BaseFileName,
     LogFileName,
     join,
     parse_data_file,
 )
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.index.ring import remove_rings
-from pyhudi.metadata.validity import is_creation
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services.rollback_checks import (
+    check_metadata_table,
+    check_not_built_on,
+    check_predecessors,
+    undoable,
+)
 from pyhudi.services.rollback_files import (
     files_of_compaction,
     files_of_completed,
@@ -52,12 +55,12 @@ from pyhudi.services.rollback_plan import (
     to_record,
 )
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.compaction import is_at_once
 from pyhudi.table.config import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
-from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.heartbeat import living, remove_heartbeat
 from pyhudi.write.kept import is_kept
@@ -109,7 +112,7 @@ def roll_back_failed(
         for at, resumed in _cut_short(log, timeline)
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
-        _check_not_built_on(log, timeline, failed)
+        check_not_built_on(log, timeline, failed)
         planned = plan(failed, files_of_pending(fs, log, failed, by_markers=by_markers))
         planned = replace(planned, keeps_request=False)
         at = _request(fs, log, planned)
@@ -146,10 +149,10 @@ def plan_rollback(
     Raises UserError for any other instant, a savepointed one, one that a pending service or the
     metadata table's compaction builds on, and one whose predecessors' files are cleaned.
     """
-    target = _undoable(log.load(), instant)
-    _check_metadata_table(fs, config, target)
+    target = undoable(log.load(), instant)
+    check_metadata_table(fs, config, target)
     written = log.commit(target)
-    _check_predecessors(fs, written, target)
+    check_predecessors(fs, written, target)
     return plan_completed(fs, config, log, target)
 
 
@@ -214,6 +217,9 @@ def is_clustering(log: TimelineLog, instant: Instant) -> bool:
 
 
 def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
+    """Raises LockError for a process that has lost the table's lock: what it takes for a failed
+    write may be that of the lock's next holder."""
+    check_lock(fs)
     content = write_avro(ROLLBACK_PLAN, to_record(planned, root=fs.url))
     return log.request(Action.ROLLBACK, content)
 
@@ -261,8 +267,12 @@ def execute(
     planned: RollbackPlan,
     metadata_rollback: MetadataRollback,
 ) -> RolledBack:
-    """Carry out a plan, from wherever it was left.  `at` is the pending rollback."""
+    """Carry out a plan, from wherever it was left.  `at` is the pending rollback.
+
+    Raises LockError where the lock is lost; the rollback is finished by who holds it next.
+    """
     began = time.monotonic()
+    check_lock(fs)
     if at.state is State.REQUESTED:
         at = log.start(at)
     done = take_back(fs, log, planned, at.time)
@@ -270,6 +280,7 @@ def execute(
         metadata_rollback(
             fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
         )
+    check_lock(fs)
     forget(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
     result = to_metadata(done, root=fs.url, took_millis=took_millis)
@@ -357,20 +368,6 @@ def _create_next_log(fs: FileSystem, removal: Removal, version: int, block: byte
             return path
 
 
-def _check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
-    """Raise CorruptFileError for a write that later commits continue: it was completed, and the
-    file that says so was lost.  Its data files must stay."""
-    for later in timeline.commits.after(failed.time):
-        if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
-            raise CorruptFileError(
-                "a commit that later ones build on is not completed",
-                path=log.path(replace(failed, state=State.COMPLETED)),
-                instant=failed.time,
-                built_on_by=later.time,
-                hint="pyhudi repair completes it again from its files",
-            )
-
-
 def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: Timeline) -> None:
     """Markers that a crash left after the end of their instant.
 
@@ -380,71 +377,3 @@ def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: T
     for instant in marked:
         if last is not None and instant <= last.time and instant not in pending:
             remove_markers(fs, instant)
-
-
-def _undoable(timeline: Timeline, instant: InstantTime) -> Instant:
-    """The completed commit at `instant`, if it may be rolled back."""
-    target = timeline.commits.last
-    if target is None or target.time != instant:
-        raise UserError(
-            "only the newest completed commit can be rolled back",
-            instant=instant,
-            newest=target.time if target else None,
-            hint="restore to a savepoint to undo more than one",
-        )
-    later = timeline.after(instant).where(WRITES, State.REQUESTED, State.INFLIGHT)
-    if later.first is not None:
-        raise UserError(
-            "a pending service builds on this commit", instant=instant, pending=later.first
-        )
-    if any(i.time == instant for i in timeline.where({Action.SAVEPOINT})):
-        raise UserError("the commit is savepointed", instant=instant, hint="delete the savepoint")
-    return target
-
-
-def _check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
-    """A metadata table that holds the commit in a base file cannot forget it: by compaction, or
-    because a partition, such as the record index, was built when the commit was there."""
-    if "files" not in config.metadata_partitions:
-        return
-    own = TimelineLog(fs.sub(METADATA_TABLE)).load()
-    later = [i for i in own.where({Action.COMMIT}) if i.time >= target.time]
-    if later:
-        raise UserError(
-            "the metadata table has compacted this commit",
-            instant=target.time,
-            compaction=later[-1].time,
-            hint="rebuild the metadata table without it first",
-        )
-    built = [i for i in own.where({Action.DELTA_COMMIT}) if i.time > target.time]
-    if any(is_creation(i.time) for i in built):
-        raise UserError(
-            "an index was built over this commit",
-            instant=target.time,
-            built=built[-1].time,
-            hint="restore to an earlier savepoint instead: it builds the index anew",
-        )
-
-
-def _check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
-    """What the commit replaced must still be there to come back."""
-    wanted: dict[str, set[tuple[str, InstantTime | None]]] = {}
-    for stat in written.stats:
-        if stat.previous_instant and isinstance(parse_data_file(stat.file_name), BaseFileName):
-            known = wanted.setdefault(stat.partition, set())
-            known.add((stat.file_id, InstantTime(stat.previous_instant)))
-    for partition, file_ids in (written.replaced or {}).items():
-        wanted.setdefault(partition, set()).update((file_id, None) for file_id in file_ids)
-    for partition, slices in wanted.items():
-        present: set[tuple[str, InstantTime | None]] = set()
-        for info in fs.children(partition):
-            if (name := parse_data_file(info.name)) is not None:
-                present |= {(name.file_id, name.instant), (name.file_id, None)}
-        for file_id, base_instant in sorted(slices - present, key=str):
-            raise UserError(
-                "the files before this commit have been cleaned",
-                instant=target.time,
-                partition=partition,
-                file_id=file_id,
-                base_instant=base_instant,
-            )

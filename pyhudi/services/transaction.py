@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from pyhudi.engine import Engine
-from pyhudi.errors import OvertakenError
+from pyhudi.errors import OvertakenError, PyhudiError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.state import TableState, load_state
@@ -145,6 +147,19 @@ def overtaken_by(other: Conflict) -> OvertakenError:
     )
 
 
+@contextmanager
+def undoing(failed: BaseException) -> Iterator[None]:
+    """Around the rollback of a write or service that failed.
+
+    Where the rollback fails too, because the lock was lost or the store is away, `failed` stays
+    the error that is raised, with a note; the next holder of the lock rolls back.
+    """
+    try:
+        yield
+    except (PyhudiError, OSError, pa.ArrowException) as error:
+        failed.add_note(f"not rolled back yet, the next writer does it: {error}")
+
+
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:
     """The commit point.  Raises LockError if the lock was lost while it was held."""
     check_lock(state.fs)
@@ -165,4 +180,5 @@ __all__ = [
     "overtaken_by",
     "roll_back_dead",
     "table_lock",
+    "undoing",
 ]

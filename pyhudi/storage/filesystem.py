@@ -91,6 +91,11 @@ class Mutex(Protocol):
         """Whether it is held still, asked of whoever gives it; a lease is renewed by this."""
         ...
 
+    def seconds_left(self) -> float:
+        """For how long from now no other process can hold it, without asking the store; 0 where
+        it may be lost already, infinity where only the end of this process frees it."""
+        ...
+
     def release(self) -> None:
         """Free it, if it is held still.  Raises StorageError where nobody knows whether it is."""
         ...

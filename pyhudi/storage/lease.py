@@ -72,9 +72,13 @@ class LeaseMutex:
     @property
     def is_lost(self) -> bool:
         """Whether the lock was held and may be another's by now; the store is not asked."""
-        return self._renewal is not None and (
-            self._version is None or steady_seconds() - self._renewed > self._lease_seconds
-        )
+        return self._renewal is not None and not self.seconds_left()
+
+    def seconds_left(self) -> float:
+        """Others wait for a whole lease after they saw the version that this one wrote last."""
+        if self._version is None:
+            return 0.0
+        return max(self._renewed + self._lease_seconds - steady_seconds(), 0.0)
 
     def acquire(self, wait_seconds: float) -> bool:
         pause = min(_POLL_SECONDS, self._lease_seconds / _RENEWALS)
@@ -107,7 +111,8 @@ class LeaseMutex:
     def _put(self, content: bytes, version: Any) -> Any | None:
         """Write in place of a version; the new one, or None if another was there.
 
-        A put that came through though its answer did not is seen by what is there now.
+        A put that came through though its answer did not is seen by what is there now.  If that
+        is an earlier put of the same holder, this one is done again in place of it.
         """
         failed: StorageError | None = None
         try:
@@ -118,9 +123,14 @@ class LeaseMutex:
             found = self._target.read()
             if found is not None and found[0] == content:  # no two contents are equal
                 return found[1]
+            if found is not None and self._is_mine(found[0]) and found[1] != version:
+                return self._target.write(content, found[1])
         if failed is not None:
             raise failed
         return written
+
+    def _is_mine(self, content: bytes) -> bool:
+        return bool(self._holder) and _holder(content) == self._holder
 
     def _check_condition(self) -> None:
         """Raise StorageError for a store that puts in place of anything, whatever is asked."""
@@ -167,10 +177,10 @@ class LeaseMutex:
     def release(self) -> None:
         self._ended.set()
         with self._held:
-            lost, self._renewal = self.is_lost, None
-            if not lost:
+            is_held, self._renewal = self._renewal is not None and not self.is_lost, None
+            if is_held:
                 self._put(_content(self.token, "", ""), self._version)
-            self._version = None
+            self._version, self._holder = None, ""
 
     def sign(self, text: str) -> None:
         with self._held:

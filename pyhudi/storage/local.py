@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import shutil
@@ -245,6 +246,9 @@ class LocalMutex:
             return os.stat(self._place).st_ino == self._inode
         except FileNotFoundError:
             return False
+
+    def seconds_left(self) -> float:
+        return math.inf
 
     def release(self) -> None:
         _unlink(self._signature)

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
@@ -102,18 +104,59 @@ class TableLock:
 def check_lock(fs: FileSystem) -> None:
     """Raise LockError if this process held the lock of the table at `fs` and has lost it.
 
-    Asked right before a commit is published.  The store, or the provider, is asked whose the lock
-    is now, and a lease is renewed: what follows within one lease is done by its holder.
+    Requested right before a commit is published, and before anything is rolled back.  The store,
+    or the provider, is asked who holds the lock now, and a lease is renewed: what follows within
+    one lease is done by its holder.
     """
+    for gate in _held_gates(fs):
+        if not gate.confirm():
+            raise lock_lost(gate.where)
+
+
+def lock_lost(where: str) -> LockError:
+    return LockError(
+        "the table's lock was lost while the write went on",
+        path=where,
+        hint="the process stood still or was cut off for longer than a lease, or the lock was"
+        " removed by hand; write again",
+    )
+
+
+def lock_seconds_left(fs: FileSystem) -> float:
+    """For how long from now the lock of the table at `fs` is certainly held; infinity where
+    only the end of this process frees it, or where it is not held at all."""
+    return min((gate.seconds_left() for gate in _held_gates(fs)), default=math.inf)
+
+
+def was_held_throughout(fs: FileSystem) -> bool:
+    """Whether no other process can have held the lock since it was confirmed last.
+
+    A lease is judged by the clock alone; a lock of Apache Hudi's by asking its provider again.
+    """
+    gates = _held_gates(fs)
+    return all(gate.seconds_left() > 0 for gate in gates[:1]) and all(
+        gate.confirm() for gate in gates[1:]
+    )
+
+
+def retake_lock(fs: FileSystem, wait_seconds: float) -> None:
+    """Take the lock again that this thread has lost, and hold it until its `with` ends.
+
+    Others may have written meanwhile: what was known of the table is void.  Raises LockError.
+    """
+    gates = _held_gates(fs)
+    for gate in reversed(gates):
+        gate.give_back()
+    end = time.monotonic() + wait_seconds
+    for gate in gates:
+        if not gate.retake(max(end - time.monotonic(), 0)):
+            raise lock_lost(gate.where)
+
+
+def _held_gates(fs: FileSystem) -> list[_Gate]:
+    """The gates of the table's lock that this process is in, outermost first."""
     own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
-    for gate in (own, *own.beside):
-        if gate.depth and not gate.confirm():
-            raise LockError(
-                "the table's lock was lost while the write went on",
-                path=gate.where,
-                hint="the process stood still or was cut off for longer than a lease, or the lock"
-                " was removed by hand; write again",
-            )
+    return [gate for gate in (own, *own.beside) if gate.depth]
 
 
 class _Gate:
@@ -127,9 +170,24 @@ class _Gate:
         self._mutex = mutex
         self._threads = threading.RLock()
         self._turn = threading.Lock()  # those who wait, one at a time before who comes back
+        self._is_gone = False  # given back before the end, and not retaken
 
     def confirm(self) -> bool:
-        return self._mutex.confirm()
+        return not self._is_gone and self._mutex.confirm()
+
+    def seconds_left(self) -> float:
+        return 0.0 if self._is_gone else self._mutex.seconds_left()
+
+    def give_back(self) -> None:
+        """Free the mutex, if it is held still, though the gate is not left yet."""
+        if not self._is_gone:
+            self._is_gone = True
+            with suppress(StorageError):
+                self._mutex.release()
+
+    def retake(self, wait_seconds: float) -> bool:
+        self._is_gone = not self._mutex.acquire(wait_seconds)
+        return not self._is_gone
 
     def enter(self, wait_seconds: float) -> bool:
         """Whether it was entered within the wait."""
@@ -161,7 +219,9 @@ class _Gate:
         try:
             if self.depth == 0:
                 self.owner = None
-                self._mutex.release()
+                if not self._is_gone:
+                    self._mutex.release()
+                self._is_gone = False
         except StorageError as error:  # what was done under it stands
             _log.warning("a lock could not be released: %s; %s", self.where, error)
         finally:

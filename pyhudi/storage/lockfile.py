@@ -11,6 +11,7 @@ Source: FileSystemBasedLockProvider of Apache Hudi 0.15.0 and 1.2.0.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import threading
 from datetime import datetime
@@ -63,6 +64,11 @@ class LockFileMutex:
     def confirm(self) -> bool:
         over = self._expire_seconds and steady_seconds() - self._since > self._expire_seconds
         return not over and self._read() == self._content
+
+    def seconds_left(self) -> float:
+        if not self._expire_seconds:
+            return math.inf
+        return max(self._since + self._expire_seconds - steady_seconds(), 0.0)
 
     def release(self) -> None:
         if self._read() == self._content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -166,6 +167,9 @@ class MemoryMutex:
 
     def confirm(self) -> bool:
         return self._lock.locked()
+
+    def seconds_left(self) -> float:
+        return math.inf
 
     def release(self) -> None:
         self._store.signatures.pop(self._name, None)

@@ -11,6 +11,7 @@ Needs `pip install "pyhudi[zookeeper]"`; nothing here is imported by `import pyh
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -103,6 +104,10 @@ class ZooKeeperMutex:
             return False  # cut off: the session may have ended, and the node with it
         session = (self._client.client_id or (None,))[0]
         return found is not None and found.ephemeralOwner == session
+
+    def seconds_left(self) -> float:
+        """The session is renewed by the client's pings, of which nothing is known here."""
+        return math.inf if self._lock is not None and self._client.connected else 0.0
 
     def release(self) -> None:
         client, lock = self._client, self._lock

@@ -1,0 +1,98 @@
+"""What must hold before a commit is taken back; nothing changes here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.filenames import METADATA_TABLE, BaseFileName, parse_data_file
+from pyhudi.metadata.validity import is_creation
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import TableConfig
+from pyhudi.timeline.instant import WRITES, Action, Instant, State
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.timeline import Timeline
+
+
+def check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
+    """Raise CorruptFileError for a write that later commits continue: it was completed, and the
+    file that says so was lost.  Its data files must stay."""
+    for later in timeline.commits.after(failed.time):
+        if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
+            raise CorruptFileError(
+                "a commit that later ones build on is not completed",
+                path=log.path(replace(failed, state=State.COMPLETED)),
+                instant=failed.time,
+                built_on_by=later.time,
+                hint="pyhudi repair completes it again from its files",
+            )
+
+
+def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
+    """The completed commit at `instant`, if it may be rolled back."""
+    target = timeline.commits.last
+    if target is None or target.time != instant:
+        raise UserError(
+            "only the newest completed commit can be rolled back",
+            instant=instant,
+            newest=target.time if target else None,
+            hint="restore to a savepoint to undo more than one",
+        )
+    later = timeline.after(instant).where(WRITES, State.REQUESTED, State.INFLIGHT)
+    if later.first is not None:
+        raise UserError(
+            "a pending service builds on this commit", instant=instant, pending=later.first
+        )
+    if any(i.time == instant for i in timeline.where({Action.SAVEPOINT})):
+        raise UserError("the commit is savepointed", instant=instant, hint="delete the savepoint")
+    return target
+
+
+def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
+    """A metadata table that holds the commit in a base file cannot forget it: by compaction, or
+    because a partition, such as the record index, was built when the commit was there."""
+    if "files" not in config.metadata_partitions:
+        return
+    own = TimelineLog(fs.sub(METADATA_TABLE)).load()
+    later = [i for i in own.where({Action.COMMIT}) if i.time >= target.time]
+    if later:
+        raise UserError(
+            "the metadata table has compacted this commit",
+            instant=target.time,
+            compaction=later[-1].time,
+            hint="rebuild the metadata table without it first",
+        )
+    built = [i for i in own.where({Action.DELTA_COMMIT}) if i.time > target.time]
+    if any(is_creation(i.time) for i in built):
+        raise UserError(
+            "an index was built over this commit",
+            instant=target.time,
+            built=built[-1].time,
+            hint="restore to an earlier savepoint instead: it builds the index anew",
+        )
+
+
+def check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
+    """What the commit replaced must still be there to come back."""
+    wanted: dict[str, set[tuple[str, InstantTime | None]]] = {}
+    for stat in written.stats:
+        if stat.previous_instant and isinstance(parse_data_file(stat.file_name), BaseFileName):
+            known = wanted.setdefault(stat.partition, set())
+            known.add((stat.file_id, InstantTime(stat.previous_instant)))
+    for partition, file_ids in (written.replaced or {}).items():
+        wanted.setdefault(partition, set()).update((file_id, None) for file_id in file_ids)
+    for partition, slices in wanted.items():
+        present: set[tuple[str, InstantTime | None]] = set()
+        for info in fs.children(partition):
+            if (name := parse_data_file(info.name)) is not None:
+                present |= {(name.file_id, name.instant), (name.file_id, None)}
+        for file_id, base_instant in sorted(slices - present, key=str):
+            raise UserError(
+                "the files before this commit have been cleaned",
+                instant=target.time,
+                partition=partition,
+                file_id=file_id,
+                base_instant=base_instant,
+            )
