@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 
 from pyhudi._native.hfile import HFileReader
@@ -201,13 +201,16 @@ def _is_inside(path: str) -> bool:
 
 
 def _taken_away(ground: Ground) -> set[str]:
-    """Paths that cleans, rollbacks and restores deleted, as far as they can be read, and those
-    that a repair has moved out."""
+    """Paths that cleans (archived ones, too), rollbacks and restores deleted, as far as they can
+    be read, and those that a repair has moved out."""
     found = {path for path, _ in set_aside_files(ground.fs)}
     done = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE}
     for instant in ground.timeline.where(done):
         for record in _records(ground, instant):
             found |= set(_deleted(record))
+    with suppress(CorruptFileError, FileMissingError):  # the archive's own check reports it
+        for clean in ground.archive.cleans:
+            found |= set(_deleted(clean.record))
     return found
 
 

@@ -67,6 +67,10 @@ class Ground:
             return None
 
     @cached_property
+    def archive(self) -> Archive:
+        return Archive(self.fs, layout=self.config.layout, folder=self.config.archive_folder)
+
+    @cached_property
     def claimed(self) -> PendingPlans:
         """Groups that pending plans name, as far as the plans can be read."""
         compacting: dict[FileGroupId, InstantTime] = {}
@@ -99,7 +103,7 @@ class Ground:
             timeline=self.timeline,
             listing=_Inventory(self.files),
             metadata=None,
-            archive=Archive(self.fs, layout=self.config.layout, folder=self.config.archive_folder),
+            archive=self.archive,
             merging=ReadOptions().merging,
         )
 

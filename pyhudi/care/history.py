@@ -10,7 +10,6 @@ from pyhudi.care.ground import Ground
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import archive_number
 from pyhudi.formats.logfile import BlockKind, read_blocks
-from pyhudi.timeline.archive import Archive
 
 
 def check_archive(ground: Ground) -> Iterator[Finding]:
@@ -33,8 +32,7 @@ def check_archive(ground: Ground) -> Iterator[Finding]:
     if torn:
         return
     try:
-        archive = Archive(ground.fs, layout=ground.config.layout, folder=folder)
-        assert archive.commits is not None
+        assert ground.archive.commits is not None
     except (CorruptFileError, FileMissingError) as broken:
         yield _torn(str(broken.facts.get("path") or folder), broken.what)
 

@@ -7,17 +7,18 @@ instants written to the archive -> their requested and inflight files deleted
 ```
 
 What a run that died had written is found in the newest file of the archive, and only deleted then.
-Cost: the files that are archived, a listing of both timelines, and one file of the archive.  The
-caller holds the table's lock.  Source: table_format 7.6, 9.10.
+Cost: the files that are archived, a listing of both timelines, one file of the archive, and where
+replacements are due a listing of each partition that they replaced file groups of.  The caller
+holds the table's lock.  Source: table_format 7.6, 9.10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pyhudi.filenames import METADATA_TABLE
+from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.read.state import TableState
@@ -32,15 +33,17 @@ from pyhudi.table.archival import (
     archivable,
     before_pending,
     needed_to_trigger,
-    uncleaned_replace,
+    replacements,
 )
 from pyhudi.table.config import load_config
+from pyhudi.table.listing import StoreListing, is_partition
 from pyhudi.timeline.archivefiles import ArchiveFiles, state_files
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
+_REPLACED: Final = "replaced files not cleaned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,40 @@ def propose(state: TableState, options: Options) -> ArchivePlan:
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)
     bounds = _bounds(state, rules)
-    return archivable(state.timeline, bounds, commits_min=least, commits_max=most)
+    plan = archivable(state.timeline, bounds, commits_min=least, commits_max=most)
+    needed_for = _first_needed(state, replacements(plan))
+    if needed_for is None:
+        return plan
+    held = replace(bounds, commits={**bounds.commits, _REPLACED: needed_for})
+    return archivable(state.timeline, held, commits_min=least, commits_max=most)
+
+
+def _first_needed(state: TableState, going: Iterable[Instant]) -> InstantTime | None:
+    """The first of these instants that replaced a file group of which a file is still there.
+
+    Only the instant says that the group has left the table, so no clean, plan or listing of the
+    metadata table is believed here: the store is asked.  Later instants stay, too: to Apache Hudi
+    a commit that is neither on the timeline nor older than all of it has never completed.
+    Cost: one listing for each partition that the instants replaced file groups of.
+    """
+    store = StoreListing(state.fs)
+    there: dict[str, frozenset[str]] = {}
+    for instant in going:
+        for partition, file_ids in (state.log.commit(instant).replaced or {}).items():
+            if partition not in there:
+                there[partition] = _file_ids(store, partition)
+            if not there[partition].isdisjoint(file_ids):
+                return instant.time
+    return None
+
+
+def _file_ids(store: StoreListing, partition: str) -> frozenset[str]:
+    """File groups of which the partition's folder holds a file; none outside the table."""
+    if partition and not is_partition(partition):
+        return frozenset()
+    (infos,) = store.files([partition]).values()
+    names = (parse_data_file(info.name) for info in infos)
+    return frozenset(name.file_id for name in names if name is not None)
 
 
 def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
@@ -94,10 +130,8 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
         commits["a savepoint"] = saved.first.time
     if state.config.is_merge_on_read:
         commits["the next compaction"] = needed_to_trigger(timeline, rules.compaction.after_commits)
-    cleaned = _cleaned_before(state)
-    commits["replaced files not cleaned"] = uncleaned_replace(timeline, cleaned)
-    if rules.archives_behind_clean and cleaned is not None:
-        commits["the last clean"] = cleaned
+    if rules.archives_behind_clean:
+        commits["the last clean"] = _cleaned_before(state)
     compacted = None
     if "files" in state.config.metadata_partitions:
         last = own_log(state.fs, state.config).load().where({Action.COMMIT}, State.COMPLETED).last

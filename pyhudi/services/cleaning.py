@@ -78,10 +78,14 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
 def propose(state: TableState, options: Options) -> CleanPlan:
     """What can be deleted now."""
     rules = options.services
-    kept_from = earliest_kept(state, rules)
     newest = state.timeline.commits.last
     saved = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     holds = _held(state, options)
+    held = _files_held(state, holds)
+    replaced = replaced_groups(state.log, state.timeline)
+    kept_from = _not_past(
+        earliest_kept(state, rules), state.timeline.commits, _replaced_under(held, replaced)
+    )
     plan = CleanPlan(
         rules.cleaning.value,
         {},
@@ -93,9 +97,8 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     if kept_from is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return plan
     retention = Retention(kept_from.time if kept_from else None, rules.versions_retained)
-    replaced = replaced_groups(state.log, state.timeline)
     view = _view(state, _partitions(state, rules, plan))
-    claims = Claims(_saved(state, holds), _needed(state))
+    claims = Claims(_saved(state, held), _needed(state))
     useless = list(_useless(view, replaced, retention, claims))
     files = file_names(useless)
     return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
@@ -151,15 +154,47 @@ def _held(state: TableState, options: Options) -> list[HeldSnapshot]:
     return [held for held in held_snapshots(state.fs, rules) if held.is_alive]
 
 
-def _saved(state: TableState, holds: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
-    """Names by partition that savepoints and readers hold."""
+def _files_held(state: TableState, holds: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
+    """Names by partition of the files that readers hold."""
     found: dict[str, set[str]] = {}
-    for instant in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
-        for partition, part in (state.log.record(instant).get("partitionMetadata") or {}).items():
-            found.setdefault(partition, set()).update(part.get("savepointDataFile") or ())
     for held in holds:
         for partition, names in held.files(state):
             found.setdefault(partition, set()).update(names)
+    return found
+
+
+def _replaced_under(
+    held: Mapping[str, Iterable[str]], replaced: Mapping[FileGroupId, InstantTime]
+) -> InstantTime | None:
+    """The oldest replacement of a file group of which a reader holds a file."""
+    groups = {
+        FileGroupId(partition, parsed.file_id)
+        for partition, names in held.items()
+        for name in names
+        if (parsed := parse_data_file(name)) is not None
+    }
+    return min((replaced[group] for group in groups if group in replaced), default=None)
+
+
+def _not_past(
+    kept_from: Instant | None, commits: Timeline, replacement: InstantTime | None
+) -> Instant | None:
+    """The instant to retain from, or the replacement if that is older.
+
+    Apache Hudi archives replacements older than the instant that the last clean retains from, and
+    does not know of holds: the file groups that a reader holds would come back.
+    """
+    if kept_from is None or replacement is None or replacement >= kept_from.time:
+        return kept_from
+    return next((i for i in commits if i.time == replacement), kept_from)
+
+
+def _saved(state: TableState, held: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Names by partition that savepoints and readers hold.  held: those of readers."""
+    found = {partition: set(names) for partition, names in held.items()}
+    for instant in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
+        for partition, part in (state.log.record(instant).get("partitionMetadata") or {}).items():
+            found.setdefault(partition, set()).update(part.get("savepointDataFile") or ())
     return found
 
 

@@ -8,7 +8,7 @@ cleans, rollbacks                    each kind likewise; they have the bound `co
 
 An instant that has left counts as completed, as do all before the first one that is left.  So
 what nobody may take for completed (a pending write) and what is still asked for (a savepoint,
-replaced groups that are not cleaned, blocks the metadata table has not compacted) is a bound.
+replaced groups of which a file is left, blocks the metadata table has not compacted) is a bound.
 Source: table_format 5.3, 7.6.
 """
 
@@ -90,13 +90,7 @@ def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | N
     return deltas.first.time if deltas.first else None
 
 
-def uncleaned_replace(timeline: Timeline, cleaned_before: InstantTime | None) -> InstantTime | None:
-    """The oldest replace commit whose replaced files may still be there.
-
-    cleaned_before: what the last clean retained from; None if there was no clean.
-    """
-    done = timeline.where({Action.REPLACE_COMMIT, Action.CLUSTERING}, State.COMPLETED)
-    for replaced in done:
-        if cleaned_before is None or replaced.time >= cleaned_before:
-            return replaced.time
-    return None
+def replacements(plan: ArchivePlan) -> tuple[Instant, ...]:
+    """Instants of a plan that may have taken file groups out of the table, oldest first."""
+    actions = (Action.REPLACE_COMMIT, Action.CLUSTERING)
+    return tuple(instant for instant in plan.instants if instant.action in actions)

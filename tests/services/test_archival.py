@@ -19,7 +19,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.instant import Action
 from tests.crash.test_every_stop import rows
 from tests.services.test_restore import check_whole
-from tests.services.test_undo import table_of, values
+from tests.services.test_undo import newest, table_of, values
 from tests.support.filesystems import OpenCountingFileSystem
 
 FEW = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"}
@@ -107,6 +107,78 @@ def test_replaced_groups_stay_known_until_they_are_cleaned(tmp_path: Path) -> No
     table.clean()
     assert len(table.archive().instants) > 1
     check_whole(table, want)
+
+
+RETAIN_TWO = {
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.archive.beyond.savepoint": "true",
+    "hoodie.metadata.compact.max.delta.commits": "3",
+    "hoodie.parquet.small.file.limit": "0",
+}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("how", ["overwrite", "cluster", "delete_partitions"])
+@pytest.mark.parametrize("keeper", ["hold", "savepoint"])
+def test_a_replacement_is_archived_after_the_last_file_it_replaced(
+    tmp_path: Path, kind: str, how: str, keeper: str
+) -> None:
+    table = table_of(tmp_path / "t", kind, **RETAIN_TWO)
+    table.upsert(rows(range(8, 10), 1))  # a second file group in each partition
+    snapshot = newest(table)
+    before = values(table)
+    held = table.hold() if keeper == "hold" else None
+    if held is None:
+        table.savepoint("keep")
+    match how:
+        case "overwrite":
+            table.insert_overwrite(rows(range(0, 2, 2), 2))  # of p0 alone
+        case "cluster":
+            table.cluster(partitions=["p0"])
+        case _:
+            table.delete_partitions("p0")
+    replacement = newest(table)
+    assert table.timeline.commits.instants[-1].action is Action.REPLACE_COMMIT
+    want = values(table)
+    for ts in range(3, 13):
+        table.upsert(rows(range(1, 4, 2), ts))  # of p1 alone
+        want |= {"k1": ts, "k3": ts}
+        table.clean()
+        archived = table.archive()
+    assert archived.held_by == "replaced files not cleaned"
+    assert replacement in {i.time for i in table.timeline}
+    for enabled in ("true", "false"):
+        again = pyhudi.open_table(tmp_path / "t", options={"hoodie.metadata.enable": enabled})
+        assert values(again) == want
+        assert values(again, as_of=snapshot) == before
+    assert table.doctor().is_healthy, str(table.doctor())
+    if held is not None:
+        held.release()
+    else:
+        table.delete_savepoint(snapshot)
+    table.upsert(rows(range(1, 4, 2), 20))
+    table.clean()
+    assert replacement in table.archive().instants
+    want |= {"k1": 20, "k3": 20}
+    for enabled in ("true", "false"):
+        again = pyhudi.open_table(tmp_path / "t", options={"hoodie.metadata.enable": enabled})
+        assert values(again) == want
+
+
+def test_a_clean_under_a_hold_does_not_retain_past_a_replacement(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **RETAIN_TWO)
+    with table.hold():
+        table.insert_overwrite(rows(range(0, 2, 2), 2))
+        replacement = newest(table)
+        for ts in range(3, 9):
+            table.upsert(rows(range(1, 4, 2), ts))
+            cleaned = table.clean()
+        # Apache Hudi archives replacements before this instant, and knows of no holds
+        assert cleaned.kept_from in (None, replacement)
+    table.upsert(rows(range(1, 4, 2), 9))
+    assert (table.clean().kept_from or "") > replacement
 
 
 def test_writes_archive_behind_them_when_asked_to(tmp_path: Path) -> None:
