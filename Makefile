@@ -44,7 +44,7 @@ build: $(VENV)/.built
 demo: build
 	rm -rf build/demo
 	$(BIN)/pyhudi demo --keep build/demo
-	$(BIN)/python tests/interop/apache_hudi.py build/demo
+	$(BIN)/python -m tests.interop.apache_hudi.compare build/demo
 
 test: build
 	$(MAKE) -k -j2 --output-sync=target test-jvm test-plain

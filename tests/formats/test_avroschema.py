@@ -19,6 +19,7 @@ from pyhudi.formats.avroschema import (
     without_meta_fields,
 )
 from tests.support import avro_rows
+from tests.support.fixtures import fixtures
 
 
 def avro(arrow: pa.DataType) -> object:
@@ -45,7 +46,7 @@ def test_schemas_of_golden_log_blocks_are_remade() -> None:
 
 def test_schemas_of_all_golden_commits_are_remade() -> None:
     schemas = set()
-    for path in avro_rows.fixtures().glob("golden/*.zip"):
+    for path in fixtures().glob("golden/*.zip"):
         for name, data in avro_rows.zip_members(path):
             action = name.rpartition(".")[2]
             if action not in ("commit", "deltacommit", "replacecommit") or "/metadata/" in name:

@@ -29,7 +29,7 @@ from pyhudi.formats.parquet import (
 )
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from tests.support.avro_rows import fixtures
+from tests.support.fixtures import fixtures
 
 GOLDEN = LocalFileSystem(Path(__file__).parents[1] / "golden" / "base")
 STYLES = ("bag", "two_level_no_meta", "list_element")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_asked
+from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_it_runs
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 @pytest.fixture(scope="session")
 def apache_hudi() -> Iterator[Callable[[str], ApacheHudi]]:
     """The warm process of a version, by the version's name."""
-    skip_unless_asked()
+    skip_unless_it_runs()
     started: dict[str, ApacheHudi] = {}
 
     def of(version: str) -> ApacheHudi:

@@ -1,6 +1,6 @@
 """pyhudi and Apache Hudi take turns on the same tables; every reader sees the same rows.
 
-Apache Hudi 0.15.0 and 1.2.0 run on Spark, kept warm in one process a version (../shared/oracle);
+Apache Hudi 0.15.0 and 1.2.0 run on Spark, in one process a version (tests/interop/apache_hudi);
 hudi-rs reads through the `hudi` package.  After each step: equal rows from every reader, with the
 metadata table on and off, and Apache Hudi's own check of listing and record index.
 """

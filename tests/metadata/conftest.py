@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,12 +17,6 @@ from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
-
-
-def shared_fixtures() -> Path | None:
-    default = Path(__file__).parents[3] / "shared" / "fixtures"
-    folder = Path(os.environ.get("PYHUDI_FIXTURES", default))
-    return folder if folder.is_dir() else None
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ from pyhudi.metadata.slices import DeleteLayer, MapSlice, layers
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.stats import WriteStat
-from tests.metadata.conftest import Opened, Unzip, shared_fixtures
+from tests.metadata.conftest import Opened, Unzip
 from tests.metadata.small import SmallTable
+from tests.support.fixtures import fixtures
 
 Entries = dict[str, dict[str, Any]]
-FIXTURES = shared_fixtures()
 
 ROWS = pa.table(
     {
@@ -211,13 +211,11 @@ def test_filters_of_cleaned_files_go(tmp_path: Path) -> None:
 NAMES = ["cow_bloom", "cow_rli_h120", "mor_rli_avro", "mor_rli_parquet", "mor_rli_avro_h120"]
 
 
-@pytest.mark.skipif(FIXTURES is None, reason="shared fixtures not found: set PYHUDI_FIXTURES")
 @pytest.mark.parametrize("name", NAMES)
 def test_our_ranges_equal_those_of_apache_hudi(name: str, unzip: Unzip) -> None:
     """0.15.0 compacts dates and decimals into other wrappers, and both have 0 for some columns
     that are always null.  Those are theirs alone."""
-    assert FIXTURES is not None
-    table = unzip(FIXTURES / "golden" / f"{name}.zip")
+    table = unzip(fixtures() / "golden" / f"{name}.zip")
     metadata = table.metadata()
     assert metadata is not None
     theirs, filters = entries(table, COLUMN_STATS), entries(table, BLOOM_FILTERS)

@@ -10,6 +10,7 @@ from pyhudi._native import AvroCodec
 from pyhudi._native.avrotypes import parse_schema
 from pyhudi.formats.avroschema import META_FIELD_NAMES
 from tests.support import avro_rows
+from tests.support.fixtures import fixtures
 
 DELETE_LIST = json.dumps(
     {
@@ -135,7 +136,7 @@ def test_record_index_payload_is_a_struct_of_locations() -> None:
 
 
 def test_every_avro_block_of_the_fixtures_decodes() -> None:
-    folder = avro_rows.fixtures()
+    folder = fixtures()
     rows = 0
     files = [(p.name, p.read_bytes()) for p in folder.glob("logs/*/.*.log.*")]
     for path in [*folder.glob("golden/mor_*.zip"), *folder.glob("tables/mor_avro*.zip")]:
@@ -162,7 +163,7 @@ def test_every_avro_block_of_the_fixtures_decodes() -> None:
 )
 def test_every_metadata_value_of_a_table_decodes(table: str) -> None:
     checked = 0
-    for name, data in avro_rows.zip_members(avro_rows.fixtures() / table):
+    for name, data in avro_rows.zip_members(fixtures() / table):
         if "/.hoodie/metadata/" in name and b"DATABLK*" in data:
             check_values(*avro_rows.hfile_rows(data))
             checked += 1

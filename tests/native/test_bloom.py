@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import pickle
 import struct
 import zipfile
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 from pyhudi._native.bloom import BloomFilter
 from pyhudi.errors import CorruptFileError, UserError
+from tests.support.fixtures import fixtures
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bloom" / "footers.json"
 VECTOR_KEYS = ["a", "ab", "abc", "abcd", "hello", "TXN-007"]
@@ -303,10 +303,7 @@ def base_files(table: Path) -> Iterator[pq.ParquetFile]:
 
 @pytest.mark.parametrize("table", ["cow_rli_default_sizes", "kg_simple_urlencode", "mor_bloom"])
 def test_footers_of_golden_tables_are_rebuilt_bit_for_bit(table: str) -> None:
-    default = Path(__file__).parents[3] / "shared" / "fixtures"
-    archive = Path(os.environ.get("PYHUDI_FIXTURES", default)) / "golden" / f"{table}.zip"
-    if not archive.exists():
-        pytest.skip("no shared fixtures: set PYHUDI_FIXTURES")
+    archive = fixtures() / "golden" / f"{table}.zip"
     rebuilt = 0
     for file in base_files(archive):
         footer = file.metadata.metadata or {}

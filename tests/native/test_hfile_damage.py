@@ -18,7 +18,7 @@ import pytest
 
 from pyhudi._native import HFileReader
 from pyhudi.errors import CorruptFileError
-from tests.support.avro_rows import fixtures
+from tests.support.fixtures import fixtures
 from tests.support.hfiles import N1, SUFFIX, Dialect, H, build, proto, uvarint, with_
 
 CELLS = [(b"hudi-key-%05d" % (7 * i), b"hudi-value-%d" % i) for i in range(60)]

@@ -16,7 +16,7 @@ import pytest
 from pyhudi._native import HFileReader
 from pyhudi._native.block_cache import SHARED
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
-from tests.support.avro_rows import fixtures
+from tests.support.fixtures import fixtures
 from tests.support.hfiles import N1, N2, Cell, Dialect, H, build, with_
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hfile"

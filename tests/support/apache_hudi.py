@@ -1,9 +1,8 @@
-"""Apache Hudi itself, one warm process a version, asked by lines of JSON (../shared/oracle)."""
+"""One process of each version of Apache Hudi, which tests/interop/apache_hudi runs."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.avro_rows import fixtures
+from tests.interop.apache_hudi import install
 
 VERSIONS = ("0.15.0", "1.2.0")
 
 
-def oracle() -> Path:
-    """The program that runs Apache Hudi; skips the test where there are no shared fixtures."""
-    return fixtures().parent / "oracle" / "hudi_oracle.py"
-
-
 class ApacheHudi:
-    """One warm process of one version; close() ends it."""
+    """One warm process of one version, fetched and built first; close() ends it."""
 
     def __init__(self, version: str) -> None:
         self.version = version
+        install.setup(version)
         self.process = subprocess.Popen(
-            [sys.executable, str(oracle()), "--hudi", version, "serve"],
+            [sys.executable, "-m", "tests.interop.apache_hudi", "--hudi", version, "serve"],
+            cwd=install.ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -38,12 +34,14 @@ class ApacheHudi:
         )
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to one command of the oracle; its error fails the test."""
+        """The answer to one command; its error fails the test."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert answer.get("ok"), f"Apache Hudi {self.version}: {answer.get('error')}"
+        line = self.process.stdout.readline()
+        assert line, f"Apache Hudi {self.version}: the process ended"
+        answer: dict[str, Any] = json.loads(line)
+        assert answer.get("ok"), f"Apache Hudi {self.version}: {_failure(answer)}"
         return answer
 
     def read(self, path: Path, **query: Any) -> pa.Table:
@@ -59,10 +57,12 @@ class ApacheHudi:
         self.process.wait(60)
 
 
-def skip_unless_asked() -> None:
+def _failure(answer: dict[str, Any]) -> str:
+    return "\n".join(map(str, [answer.get("error"), *(answer.get("problems") or ())[:10]]))
+
+
+def skip_unless_it_runs() -> None:
     """Skip, saying why, where Apache Hudi cannot be started."""
-    if not oracle().exists():
-        pytest.skip(f"Apache Hudi is not asked: {oracle().name} not found beside the fixtures")
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"Apache Hudi is not asked: {tool} is not installed")
+    for version in VERSIONS:
+        if lacks := install.missing(version):
+            pytest.skip(f"Apache Hudi was not run: {lacks}")

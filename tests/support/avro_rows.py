@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -18,21 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import pytest
 
 from pyhudi._native.avrotypes import Kind, Node
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "avro"
 AVRO_BLOCK, DELETE_BLOCK = 3, 1
-
-
-def fixtures() -> Path:
-    """The folder of shared fixtures; skips the test where there is none."""
-    default = Path(__file__).parents[2] / ".." / "shared" / "fixtures"
-    folder = Path(os.environ.get("PYHUDI_FIXTURES", default))
-    if not folder.is_dir():
-        pytest.skip("no shared fixtures: set PYHUDI_FIXTURES")
-    return folder
 
 
 def text(*fields: tuple[str, Any]) -> str:

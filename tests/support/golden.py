@@ -5,20 +5,15 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from pyhudi.storage.memory import MemoryFileSystem
-from tests.support.avro_rows import fixtures
+from tests.support.fixtures import fixtures
 
 SMALL = Path(__file__).parents[1] / "golden" / "tables"
 
 
 def golden_table(name: str) -> MemoryFileSystem:
-    """A copy of the golden table, rooted at it; skips the test without the shared fixtures."""
-    archive = fixtures() / "golden" / f"{name}.zip"
-    if not archive.is_file():
-        pytest.skip(f"no golden table {name}")
-    return unzipped(archive)
+    """A copy of the golden table, rooted at it."""
+    return unzipped(fixtures() / "golden" / f"{name}.zip")
 
 
 def small_table(name: str) -> MemoryFileSystem:
@@ -39,9 +34,5 @@ def unzipped(archive: Path) -> MemoryFileSystem:
 
 
 def golden_names() -> list[str]:
-    """Names of all golden tables; empty without the shared fixtures."""
-    try:
-        folder = fixtures() / "golden"
-    except pytest.skip.Exception:
-        return []
-    return sorted(path.stem for path in folder.glob("*.zip"))
+    """Names of all golden tables."""
+    return sorted(path.stem for path in (fixtures() / "golden").glob("*.zip"))

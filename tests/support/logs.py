@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks, write_block
 from pyhudi.storage.memory import MemoryFile
-from tests.support.avro_rows import fixtures
+from tests.support.fixtures import fixtures
 
 GOLDEN_LOGS = Path(__file__).parents[1] / "golden" / "logs"
 

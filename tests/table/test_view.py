@@ -270,7 +270,7 @@ def test_tables_that_cannot_be_read_are_refused(properties: dict[str, str]) -> N
     check_readable(TableConfig({"hoodie.table.version": "8"}))
 
 
-@pytest.mark.parametrize("name", golden_names() or ["mor_rolled_back"])
+@pytest.mark.parametrize("name", golden_names())
 def test_every_golden_view_has_one_base_a_slice_and_all_its_files(name: str) -> None:
     fs = golden_table(name)
     log = TimelineLog(fs)

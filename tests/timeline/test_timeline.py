@@ -187,7 +187,7 @@ def test_damaged_commit_metadata_is_said_to_be_damaged(content: bytes) -> None:
         log.commit(instant)
 
 
-@pytest.mark.parametrize("name", golden_names() or ["cow_bloom"])
+@pytest.mark.parametrize("name", golden_names())
 def test_every_golden_timeline_decodes(name: str) -> None:
     fs = golden_table(name)
     for folder in ("", ".hoodie/metadata"):
