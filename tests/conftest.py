@@ -13,6 +13,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.not_run import (  # noqa: F401
+    pytest_deselected,
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+
 settings.register_profile(
     "house",
     deadline=None,  # shared machines stall; a hang is found by the whole run

@@ -27,8 +27,9 @@ from tests.support.zookeeper import shared_zookeeper
 
 KINDS = (
     "local", "memory", "object lease", "numbered lease", "lock file",
-    pytest.param("zookeeper", marks=pytest.mark.zookeeper),
+    pytest.param("zookeeper", marks=[pytest.mark.zookeeper, pytest.mark.slow]),
 )  # fmt: skip
+WITH_TOKENS = [k for k in KINDS if k not in ("local", "memory", "lock file")]
 _NAMES = itertools.count()
 
 
@@ -133,12 +134,12 @@ def robbed(mutex: Mutex, fs: FileSystem) -> None:
             assert fs.create("h/lock", b"")
 
 
+# A lock in memory cannot be taken away.
+@pytest.mark.parametrize("another", [k for k in KINDS if k != "memory"], indirect=True)
 def test_a_holder_that_was_robbed_does_not_confirm(
     another: Callable[[], Mutex], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     mutex = another()
-    if type(mutex).__name__ == "MemoryMutex":
-        pytest.skip("a lock in memory cannot be taken away")
     assert mutex.acquire(0) and mutex.confirm()
     robbed(mutex, LocalFileSystem(tmp_path))
     assert not mutex.confirm()
@@ -147,12 +148,12 @@ def test_a_holder_that_was_robbed_does_not_confirm(
         assert not another().acquire(0)
 
 
+# A lock that ends with its process needs no token.
+@pytest.mark.parametrize("another", WITH_TOKENS, indirect=True)
 def test_fencing_tokens_grow(another: Callable[[], Mutex]) -> None:
     tokens = []
     for _ in range(3):
         mutex = another()
-        if not hasattr(mutex, "token"):
-            pytest.skip("a lock that ends with its process needs no token")
         assert mutex.acquire(0)
         tokens.append(mutex.token)
         mutex.release()
@@ -249,6 +250,7 @@ def test_a_store_that_passes_over_conditions_is_refused() -> None:
         LeaseMutex(Forgetful(), f"forgetful{next(_NAMES)}").acquire(0)
 
 
+@pytest.mark.slow
 @pytest.mark.zookeeper
 def test_the_end_of_a_session_frees_a_zookeeper_lock() -> None:
     place = ZooKeeperPlace(shared_zookeeper(), f"/locks/ended{next(_NAMES)}", session_seconds=1)

@@ -21,7 +21,7 @@ from pyhudi.storage.lock import LOCK, TableLock, check_lock
 from pyhudi.storage.numbered import NumberedLease
 from tests.support.hdfs import Hdfs, fresh_hdfs, shared_hdfs
 
-pytestmark = [pytest.mark.interop, pytest.mark.hdfs]
+pytestmark = [pytest.mark.interop, pytest.mark.hdfs, pytest.mark.slow]
 
 SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "ts": pa.int64(), "v": pa.int64()})
 
