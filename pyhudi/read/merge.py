@@ -253,7 +253,7 @@ def _ordering(
     field: which of a delete's values are meant, if it has several.
     """
     chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
-    kind = next(t for t in (base, *log) if isinstance(t, pa.Table)).schema.field(name).type
+    kind = _ordering_type(name, base, log, field=field)
     for entry in log:
         if isinstance(entry, pa.Table):
             chunks += entry.column(name).chunks
@@ -262,6 +262,20 @@ def _ordering(
         else:
             chunks.append(entry.ordering if field is None else entry.ordering.flatten()[field])
     return pa.chunked_array(chunks, type=kind)
+
+
+def _ordering_type(
+    name: str, base: pa.Table | None, log: Sequence[LogEntries], *, field: int | None
+) -> pa.DataType:
+    """By the rows; by the deletes where these are all there is, which need not bear a value."""
+    for entry in (base, *log):
+        if isinstance(entry, pa.Table):
+            return entry.schema.field(name).type
+    for entry in log:
+        if isinstance(entry, Deletes) and entry.ordering is not None:
+            kind = entry.ordering.type
+            return kind if field is None else kind.field(field).type
+    return pa.int64()
 
 
 def _rank(column: pa.ChunkedArray) -> Any:

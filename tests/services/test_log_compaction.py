@@ -141,6 +141,39 @@ def test_changes_and_older_snapshots_are_what_they_were(tmp_path: Path) -> None:
         assert found == counts, at
 
 
+@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+@pytest.mark.parametrize("ordering", [pa.int64(), pa.string(), None], ids=str)
+@pytest.mark.parametrize("how", ["by key", "with ordering values", "both"])
+def test_logs_that_hold_deletes_alone_are_merged(
+    tmp_path: Path, log_format: str, ordering: pa.DataType | None, how: str
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("o", ordering or pa.int64())])
+
+    def some(ids: list[str], at: int) -> pa.Table:
+        return pa.table({"id": ids, "o": pa.array([at] * len(ids)).cast(schema.field("o").type)})
+
+    table = pyhudi.create_table(
+        tmp_path / "t", schema, record_key="id", ordering="o" if ordering else None,
+        table_type="mor", options={**MERGE, "hoodie.logfile.data.block.format": log_format},
+    )  # fmt: skip
+    table.upsert(some(["1", "2", "3"], 5))
+    for key in ("1", "2"):
+        if how == "by key" or (how == "both" and key == "2"):
+            table.delete(keys=[key])
+        else:
+            table.delete(some([key], 6))
+    report = table.compact_logs()
+    assert (report.file_groups, report.deletes, report.rows) == (1, 2, 0)
+    assert not table.timeline.pending
+    assert [row["id"] for row in everything(table)] == ["3"]
+    table.upsert(some(["1"], 7))
+    inline = {"hoodie.log.compaction.inline": "true", **MERGE}
+    pyhudi.open_table(tmp_path / "t", options=inline).delete(keys=["3"])
+    assert [row["id"] for row in everything(table)] == ["1"]
+    table.compact()
+    assert [row["id"] for row in everything(table, "read_optimized")] == ["1"]
+
+
 def test_a_copy_on_write_table_has_none(tmp_path: Path) -> None:
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
     table.insert(rows(range(2), 1))
