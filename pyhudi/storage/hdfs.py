@@ -11,7 +11,6 @@ Needs `pip install "pyhudi[hdfs]"`; nothing here is imported by `import pyhudi`.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -21,7 +20,7 @@ from urllib.parse import urlsplit
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.lease import LeaseMutex
-from pyhudi.storage.local import STAGED
+from pyhudi.storage.local import is_staged, staged_name
 from pyhudi.storage.numbered import NumberedLease
 from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
 from pyhudi.storage.webhdfs import NameNode
@@ -114,7 +113,7 @@ class HdfsFileSystem:
             entries = self._node.listed(self._at(folder))
         except FileMissingError:
             return []
-        found = [
+        found = (
             FileInfo(
                 prefix + one["pathSuffix"],
                 int(one["length"]),
@@ -122,9 +121,10 @@ class HdfsFileSystem:
                 modified=one["modificationTime"] / 1000,
             )
             for one in entries
-            if one["pathSuffix"] and not one["pathSuffix"].startswith(STAGED)
-        ]
-        return sorted(found, key=lambda info: info.path)
+            if one["pathSuffix"]
+        )
+        shown = (info for info in found if info.is_folder or not is_staged(info.name))
+        return sorted(shown, key=lambda info: info.path)
 
     def names(self, folder: str = "") -> list[str]:
         return [info.name for info in self.children(folder) if not info.is_folder]
@@ -139,7 +139,7 @@ class HdfsFileSystem:
         """A whole file; whether the name was free, or taken over."""
         place = self._file(path)
         folder = place.rpartition("/")[0]
-        staged = f"{folder}/{STAGED}{secrets.token_hex(8)}"
+        staged = f"{folder}/{staged_name()}"
         try:
             self._node.write(staged, content)
             done = self._node.rename(staged, place, over=over)

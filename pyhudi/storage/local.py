@@ -12,6 +12,7 @@ import contextlib
 import errno
 import math
 import os
+import re
 import secrets
 import shutil
 import time
@@ -28,10 +29,19 @@ from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.sink import PublishedOnClose
 
-STAGED: Final = ".pyhudi-"
-"""Prefix of files not yet published; listings skip them."""
+_STAGED: Final = re.compile(r"\.pyhudi-[0-9a-f]{16}")
 
 _RETRYABLE: Final = {errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT}
+
+
+def staged_name() -> str:
+    """A name for a file that is not published yet; listings skip it."""
+    return f".pyhudi-{secrets.token_hex(8)}"
+
+
+def is_staged(name: str) -> bool:
+    """Whether a file (not a folder, which may be a partition) is one that is not published."""
+    return _STAGED.fullmatch(name) is not None
 
 
 @contextmanager
@@ -62,7 +72,7 @@ class LocalFileSystem:
 
     def local_path(self, path: str) -> str:
         """Where the operating system finds the file."""
-        return self._at(path)
+        return self._file(path)
 
     def _file(self, path: str) -> str:
         return self._unlinked(self._at(checked_file(path)))
@@ -95,7 +105,7 @@ class LocalFileSystem:
         with _typed(self._file(path)) as place:
             if os.path.getsize(place) == 0:
                 return pa.BufferReader(b"")
-            return pa.memory_map(place)
+            return pa.OSFile(place)
 
     def size(self, path: str) -> int:
         with _typed(self._file(path)) as place:
@@ -111,12 +121,12 @@ class LocalFileSystem:
             try:
                 with os.scandir(place) as entries:
                     for entry in entries:
-                        if entry.name.startswith(STAGED):
-                            continue
                         with contextlib.suppress(FileNotFoundError):
                             if entry.is_symlink():
                                 self._unlinked(entry.path)
                             is_folder = entry.is_dir()
+                            if not is_folder and is_staged(entry.name):
+                                continue
                             stat = None if is_folder else entry.stat()
                             found.append(
                                 FileInfo(
@@ -137,7 +147,7 @@ class LocalFileSystem:
                     found = [entry.name for entry in entries if not entry.is_dir()]
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted([name for name in found if not name.startswith(STAGED)])
+        return sorted([name for name in found if not is_staged(name)])
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         try:
@@ -354,7 +364,7 @@ class LocalSink(PublishedOnClose):
 def _staged(place: str) -> str:
     folder, _ = os.path.split(place)
     _make_folders(folder)
-    return f"{folder}/{STAGED}{secrets.token_hex(8)}"
+    return f"{folder}/{staged_name()}"
 
 
 def _make_folders(folder: str) -> None:

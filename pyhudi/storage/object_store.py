@@ -11,6 +11,7 @@ from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +38,7 @@ _ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store d
 _ATTEMPTS: Final = 4  # at a put whose fate is not known
 _PAUSE_SECONDS: Final = 0.05  # before the second of them; twice as long before each further one
 _DELETES: Final = 1000  # names in one request at most
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 PAGE: Final = 1000  # names in one answer
 
 
@@ -81,11 +83,17 @@ class ObjectStoreFileSystem:
         return self._url
 
     def sub(self, folder: str) -> ObjectStoreFileSystem:
-        url = f"{self._url}/{checked(folder)}" if folder else self._url
+        self._name(folder)
+        url = f"{self._url}/{folder}" if folder else self._url
         return ObjectStoreFileSystem(url, self.options, bucket=self.bucket)
 
     def _name(self, path: str) -> str:
         checked(path)
+        if _CONTROL.search(path):
+            raise UserError(
+                "object stores have no names with control characters", path=path,
+                hint="set hoodie.datasource.write.partitionpath.urlencode when creating the table",
+            )  # fmt: skip
         return f"{self._root}/{path}" if self._root and path else path or self._root
 
     def _file(self, path: str) -> str:

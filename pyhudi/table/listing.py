@@ -1,6 +1,7 @@
 """Which files a table's partitions hold, asked of the store itself.
 
-A partition is a folder with `.hoodie_partition_metadata`; what lies below one is not searched.
+A partition is a folder with `.hoodie_partition_metadata`.  Partitions may lie inside others (`a`
+and `a/b`, where partition values are not URL-encoded); other tables below this one are skipped.
 The metadata table answers the same questions without listing (pyhudi.metadata.reader).
 """
 
@@ -39,10 +40,12 @@ class StoreListing:
         while todo:
             folder = todo.pop()
             entries = self._fs.children(folder)
+            folders = [e for e in entries if e.is_folder]
+            if folder and any(e.name == HOODIE for e in folders):
+                continue  # another table
             if any(e.name.startswith(PARTITION_METAFILE) for e in entries if not e.is_folder):
                 found.append(folder)
-                continue
-            todo += [e.path for e in entries if e.is_folder and e.name != HOODIE]
+            todo += [e.path for e in folders if e.name != HOODIE]
         return sorted(found)
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
@@ -58,7 +61,7 @@ def is_partition(path: str) -> bool:
         checked(path)
     except UserError:
         return False
-    return path.split("/")[0] != HOODIE
+    return HOODIE not in path.split("/")
 
 
 def partition_metafile(instant: InstantTime, partition: str) -> bytes:

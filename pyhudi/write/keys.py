@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
+from pyhudi.filenames import HOODIE
 from pyhudi.formats.javatext import as_text
 from pyhudi.records import DEFAULT_PARTITION
 from pyhudi.write.timekeys import TimeRule, time_texts
@@ -211,8 +212,8 @@ def _segment(value: str | None, name: str, rule: KeyRule) -> str:
 
 def _check_path(path: str, name: str, value: str) -> None:
     """Raise UserError for a path that could leave the table or hide in its timeline."""
-    unsafe = any(part in ("", ".", "..") for part in path.split("/"))
-    if unsafe or "\\" in path or "\0" in path or path.split("/")[0] == ".hoodie":
+    unsafe = any(part in ("", ".", "..", HOODIE) for part in path.split("/"))
+    if unsafe or "\\" in path or "\0" in path:
         raise UserError(
             "a partition value would make an unsafe path", column=name, value=value,
             hint="set hoodie.datasource.write.partitionpath.urlencode when creating the "

@@ -188,6 +188,8 @@ def plan_write(
         mine = rules if operation.brings_rows else None
         plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, mine)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
+        for path in _paths(parts):
+            setting.state.fs.sub(path)  # raises UserError for a name that the store cannot have
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
     chosen, unknown = _emptied(setting, parts, operation, partitions)

@@ -204,6 +204,29 @@ def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
     assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
 
 
+def test_a_partition_with_a_newline_is_refused_before_anything_is_written(s3: S3Server) -> None:
+    url = "s3://bucket/newline"
+    table = pyhudi.create_table(
+        url, SCHEMA, record_key="id", partition_by="city", storage_options=s3.options
+    )
+    before = [info.path for info in s3.fs("newline").below()]
+    with pytest.raises(UserError, match="control characters") as caught:
+        table.upsert(rows(("k1", "a", 1), ("k2", "x\ny", 2)))
+    assert "urlencode" in str(caught.value)
+    assert [info.path for info in s3.fs("newline").below()] == before
+
+
+def test_a_newline_in_an_encoded_partition_is_stored(s3: S3Server) -> None:
+    table = pyhudi.create_table(
+        "s3://bucket/encoded", SCHEMA, record_key="id", partition_by="city",
+        storage_options=s3.options,
+        options={"hoodie.datasource.write.partitionpath.urlencode": "true"},
+    )  # fmt: skip
+    table.upsert(rows(("k2", "x\ny", 2)))
+    assert table.partitions() == ["x%0Ay"]
+    assert table.scan(["id", "city"]).to_arrow().to_pylist() == [{"id": "k2", "city": "x\ny"}]
+
+
 def opened_and_planned(s3: S3Server, url: str, monkeypatch: pytest.MonkeyPatch) -> ScanPlan:
     """The plan of a scan as a new process makes it; its requests are in the server's list."""
     monkeypatch.setattr(slices, "_OPENED", BlockCache(1 << 20))

@@ -228,7 +228,7 @@ def test_plans_are_read_from_the_timeline() -> None:
     assert set(shown(past.latest_slices())) == {"a", "b"}
 
 
-def test_partitions_are_folders_with_a_metafile_and_nothing_below_one_is_searched() -> None:
+def test_partitions_are_folders_with_a_metafile_also_inside_others() -> None:
     fs = MemoryFileSystem()
     for partition in ("2024/05/06", "2024/05/07", "x"):
         ensure_partition(fs, partition, T[1])
@@ -236,7 +236,7 @@ def test_partitions_are_folders_with_a_metafile_and_nothing_below_one_is_searche
     fs.create("no/metafile.parquet", b"")
     fs.create(".hoodie/metadata/files/.hoodie_partition_metadata", b"")
     fs.create("x/below/.hoodie_partition_metadata", b"")
-    assert StoreListing(fs).partitions() == ["2024/05/06", "2024/05/07", "x"]
+    assert StoreListing(fs).partitions() == ["2024/05/06", "2024/05/07", "x", "x/below"]
     text = fs.read("2024/05/06/.hoodie_partition_metadata").decode()
     assert f"commitTime={T[1]}\npartitionDepth=3\n" in text and text.startswith("#partition")
     plain = MemoryFileSystem()
