@@ -29,6 +29,7 @@ from pyhudi._native.hfile_verify cimport verify_store
 from pyhudi._native.block_cache import SHARED, BlockCache
 from pyhudi._native.hfile_cells import SCHEMA as CELL_SCHEMA
 from pyhudi._native.hfile_plan import plan_lookup
+from pyhudi._native.hfile_source import check_not_cut
 from pyhudi.errors import UserError
 
 METHODS = ("auto", "seek", "scan")
@@ -89,6 +90,7 @@ cdef class HFileReader:
     cdef BlockStore _store
     cdef Layout _layout
     cdef BlockGuides _guides          # None for a multi-level index
+    cdef object _mapped               # the memory map behind the source, if any
     cdef bint _requests_cost
     cdef int _threads
     cdef double _hash_after
@@ -101,6 +103,7 @@ cdef class HFileReader:
         cache = SHARED if cache_bytes is None else BlockCache(cache_bytes)
         self._store = open_store(source, cache, path_for_errors, verify_checksums)
         self._layout = self._store.layout
+        self._mapped = getattr(self._store.source, "mapped", None)
         self._threads = min(THREADS_MAX, os.cpu_count() or 1) if threads is None else threads
         self._hash_after = INFINITY if hash_after is None else hash_after
         self._requests_cost = getattr(self._store.source, "request_cost_seconds", 0) > 0
@@ -127,6 +130,8 @@ cdef class HFileReader:
     cdef int _check_open(self) except -1:
         if self._store.source is None:
             raise UserError("the reader is closed", path=self._layout.path)
+        if self._mapped is not None:
+            check_not_cut(self._mapped, self._layout.path)
         return 0
 
     @property
@@ -546,6 +551,7 @@ cdef class HFileReader:
             if columns.key_bytes + columns.value_bytes >= SCAN_BATCH_BYTES:
                 cells += columns.cells
                 yield columns.take()
+                self._check_open()
         cells += columns.cells
         if columns.cells:
             yield columns.take()

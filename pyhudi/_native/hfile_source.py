@@ -2,9 +2,9 @@
 
 A source has `size` and `read_at(offset, length)`.  Some attributes are optional:
 `buffer`, a read-only memoryview of the whole file where it is addressable (then nothing is
-copied), `mapped`, true if that memory is a mapped file, and the costs `request_cost_seconds` and
-`bytes_per_second` of a store where a request takes time, by which look-ups coalesce ranges or read
-the whole file.
+copied), `mapped`, the memory map behind it if that memory is a file, and the costs
+`request_cost_seconds` and `bytes_per_second` of a store where a request takes time, by which
+look-ups coalesce ranges or read the whole file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Source(Protocol):
 class HeldBytes:
     """Bytes in memory, or a range of them.
 
-    mapped: they are those of a local file, whose pages may be let go of and come back from it.
+    mapped: the map of a local file that they are in, whose pages may be let go of and come back
+    from it.
     """
 
-    def __init__(self, data: Any, *, mapped: bool = False) -> None:
+    def __init__(self, data: Any, *, mapped: mmap.mmap | None = None) -> None:
         self.buffer = memoryview(data).cast("B").toreadonly()
         self.mapped = mapped
         self.size = len(self.buffer)
@@ -92,6 +93,17 @@ def open_source(source: Any) -> tuple[Any, str | None]:
     )
 
 
+def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
+    """Raise CorruptFileError if a mapped file has been truncated: touching the pages behind its
+    new end would end the process (SIGBUS).  One fstat."""
+    if whole.size() < len(whole):
+        raise CorruptFileError(
+            "the file was truncated in place while it was open", path=path,
+            size=whole.size(), expected=len(whole),
+            hint="files of a table never change; find out what wrote to it",
+        )  # fmt: skip
+
+
 def mapped(path: str) -> HeldBytes:
     """A local file, mapped; pages are read as they are touched."""
     try:
@@ -99,7 +111,7 @@ def mapped(path: str) -> HeldBytes:
             if os.fstat(file.fileno()).st_size == 0:
                 return HeldBytes(b"")
             whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return HeldBytes(whole, mapped=True)
+            return HeldBytes(whole, mapped=whole)
     except FileNotFoundError as error:
         raise FileMissingError("there is no file", path=path) from error
     except OSError as error:

@@ -241,7 +241,7 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
         PyObject_GetBuffer(buffer, &store._view, PyBUF_SIMPLE)
         store._viewed = True
         store.base = <const uint8_t *>store._view.buf
-        store.mapped = getattr(store.source, "mapped", False)
+        store.mapped = getattr(store.source, "mapped", None) is not None
     store.layout = open_layout(store.source, path or name, verify_checksums)
     store.compressed = store.layout.codec != NONE
     store.in_place = store.base != NULL and not store.compressed

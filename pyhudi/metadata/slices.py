@@ -10,6 +10,7 @@ Source: table_format 5.4, 9.9; storage_format 2.7.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from pyhudi._native.block_cache import BlockCache
 from pyhudi._native.hfile import HFileReader
+from pyhudi._native.hfile_source import mapped as mapped_file
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.formats.logblock import empty_delete_block
@@ -299,7 +301,7 @@ def _cost(file: StoredFile) -> int:
 class Held:
     """A file's bytes in memory, or mapped: a RandomAccess that can also be cut without a copy."""
 
-    def __init__(self, data: Any, path: str, *, mapped: bool = False) -> None:
+    def __init__(self, data: Any, path: str, *, mapped: mmap.mmap | None = None) -> None:
         self.buffer = memoryview(data)
         self.mapped = mapped
         self._path = path
@@ -330,7 +332,8 @@ def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
     local_path = getattr(fs, "local_path", None)
     if local_path is None:
         return fs.open(file.path)
-    return Held(fs.arrow_file(file.path).read_buffer(), file.path, mapped=True)
+    whole = mapped_file(local_path(file.path))
+    return Held(whole.buffer, file.path, mapped=whole.mapped)
 
 
 def _range(content: RandomAccess, offset: int, length: int) -> Any:

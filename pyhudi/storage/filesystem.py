@@ -130,7 +130,8 @@ class FileSystem(Protocol):
         ...
 
     def arrow_file(self, path: str) -> Any:
-        """A pyarrow NativeFile for random access (memory-mapped where the store allows)."""
+        """A pyarrow NativeFile for random access.  Not a memory map: one of a file that is
+        truncated in place ends the process, where a read is an error."""
         ...
 
     def size(self, path: str) -> int: ...

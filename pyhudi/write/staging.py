@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyhudi.filenames import TEMP, new_write_token
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.seekable import map_scratch
 
 
 class Staged(Protocol):
@@ -52,7 +53,7 @@ class FileStaged:
     path: str
 
     def load(self) -> pa.Table:
-        return pa.ipc.open_file(self.fs.arrow_file(self.path)).read_all()
+        return pa.ipc.open_file(map_scratch(self.fs, self.path)).read_all()
 
 
 @dataclass(frozen=True, slots=True)
