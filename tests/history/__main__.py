@@ -34,7 +34,7 @@ from tests.history.check import Verdict, check
 from tests.history.ops import Diary, Writer, new_table, read_diaries
 
 KEYS: Final = 1000
-COUNTS: Final = ("commits", "reads", "conflicts", "refused", "kills")
+COUNTS: Final = ("commits", "undone", "reads", "expired", "conflicts", "refused", "kills")
 PROBLEMS: Final = 3  # the exit code
 
 
@@ -139,7 +139,8 @@ def chaos(
     for child in alive.values():
         _kill(child)
     fs = LocalFileSystem(folder / "t")
-    Writer(fs, "last", Diary(folder / "last.jsonl"), seed=seed, keys=KEYS).write("last-0", "upsert")
+    last = Writer(fs, "last", Diary(folder / "last.jsonl"), seed=seed, keys=KEYS)
+    last.write("last-0", "upsert")  # recovers what the killed ones left, and sees what they did
     verdict = check(fs, read_diaries(folder), seed=seed)
     verdict.problems += problems
     verdict.kills = kills
