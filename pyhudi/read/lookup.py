@@ -7,9 +7,10 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.read.partitions import partition_values
-from pyhudi.read.plan import ReadTask, ScanRequest, columns_of, read_task
+from pyhudi.read.plan import ReadTask, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
+from pyhudi.read.uniqueness import keys_are_unique
 from pyhudi.records import FileGroupId
 
 
@@ -19,10 +20,17 @@ def fetch_rows(
     """The rows of keys that were looked up, in no order; keys that are absent give none.
 
     Only file groups that hold one of the keys are read, and of those only rows with its keys.
+    Where a key may have several rows, of which the index knows one, every file group is read that
+    column ranges and bloom filters do not rule out.
     """
     schema = state.schema()
     names = columns_of(schema, ScanRequest(columns=columns))
-    tasks = _tasks(state, schema, names, places)
+    if keys_are_unique(state):
+        tasks = _tasks(state, schema, names, places)
+    else:
+        keys = pc.unique(places.column("record_key")).drop_null()
+        where = pc.field(state.rules.key_column).isin(keys)
+        tasks = list(plan_scan(state, ScanRequest(columns=names, where=where)).tasks)
     tables = engine.run(read_task, tasks, label="fetch")
     empty = pa.schema([schema.field(name) for name in names]).empty_table()
     return pa.concat_tables([empty, *tables])

@@ -1,6 +1,7 @@
 """Which file slices can hold rows that a filter keeps, by what the metadata table knows of files.
 
-record index    the file groups that the keys asked for live in (newest snapshot only)
+record index    the file groups that the keys asked for live in (newest snapshot only, and only
+                where the commits prove that no key has several rows: read/uniqueness)
 bloom filters   base files that may hold one of the keys, where there is no record index
 column ranges   files whose least and greatest values allow the filter
 
@@ -26,6 +27,7 @@ from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.read.predicates import Call, Comparison, Field, Node, comparison, parse, values_of
 from pyhudi.read.state import TableState
+from pyhudi.read.uniqueness import keys_are_unique
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.config import TableConfig
 from pyhudi.table.view import FileSlice
@@ -86,7 +88,8 @@ def _means(
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, wanted.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
-        if wanted.is_newest and RECORD_INDEX.path in listed and state.log.layout == 1:
+        is_indexed = RECORD_INDEX.path in listed and state.log.layout == 1
+        if wanted.is_newest and is_indexed and keys_are_unique(state):
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
             found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))

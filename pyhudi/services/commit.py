@@ -25,6 +25,7 @@ from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
+from pyhudi.read.uniqueness import KEYS
 from pyhudi.services.clustering import make_way
 from pyhudi.services.keyclash import find_clash
 from pyhudi.services.transaction import (
@@ -51,6 +52,7 @@ from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
 from pyhudi.write.rings import keep_rings, mark_rings
 from pyhudi.write.staging import staging_folder
+from pyhudi.write.uniqueness import key_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,8 @@ def _write(setting: Setting, planned: PlannedWrite, requested: Instant, now: Tim
         files = write_files(setting, planned, inflight, metadata)
     with setting.watch.phase("commit"):
         remove_leftovers(fs, inflight.time, stats=files.stats)
-        check_nothing_between(state, inflight, touched(setting, planned))
-        content = _content(setting, planned, files)
+        ended = check_nothing_between(state, inflight, touched(setting, planned))
+        content = _content(setting, planned, files, ended, inflight)
         metadata.finish(files.stats, files.index)
         publish_stores(setting, files)
     return Done(inflight, files, content, dropped)
@@ -159,7 +161,6 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
         files = write_files(setting, planned, inflight, waiting)
     with setting.watch.phase("commit"):
         remove_leftovers(state.fs, inflight.time, stats=files.stats)
-        content = _content(setting, planned, files)
         mine = touched(setting, planned)
         with finishing(state, inflight, setting.options, touched=mine) as ending:
             _check_rows(setting, planned, inflight, ending.now)
@@ -169,6 +170,7 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             if ending.cleaned:  # a partition that was empty may have lost its metafile
                 for partition in sorted(mine.written):
                     ensure_partition(state.fs, partition, inflight.time)
+            content = _content(setting, planned, files, ending.now, inflight)
             metadata = ending.begin_metadata(setting.engine)
             index = waiting.hand_over(state.fs, files.index, metadata, setting.engine)
             metadata.finish(files.stats, index)
@@ -240,10 +242,15 @@ def _profile(planned: PlannedWrite) -> bytes:
     return profile(planned.assignment.targets, planned.operation.value, replaced=replaced)
 
 
-def _content(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -> bytes:
+def _content(
+    setting: Setting, planned: PlannedWrite, files: WrittenFiles, now: Timeline, mine: Instant
+) -> bytes:
+    """What the completed instant's file will hold.  now: the timeline under the lock."""
+    extra = {name: v for name, v in setting.options.commit_metadata.items() if name != KEYS}
+    extra |= key_marks(setting, planned, files, now=now, at=mine.time)
     return CommitMetadata(
         files.stats,
         operation=planned.operation.value,
-        extra={**setting.options.commit_metadata, "schema": setting.avro_schema},
+        extra={**extra, "schema": setting.avro_schema},
         replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
     ).to_json()

@@ -82,6 +82,14 @@ class Archive:
         self._layout = layout
         self._folder = folder
 
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether nothing has been archived.  One listing; no archive file is read."""
+        if self._layout == 1:
+            names = self._fs.names(self._folder)
+            return all(archive_number(name) is None for name in names)
+        return not self._fs.exists(f"{_HISTORY}/_version_")
+
     @property
     def commits(self) -> tuple[ArchivedCommit, ...]:
         return tuple(e for e in self._entries if isinstance(e, ArchivedCommit))

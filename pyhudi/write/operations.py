@@ -315,7 +315,7 @@ def _tag(
         setting.state.fs,
         parts,
         setting.staging,
-        _duplicates(setting.options, operation, rules),
+        duplicates_of(setting.options, operation, rules),
         rules,
         deletes_all=is_delete,
         moves=index.choice.moves,
@@ -363,9 +363,10 @@ def _with_folded(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[
     return (*parts, *folded)
 
 
-def _duplicates(
+def duplicates_of(
     options: WriteOptions, operation: Operation, rules: MergeRules | None
 ) -> Duplicates:
+    """What happens to rows of one key in the batch.  Raises UserError."""
     match operation:
         case Operation.DELETE:
             return Duplicates.NEWEST

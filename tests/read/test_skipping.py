@@ -136,7 +136,7 @@ def spread(table_type: str = "cow", **options: str) -> Table:
     )  # fmt: skip
     for number in range(10):
         row = {"id": f"k{number}", "small": number, "text": f"t{number}" if number else None}
-        table.bulk_insert(pa.Table.from_pylist([row], SCHEMA))
+        table.upsert(pa.Table.from_pylist([row], SCHEMA))
     return table
 
 

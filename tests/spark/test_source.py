@@ -361,3 +361,18 @@ def test_meta_columns_of_a_frame_are_not_written(table: Path) -> None:
     assert newest is not None
     [row] = source.load(table, [sql.EqualTo(("id",), "k1")])
     assert row["_hoodie_commit_time"] == newest.time
+
+
+@needs_filters
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_filters_on_the_key_find_each_row_of_a_doubled_key(kind: str, tmp_path: Path) -> None:
+    options = {
+        "hoodie__datasource__write__operation": "bulk_insert",
+        "hoodie__datasource__write__table__type": kind,
+    }
+    path = tmp_path / "t"
+    source.save(path, some_rows("k1", "k2"), "overwrite", **options)
+    source.save(path, some_rows("k1"), **options)
+    for column in ("id", "_hoodie_record_key"):
+        assert keys(source.load(path, [sql.EqualTo((column,), "k1")])) == "k1 k1"
+        assert keys(source.load(path, [sql.In((column,), ("k1", "k2"))])) == "k1 k1 k2"
