@@ -29,7 +29,7 @@ from pyhudi.read.predicates import Call, Comparison, Field, Node, comparison, pa
 from pyhudi.read.state import TableState
 from pyhudi.read.uniqueness import keys_are_unique
 from pyhudi.records import RECORD_KEY, FileGroupId
-from pyhudi.table.config import TableConfig
+from pyhudi.table.config import KeyGeneratorKind, TableConfig
 from pyhudi.table.view import FileSlice
 
 logger = logging.getLogger("pyhudi")
@@ -120,6 +120,8 @@ def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array,
     fields = config.record_key_fields
     if len(fields) != 1 or fields[0] not in schema.names:
         return ()
+    if config.key_generator is KeyGeneratorKind.USER_PROVIDED:
+        return ()  # the key may be any function of the row
     kind = schema.field(fields[0]).type
     if not (pt.is_string(kind) or pt.is_signed_integer(kind)):
         return ()

@@ -56,7 +56,7 @@ def _made(one: Any, schema: pa.Schema) -> pc.Expression | None:
             return column.is_valid()
         case "In":
             values = _values(one.value, data_type)
-            return None if values is None else column.isin(values)
+            return None if values is None else column.isin(_with_both_zeros(values))
         case "StringStartsWith" | "StringEndsWith" | "StringContains":
             return _text_match(kind, column, one.value) if pt.is_string(data_type) else None
     values = _values([one.value], data_type)
@@ -81,6 +81,13 @@ def _compared(
         case "GreaterThanOrEqual":
             return (column >= value) | pc.is_nan(column) if is_nan else column >= value
     return None
+
+
+def _with_both_zeros(values: pa.Array) -> pa.Array:
+    """To Spark 0.0 and -0.0 are equal; Arrow's `is_in` compares bits."""
+    if not pt.is_floating(values.type) or 0.0 not in values.to_pylist():
+        return values
+    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])
 
 
 def _text_match(kind: str, column: pc.Expression, text: Any) -> pc.Expression | None:

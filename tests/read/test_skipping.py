@@ -255,3 +255,27 @@ def test_tables_of_apache_hudi_give_equal_answers(name: str, tmp_path: Path) -> 
         column = pc.field(field.name)
         for where in (column == middle, column > middle, column <= middle, column.is_null()):
             assert rows_of(table.scan(where=where).to_arrow()) == rows_of(whole.filter(where))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("more", [{}, STATS], ids=["index", "index-stats-blooms"])
+def test_a_key_column_is_not_the_record_key_where_a_function_makes_the_key(
+    kind: str, more: dict[str, str]
+) -> None:
+    upper = pyhudi.PythonKeys(
+        keys=lambda rows: pc.utf8_upper(rows.column("id")), paths=lambda rows: rows.column("text")
+    )
+    schema = pa.schema([("id", pa.string()), ("text", pa.string()), ("small", pa.int32())])
+    url = f"memory://skip{next(names)}"
+    table = pyhudi.create_table(
+        url, schema, record_key="id", partition_by=upper, table_type=kind, options=more
+    )
+    rows = {"id": ["abc", "def", "ghi"], "text": ["x", "y", "x"], "small": [1, 2, 3]}
+    table.upsert(pa.table(rows, schema))
+    for opened in (table, pyhudi.open_table(url)):
+        one = opened.scan(where=pc.field("id") == "abc").to_arrow()
+        assert one.column("small").to_pylist() == [1]
+        assert opened.scan(where=pc.field("id").isin(["abc", "def"])).count() == 2
+        assert opened.scan(where=pc.field("_hoodie_record_key") == "ABC").count() == 1
+    assert table.delete(where=pc.field("id") == "abc").deleted == 1
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == ["def", "ghi"]

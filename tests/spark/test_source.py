@@ -376,3 +376,14 @@ def test_filters_on_the_key_find_each_row_of_a_doubled_key(kind: str, tmp_path: 
     for column in ("id", "_hoodie_record_key"):
         assert keys(source.load(path, [sql.EqualTo((column,), "k1")])) == "k1 k1"
         assert keys(source.load(path, [sql.In((column,), ("k1", "k2"))])) == "k1 k1 k2"
+
+
+@needs_filters
+def test_zeros_of_either_sign_are_in_a_list_that_holds_one(tmp_path: Path) -> None:
+    rows = some_rows("k1", "k2", "k3").set_column(3, "fare", pa.array([0.0, -0.0, 1.0]))
+    source.save(tmp_path / "t", rows)
+    for zero in (0.0, -0.0):
+        one = sql.In(("fare",), (zero, 7.5))
+        assert keys(source.load(tmp_path / "t", [one])) == "k1 k2"
+        assert keys(source.load(tmp_path / "t", [sql.Not(one)])) == "k3"
+        assert keys(source.load(tmp_path / "t", [sql.EqualTo(("fare",), zero)])) == "k1 k2"
