@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -47,6 +48,7 @@ _WRAPPERS: Final[tuple[tuple[str, object], ...]] = (
 """Branches 1 to 11 of the union, in order.  Branch 12, ArrayWrapper, is Apache Hudi 1.2's form
 for tables ordered by several fields."""
 
+_BYTES: Final = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
 _KINDS: Final = {name: kind for kind, (name, _) in enumerate(_WRAPPERS, start=1)}
 _INT, _LONG, _ARRAY = _KINDS["IntWrapper"], _KINDS["LongWrapper"], len(_WRAPPERS) + 1
 
@@ -94,7 +96,8 @@ def encode_deletes(keys: Any, partition_path: Any, ordering: pa.Array | None) ->
 
     keys: column of strings.  partition_path: one string, or a column.  ordering: the deletes'
     values of the table's ordering field; None, or null in a row, means "delete whatever is there"
-    (IntWrapper 0).  Raises UserError for an ordering type Apache Hudi cannot log.
+    (IntWrapper 0).  Values of several fields are a struct of them (ArrayWrapper).  Raises UserError
+    for an ordering type Apache Hudi cannot log; values must be `loggable`, or null.
     """
     key_column = _one_array(keys, pa.string())
     count = len(key_column)
@@ -145,45 +148,93 @@ def decode_deletes(
     return pa.RecordBatch.from_pydict(columns)
 
 
+def loggable(ordering: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_]:
+    """Which rows have ordering values, one of each column, that a delete block can hold for every
+    reader.
+
+    None of these: null, 0 of an int32 (which stands for "no value"), a decimal beyond (30, 15), a
+    date (1.2.0 compares it with the number of days of a row, and fails).
+    """
+    mask = np.ones(len(ordering[0]), np.bool_)
+    for column in ordering:
+        kind, wire = _branch(column.type)
+        mask &= np.asarray(pc.is_valid(column).to_numpy(), np.bool_)
+        if pt.is_date32(wire) or (pt.is_decimal(wire) and not _fits(column, wire)):
+            mask[:] = False
+        elif kind == _INT and len(ordering) == 1:
+            zero = pc.equal(_wired(column.combine_chunks(), wire), 0)
+            mask &= ~np.asarray(pc.fill_null(zero, True).to_numpy(zero_copy_only=False), np.bool_)
+    return mask
+
+
+def _fits(column: pa.ChunkedArray, wire: pa.DataType) -> bool:
+    try:
+        pc.cast(column, wire)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _ordering_union(ordering: pa.Array | None, count: int, union: pa.StructType) -> pa.StructArray:
     """One struct with a child a branch, of which one is set in each row."""
-    values: dict[int, pa.Array] = {}
     natural = pa.repeat(pa.scalar(0, pa.int32()), count)
     if ordering is None:
-        values[_INT] = natural
-    else:
-        kind, column = _wrapped(ordering)
-        values[kind] = column
-        if column.null_count:
-            rest = pc.if_else(
-                column.is_null(), natural, values.get(_INT, pa.scalar(None, pa.int32()))
-            )
-            values[_INT] = pc.coalesce(column, rest) if kind == _INT else rest
+        return _branches({_INT: natural}, count, union)
+    column = ordering.combine_chunks() if isinstance(ordering, pa.ChunkedArray) else ordering
+    without = pa.repeat(pa.scalar(None, pa.int32()), count)
+    without = pc.if_else(column.is_null(), natural, without) if column.null_count else without
+    if pt.is_struct(column.type):
+        values = {_ARRAY: _wrapped_several(column, union.field(_ARRAY - 1).type.field(0).type)}
+        return _branches({**values, _INT: without}, count, union)
+    kind, wire = _branch(column.type)
+    wired = _wired(column, wire)
+    if kind == _INT:
+        return _branches({_INT: pc.coalesce(wired, without)}, count, union)
+    return _branches({kind: wired, _INT: without}, count, union)
+
+
+def _branches(values: dict[int, pa.Array], count: int, union: pa.StructType) -> pa.StructArray:
+    """values: of some branches, null where a row is of another."""
     children = []
     for kind, field in enumerate(union, start=1):
-        if kind in values:
-            column = values[kind]
-            mask = column.is_null() if column.null_count else None
-            children.append(
-                pa.StructArray.from_arrays([column], fields=list(field.type), mask=mask)
-            )
-        else:
+        column = values.get(kind)
+        if column is None or column.null_count == count:
             children.append(pa.nulls(count, field.type))
+            continue
+        mask = column.is_null() if column.null_count else None
+        children.append(pa.StructArray.from_arrays([column], fields=list(field.type), mask=mask))
     return pa.StructArray.from_arrays(children, fields=list(union))
 
 
-def _wrapped(ordering: pa.Array | pa.ChunkedArray) -> tuple[int, pa.Array]:
-    """The branch Apache Hudi uses for values of this type, and the values as it writes them."""
-    column = ordering.combine_chunks() if isinstance(ordering, pa.ChunkedArray) else ordering
-    kind, wire = _branch(column.type)
+def _wrapped_several(column: pa.StructArray, kind: pa.ListType) -> pa.ListArray:
+    """The values of several ordering fields as ArrayWrapper has them, a list a row."""
+    count, fields = len(column), column.type.num_fields
+    elements = []
+    for values in column.flatten():
+        branch, wire = _branch(values.type)
+        if pt.is_date32(values.type):
+            branch, wire = _ARRAY, pa.int32()  # LocalDateWrapper
+        elements.append(_branches({branch: _wired(values, wire)}, count, kind.value_type))
+    by_row = np.arange(count * fields).reshape(fields, count).T.ravel()
+    flat = pa.concat_arrays(elements).take(pa.array(by_row))
+    present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    flat = flat.filter(pa.array(np.repeat(present, fields)))
+    offsets = np.r_[0, np.cumsum(present * fields)].astype(np.int32)
+    mask = pa.array(~present)
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, type=kind, mask=mask)
+
+
+def _wired(column: pa.Array, wire: pa.DataType) -> pa.Array:
+    """Values as a branch has them on disk."""
     if column.type == wire:
-        return kind, column
+        return column
     if pt.is_temporal(column.type) and pt.is_integer(wire):
-        return kind, column.view(wire)
-    return kind, pc.cast(column, wire)
+        return column.view(wire)
+    return pc.cast(column, wire)
 
 
 def _branch(data_type: pa.DataType) -> tuple[int, pa.DataType]:
+    """The branch Apache Hudi uses for values of this type, and their type on disk."""
     if pt.is_boolean(data_type):
         return _KINDS["BooleanWrapper"], pa.bool_()
     if pt.is_int64(data_type) or pt.is_timestamp(data_type) or pt.is_time64(data_type):
@@ -200,7 +251,7 @@ def _branch(data_type: pa.DataType) -> tuple[int, pa.DataType]:
         return _KINDS["DateWrapper"], pa.date32()
     if pt.is_decimal(data_type):
         return _KINDS["DecimalWrapper"], pa.decimal128(30, 15)
-    if pt.is_binary(data_type) or pt.is_large_binary(data_type):
+    if any(is_bytes(data_type) for is_bytes in _BYTES):
         return _KINDS["BytesWrapper"], pa.binary()
     raise UserError("deletes cannot be ordered by a column of this type", type=str(data_type))
 
@@ -270,17 +321,21 @@ def _ordering_values(
             values = pc.cast(values, pa.date32())
         if kind == _INT and not in_array:
             values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
-            if pt.is_temporal(wanted) and wanted.bit_width == 64:
-                values = pc.cast(values, pa.int64())
-        result = pc.coalesce(result, _as_ordering(values, wanted, path))
+        if values.null_count < len(values):
+            result = pc.coalesce(result, _as_ordering(values, wanted, path))
     return result
 
 
 def _as_ordering(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     """Values of one branch in the type of the ordering field.
 
-    A bare int or long of a date, time or timestamp field counts in the field's own unit.
+    A bare int or long of a date, time or timestamp field counts in the field's own unit.  A number
+    that a decimal field can hold is one of its values, however wide the number's type is.
     """
+    if pt.is_temporal(wanted) and wanted.bit_width == 64 and pt.is_int32(values.type):
+        values = pc.cast(values, pa.int64())
+    if pt.is_decimal(wanted) and pt.is_integer(values.type):
+        values = pc.cast(values, pa.decimal128(19, 0))
     try:
         return pc.cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unfit:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.logblock import data_block, delete_block
+from pyhudi.formats.logdeletes import loggable
 from pyhudi.formats.logfile import BlockKind
 from pyhudi.options import LogFormat
 from pyhudi.read.overlay import wanting
@@ -86,18 +86,29 @@ class _Block:
 def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
     """Every block of the append, made one at a time."""
     group, puts = target.group, routed.action == Action.PUT
+    gone, action = routed.rows.filter(pa.array(~puts)), routed.action[~puts]
+    ordered, as_rows = _deletes_by_value(plan, gone, action)
     data = routed.rows.filter(pa.array(puts))
-    gone = routed.rows.filter(pa.array(~puts))
+    marked = gone.filter(pa.array(as_rows))
+    for content, count in _data_blocks(plan, number, group, pa.concat_tables([data, marked])):
+        put_count = min(count, data.num_rows)
+        yield _Block(content, put_count, count - put_count)
+        data = data.slice(put_count)
+    others = gone.filter(pa.array(~as_rows))
+    for content, count in delete_blocks(plan, group, others, ordered[~as_rows]):
+        yield _Block(content, delete_count=count)
+
+
+def _data_blocks(
+    plan: FilePlan, number: int, group: FileGroupId, rows: pa.Table
+) -> Iterator[tuple[bytes, int]]:
+    """Data blocks of the rows, each with its count of them."""
     kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
-    step = data.num_rows * plan.sizing.log_block_bytes_max // max(1, data.nbytes)
-    for start in range(0, data.num_rows, max(1, step)):
-        piece = data.slice(start, max(1, step))
-        rows = stamped(plan, piece, group, number, group.file_id, start)
-        content = data_block(rows, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
-        yield _Block(content, put_count=piece.num_rows)
-    contents = delete_blocks(plan, group, gone, routed.action[~puts])
-    for place, content in enumerate(contents):
-        yield _Block(content, delete_count=0 if place else gone.num_rows)
+    step = max(1, rows.num_rows * plan.sizing.log_block_bytes_max // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        piece = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
+        content = data_block(piece, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
+        yield content, piece.num_rows
 
 
 def _files_of(blocks: Iterable[_Block], bytes_max: int) -> Iterator[list[_Block]]:
@@ -160,28 +171,42 @@ def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[
     return newest, max(versions) + 1
 
 
-def delete_blocks(
-    plan: FilePlan, group: FileGroupId, gone: pa.Table, action: npt.NDArray[np.uint8]
-) -> list[bytes]:
-    """Deletes with an ordering value first, then those that win by nature (moves, by key)."""
-    if not gone.num_rows:
-        return []
-    ordered = np.zeros(gone.num_rows, np.bool_)
+def _deletes_by_value(
+    plan: FilePlan, gone: pa.Table, action: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(deletes that have their ordering value in a delete block, those that are logged as rows).
+
+    The row of a delete says that it is one.  It is logged where a delete block has no form for its
+    ordering value.  All others win by nature: moves, deletes by key.
+    """
     ordering = plan.rules.ordering
-    if len(ordering) == 1 and plan.rules.tombstones and not plan.natural_deletes:
-        valid = pc.is_valid(gone.column(ordering[0])).to_numpy()
-        ordered = (action == Action.DELETE) & np.asarray(valid, np.bool_)
-    blocks = []
+    compared = bool(ordering) and plan.rules.tombstones and not plan.natural_deletes
+    if not compared or not gone.num_rows:
+        return np.zeros(gone.num_rows, np.bool_), np.zeros(gone.num_rows, np.bool_)
+    marked = action == Action.DELETE
+    fits = loggable([gone.column(name) for name in ordering])
+    return marked & fits, marked & ~fits
+
+
+def delete_blocks(
+    plan: FilePlan, group: FileGroupId, gone: pa.Table, ordered: npt.NDArray[np.bool_]
+) -> Iterator[tuple[bytes, int]]:
+    """Blocks of deletes, each with its count of them: first those with an ordering value
+    (`ordered`), then those that win by nature."""
     for mask, has_order in ((ordered, True), (~ordered, False)):
         if mask.any():
             rows = gone.filter(pa.array(mask))
-            blocks.append(
-                delete_block(
-                    rows.column(RECORD_KEY),
-                    group.partition,
-                    rows.column(ordering[0]) if has_order else None,
-                    instant=plan.instant,
-                    avro_schema=plan.avro_schema,
-                )
+            content = delete_block(
+                rows.column(RECORD_KEY),
+                group.partition,
+                _ordering_values(rows, plan.rules.ordering) if has_order else None,
+                instant=plan.instant,
+                avro_schema=plan.avro_schema,
             )
-    return blocks
+            yield content, rows.num_rows
+
+
+def _ordering_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Array:
+    """Values of the ordering columns, of several as structs."""
+    columns = [rows.column(name).combine_chunks() for name in names]
+    return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(names))

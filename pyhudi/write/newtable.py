@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
@@ -54,6 +55,7 @@ def config_of(table: NewTable) -> TableConfig:
         raise UserError("a table needs a record key", hint="record_key='id'")
     options = table.options
     choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
+    _check_comparable(schema, choice.ordering)
     record_name, namespace = table_record_name(table.name)
     config = new_table_properties(
         name=table.name,
@@ -76,3 +78,13 @@ def config_of(table: NewTable) -> TableConfig:
     if table.index is IndexKind.BUCKET:
         bucket_rule(config, rules)
     return config
+
+
+def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
+    """Raise SchemaError for an ordering column whose values have no order."""
+    for name in ordering:
+        if name in schema.names and pt.is_nested(schema.field(name).type):
+            raise SchemaError(
+                "records cannot be ordered by a column of this type", column=name,
+                type=str(schema.field(name).type), hint="name a column of numbers, texts or times",
+            )  # fmt: skip
