@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.options import IndexKind, Layout, Options, SchemaMode
-from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.config import TableConfig, TableType
 from pyhudi.write.batch import KeyRows, Rows, StreamRows, TableRows
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
@@ -141,20 +140,14 @@ class _Readable(Protocol):
 
     def key_rule(self, *, with_paths: bool) -> KeyRule: ...
 
-    def scan(self, columns: Sequence[str], where: pc.Expression) -> Any: ...
-
 
 def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
-    """Records named in one of the three ways; exactly one must be used.
+    """Records named by rows or keys; exactly one of the three ways must be used.
 
     Rows without the partition columns, and keys, do not tell the partition.
     """
     if sum(given is not None for given in (rows, keys, where)) != 1:
         raise UserError("name the records in one way", hint="pass rows, keys=, or where=")
-    if where is not None:
-        found: pa.Table = table.scan([RECORD_KEY, PARTITION_PATH], where).to_arrow()
-        paths = found.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
-        return KeyRows(found.column(RECORD_KEY), paths)
     if rows is not None:
         given = arrow_table(rows)
         known = set(table.config.partition_fields) <= set(given.schema.names)

@@ -16,12 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.errors import (
-    IndexNotReadyError,
-    OptionError,
-    UnsupportedTableError,
-    UserError,
-)
+from pyhudi.errors import IndexNotReadyError, OptionError, UnsupportedTableError, UserError
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
 from pyhudi.index.choice import choose_index, no_index, store_kinds
@@ -47,12 +42,7 @@ from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
-from pyhudi.table.config import (
-    WRITABLE_VERSION,
-    TableConfig,
-    load_config,
-    store_config,
-)
+from pyhudi.table.config import WRITABLE_VERSION, TableConfig, load_config, store_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
@@ -146,6 +136,7 @@ class WriteRequest:
     publish: bool = True
     schema_mode: SchemaMode | None = None  # None: as the options say
     chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, as planned on
+    finds: Callable[[TableState], Rows] | None = None  # the rows, in the state that is planned on
 
 
 def dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -293,7 +284,11 @@ def plan_request(setting: Setting, request: WriteRequest) -> PlannedWrite:
     partitions = request.partitions
     if request.chooses is not None:
         partitions = request.chooses(setting.state)
-    return plan_write(setting, request.rows, request.operation, partitions=partitions)
+    rows = request.rows
+    if request.finds is not None:
+        with setting.watch.phase("find"):
+            rows = request.finds(setting.state)
+    return plan_write(setting, rows, request.operation, partitions=partitions)
 
 
 def check_table(config: TableConfig) -> None:

@@ -20,8 +20,9 @@ from pyhudi.read.lookup import fetch_rows
 from pyhudi.read.plan import ScanRequest, plan_scan
 from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
+from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime
-from pyhudi.records import PARTITION_PATH, RECORD_KEY
+from pyhudi.records import RECORD_KEY
 from pyhudi.services.answers import lookup
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import is_frame
@@ -34,7 +35,6 @@ from pyhudi.table.config import load_config
 from pyhudi.write.batch import Rows
 from pyhudi.write.keys import KeyRule, PythonKeys
 from pyhudi.write.newkeys import PartitionBy
-from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
 
@@ -220,14 +220,15 @@ class SparkTable(api.Table):
         publish: bool = True,
     ) -> WriteReport:
         """Delete records: by `keys` (a list, a column, or a DataFrame of one column), by rows (a
-        DataFrame with the key columns), or by a predicate."""
-        doomed = self._doomed(rows, keys, where)
-        return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish)
+        DataFrame with the key columns), or by a predicate, as `pyhudi.Table.delete` does."""
+        return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
+
+    def _keys_found(self, state: TableState, request: ScanRequest) -> Rows:
+        frame = scan_frame(self._spark, state, plan_scan(state, request))
+        return SparkKeys(frame, _text_rule(RECORD_KEY))
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]
-        if len(given) == 1 and where is not None:
-            return SparkKeys(self.scan([RECORD_KEY, PARTITION_PATH], where), _text_rule(RECORD_KEY))
         if len(given) == 1 and is_frame(rows):
             known = set(self.config.partition_fields) <= set(rows.columns)
             return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,13 @@ from pyhudi.flows.optimistic import write
 from pyhudi.flows.upkeep import after_write
 from pyhudi.options import Options
 from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
-from pyhudi.read.plan import ScanRequest
+from pyhudi.read.plan import ScanRequest, named_columns
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState
-from pyhudi.records import InstantTime
+from pyhudi.records import PARTITION_PATH, RECORD_KEY, InstantTime
 from pyhudi.services.kept import as_if_published
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.write.batch import NoRows, Rows
+from pyhudi.write.batch import KeyRows, NoRows, Rows
 from pyhudi.write.kept import kept_writes
 from pyhudi.write.keys import PythonKeys
 from pyhudi.write.operations import Operation
@@ -173,10 +173,17 @@ class WritingVerbs:
     ) -> WriteReport:
         """Delete records: by `keys`, by rows that hold the key columns, or by a predicate.
 
-        Keys that are not there are counted as `missing_keys`.
+        Keys that are not there are counted as `missing_keys`.  A predicate holds for the rows it
+        deletes as they are when the delete commits: a row that another writer changes meanwhile
+        is looked at again.
         """
-        doomed = self._doomed(rows, keys, where)
-        return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish)
+        finds: Callable[[TableState], Rows] | None = None
+        doomed: Rows = NoRows()
+        if where is not None and rows is None and keys is None:
+            finds = self._finds(where)
+        else:
+            doomed = self._doomed(rows, keys, where)
+        return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish, finds=finds)
 
     def publish(self, instant: str) -> WriteReport:
         """Show everybody what a write with `publish=False` wrote; its report.
@@ -213,6 +220,22 @@ class WritingVerbs:
         """The keys of the records to delete, named in exactly one way."""
         raise NotImplementedError
 
+    def _finds(self, where: pc.Expression) -> Callable[[TableState], Rows]:
+        """A search for the keys that match.  Raises UserError if `where` does not fit the table."""
+        named_columns(where, self._state().schema())
+        request = ScanRequest(
+            columns=(RECORD_KEY, PARTITION_PATH),
+            where=where,
+            data_skipping=self._options.read.data_skipping,
+        )
+        return lambda state: self._keys_found(state, request)
+
+    def _keys_found(self, state: TableState, request: ScanRequest) -> Rows:
+        """The keys and partition paths of the rows of a scan."""
+        found = Scan(lambda: state, request, engine=self._engine).to_arrow()
+        paths = found.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
+        return KeyRows(found.column(RECORD_KEY), paths)
+
     def _incoming(self, rows: Any) -> Rows:
         return incoming_rows(rows)
 
@@ -226,6 +249,7 @@ class WritingVerbs:
         skip_unchanged: bool = False,
         publish: bool = True,
         schema_mode: str | None = None,
+        finds: Callable[[TableState], Rows] | None = None,
     ) -> WriteReport:
         request = WriteRequest(
             operation,
@@ -238,6 +262,7 @@ class WritingVerbs:
             schema_mode=schema_mode_of(schema_mode),
             skip_unchanged=skip_unchanged,
             publish=publish,
+            finds=finds,
         )
         report = write(self._fs, request)
         if self._options.services.expiry.inline and report.instant and report.published:

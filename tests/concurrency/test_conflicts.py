@@ -28,6 +28,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.commit import Touched, find_conflict
 from pyhudi.write.heartbeat import living
 from pyhudi.write.once import StreamBatch
+from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BESIDE = {
@@ -35,20 +36,6 @@ BESIDE = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.index.bloom.num_entries": "50",
 }
-
-
-class Pausing(LocalEngine):
-    """An engine that does something else once, before the named step of a write."""
-
-    def __init__(self, step: str, meanwhile: Callable[[], object]) -> None:
-        super().__init__(1)
-        self._step, self._meanwhile = step, meanwhile
-
-    def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
-        if label == self._step:
-            self._step = ""
-            self._meanwhile()
-        return super().run(task, items, label=label)
 
 
 def rows(ids: range, ts: int, part: str | None = None) -> pa.Table:

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.errors import SchemaError, TableNotFoundError, UserError
+from pyhudi.options import Options
 from pyhudi.spark.frames import map_arrow
 from pyhudi.spark.types import arrow_schema_of, to_spark
 from tests.spark import tasks
@@ -255,3 +256,21 @@ def test_narrow_integers_and_new_columns(spark: Any, tmp_path: Path) -> None:
     assert report.added_columns == ("w",)
     rows = hudi.read(spark, tmp_path / "t", ["id", "v", "w"]).orderBy("id").collect()
     assert [tuple(row) for row in rows] == [("a", 1, None), ("b", 2, "x")]
+
+
+class Overtaken(hudi.SparkTable):
+    """A table whose next write begins after another writer's."""
+
+    def _write(self, *given: Any, **more: Any) -> Any:
+        later = pa.table({"id": ["k8"], "v": pa.array([1], pa.int32())})
+        pyhudi.open_table(self._fs.url).upsert(later)
+        return super()._write(*given, **more)
+
+
+def test_rows_that_match_no_more_when_the_delete_begins_stay(spark: Any, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([(f"k{n}", n) for n in range(10)], "id string, v int")
+    hudi.upsert(rows, tmp_path / "t", record_key="id")
+    fs = hudi.open_table(spark, tmp_path / "t")._fs
+    table = Overtaken(spark, fs, options=Options())
+    assert table.delete(where=pc.field("v") >= 8).deleted == 1
+    assert {row.id for row in table.scan().collect()} == {f"k{n}" for n in range(9)}

@@ -33,3 +33,17 @@ class FarEngine(LocalEngine):
                 if last:
                     results.append(pickle.loads(came))
         return results
+
+
+class Pausing(LocalEngine):
+    """An engine that does something else once, before the named step of a write."""
+
+    def __init__(self, step: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__(1)
+        self._step, self._meanwhile = step, meanwhile
+
+    def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == self._step:
+            self._step = ""
+            self._meanwhile()
+        return super().run(task, items, label=label)

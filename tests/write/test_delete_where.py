@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import pyhudi
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
+from pyhudi.options import parse_options
+from pyhudi.write.report import WriteReport
+from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GLOBAL = ("record", "global_bloom", "global_simple")
@@ -75,3 +80,62 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
         table.delete(where=pc.field("nope") == 1)
     with pytest.raises(UserError, match="one way"):
         table.delete(keys=["k0"], where=pc.field("id") == "k0")
+
+
+MODE = "hoodie.write.concurrency.mode"
+
+
+def opened(
+    kind: type[pyhudi.Table],
+    table: pyhudi.Table,
+    options: dict[str, str],
+    engine: LocalEngine | None = None,
+) -> pyhudi.Table:
+    if table.config.properties.get("hoodie.index.type") == "BUCKET":
+        options = {**options, "hoodie.bucket.index.num.buckets": "2"}
+    return kind(table._fs, options=parse_options(options), engine=engine or LocalEngine(1))
+
+
+class Overtaken(pyhudi.Table):
+    """A table whose next write begins after another writer's."""
+
+    def _write(self, *given: Any, **more: Any) -> WriteReport:
+        pyhudi.open_table(self._fs.url).upsert(rows(range(2), "a", ts=9))
+        return super()._write(*given, **more)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "bucket"])
+@pytest.mark.parametrize("mode", ["single_writer", "optimistic_concurrency_control"])
+def test_rows_that_match_no_more_when_the_delete_begins_stay(
+    tmp_path: Path, kind: str, index: str, mode: str
+) -> None:
+    table = table_of(tmp_path, kind, index)
+    table.insert(rows(range(4), "a"))
+    report = opened(Overtaken, table, {MODE: mode}).delete(where=pc.field("ts") == 1)
+    assert (report.deleted, report.conflicts) == (2, 0)
+    assert stored(table) == {("k0", "a"), ("k1", "a")}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "bucket"])
+def test_rows_that_another_writer_changes_while_they_are_deleted_stay(
+    tmp_path: Path, kind: str, index: str
+) -> None:
+    """First committer wins: the delete looks at the rows as the other writer left them."""
+    table = table_of(tmp_path, kind, index)
+    table.insert(rows(range(4), "a"))
+    beside = {MODE: "optimistic_concurrency_control"}
+    newer = rows(range(2), "a", ts=9)
+    engine = Pausing("write", lambda: opened(pyhudi.Table, table, beside).upsert(newer))
+    report = opened(pyhudi.Table, table, beside, engine).delete(where=pc.field("ts") == 1)
+    assert (report.deleted, report.conflicts) == (2, 1)
+    assert stored(table) == {("k0", "a"), ("k1", "a")}
+
+
+def test_a_predicate_that_matches_nothing_any_more_writes_nothing(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "cow", "record")
+    table.insert(rows(range(2), "a"))
+    report = opened(Overtaken, table, {}).delete(where=pc.field("ts") == 1)
+    assert (report.deleted, report.instant) == (0, None)
+    assert stored(table) == {("k0", "a"), ("k1", "a")}
