@@ -386,7 +386,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
     opening = Opening(
         options.index_rules, staging, request.engine, records.shard_count if records else None,
-        publishes=not request.dry_run,
+        publishes=not request.dry_run, concurrent=options.concurrency.optimistic,
     )  # fmt: skip
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
     wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)

@@ -2,10 +2,13 @@
 
 An entry is believed if its commit is completed (or archived) and its file group is in the table.
 So a new key's entry is put before the commit, and a failed commit leaves entries that nobody
-believes.  An entry in place of one that is believed, and the end of one, wait for the commit:
+believes.  An entry in place of one that is believed, and the end of one, wait for the commit.  Where
+writers run concurrently, entries of new keys wait too, until the writer holds the lock and has found
+no conflict: an entry put earlier could replace that of another writer which commits first.
 
 ```
 .hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended
+.hoodie/.pyhudi_hbase/<instant>/new-*.arrow   the same, of new keys; put before the commit
 .hoodie/.pyhudi_hbase/<instant>/reread    JSON, file groups whose keys have moved: those named by
                                           a rollback of the instant, or (null) those it wrote
 ```
@@ -20,7 +23,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +42,7 @@ from pyhudi.table.view import Visibility
 
 FOLDER: Final = f"{HOODIE}/.pyhudi_hbase"
 REREAD: Final = "reread"
+_NEW: Final = "new-"
 _WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file_id": pa.string()})
 _LOG: Final = logging.getLogger("pyhudi")
 
@@ -83,38 +87,48 @@ class HBaseFinder:
 
 @dataclass(frozen=True, slots=True)
 class PutTask:
-    """One hash part's changes.  fs: rooted at the data table."""
+    """One hash part's changes.  fs: rooted at the data table; all_wait: entries of new keys too."""
 
     fs: FileSystem
     place: HBasePlace
     changes: Stored
     groups: tuple[FileGroupId, ...]
     instant: InstantTime
+    all_wait: bool = False
 
 
 def put_changes(task: PutTask) -> int:
-    """Put entries of new keys, and lay down what has to wait for the commit; how many wait.  May
+    """Put entries of new keys, and lay down what has to wait; how many wait for the commit.  May
     run twice: what waits is put once more then."""
     table = task.changes.load()
-    target = np.asarray(table.column("target").to_numpy())
     waits = np.asarray(table.column("held").to_numpy(), np.bool_)
     key, new = one_array(table.column("key")), np.flatnonzero(~waits)
-    commit = task.instant.encode()
-    values = [Entry(commit, g.file_id.encode(), g.partition.encode()) for g in task.groups]
-    some = key.take(pa.array(new)).cast(pa.binary()).to_pylist()
-    task.place.put((k, values[t]) for k, t in zip(some, target[new].tolist(), strict=True))
-    if waits.any():
-        rest = pa.array(target[waits], pa.int32(), mask=target[waits] < 0)
-        partitions = pa.array([g.partition for g in task.groups], pa.string())
-        ids = pa.array([g.file_id for g in task.groups], pa.string())
-        columns = [key.filter(pa.array(waits)), partitions.take(rest), ids.take(rest)]
-        path = f"{FOLDER}/{task.instant}/{new_write_token()}.arrow"
-        with (
-            task.fs.open_sink(path) as sink,
-            pa.ipc.new_file(pa.PythonFile(sink, mode="w"), _WAITING) as writer,
-        ):
-            writer.write_table(pa.Table.from_arrays(columns, schema=_WAITING))
+    target = np.asarray(table.column("target").to_numpy())
+    if task.all_wait:
+        _lay_down(task, _NEW, key.take(pa.array(new)), target[new])
+    else:
+        commit = task.instant.encode()
+        values = [Entry(commit, g.file_id.encode(), g.partition.encode()) for g in task.groups]
+        some = key.take(pa.array(new)).cast(pa.binary()).to_pylist()
+        task.place.put((k, values[t]) for k, t in zip(some, target[new].tolist(), strict=True))
+    _lay_down(task, "", key.filter(pa.array(waits)), target[waits])
     return int(waits.sum())
+
+
+def _lay_down(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
+    """Put aside the entries of some keys.  target: positions in the groups, negative: ended."""
+    if not len(keys):
+        return
+    at = pa.array(target, pa.int32(), mask=target < 0)
+    partitions = pa.array([g.partition for g in task.groups], pa.string())
+    ids = pa.array([g.file_id for g in task.groups], pa.string())
+    path = f"{FOLDER}/{task.instant}/{prefix}{new_write_token()}.arrow"
+    with (
+        task.fs.open_sink(path) as sink,
+        pa.ipc.new_file(pa.PythonFile(sink, mode="w"), _WAITING) as writer,
+    ):
+        columns = [keys, partitions.take(at), ids.take(at)]
+        writer.write_table(pa.Table.from_arrays(columns, schema=_WAITING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +157,16 @@ def _entries(table: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Ent
 
 @dataclass(frozen=True)
 class HBaseStore:
-    """The index of one table, as of what `believed` says.  fs: rooted at the data table."""
+    """The index of one table, as of what `believed` says.  fs: rooted at the data table.
+
+    concurrent: whether other writers write at the same time.
+    """
 
     fs: FileSystem
     place: HBasePlace
     believed: Visibility
     engine: Engine
+    concurrent: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -168,13 +186,17 @@ class HBaseStore:
     def write(self, changes: Changes, instant: InstantTime, engine: Engine) -> InstantTime:
         place = self._shared(len(changes.tables))
         tasks = [
-            PutTask(self.fs, place, table, changes.groups, instant) for table in changes.tables
+            PutTask(self.fs, place, table, changes.groups, instant, self.concurrent)
+            for table in changes.tables
         ]
         engine.run(put_changes, tasks, label="index")
         return instant
 
     def publish(self, written: InstantTime) -> None:
-        """Entries count by themselves once their commit is completed."""
+        """Put what waits of new keys; entries count once their commit is completed.  The caller
+        holds the table's lock, and nobody has committed in between."""
+        if self.concurrent:
+            self.fs.delete(put_laid_down(self, written, new=True))
 
     def settle(self, written: InstantTime) -> None:
         try:
@@ -192,12 +214,18 @@ class HBaseStore:
 
 def settle(store: HBaseStore, instant: InstantTime) -> None:
     """Put what waited for a commit that stands.  Raises StorageError where HBase is away."""
-    folder = f"{FOLDER}/{instant}"
-    files = [f.path for f in store.fs.children(folder) if f.name.endswith(".arrow")]
+    put_laid_down(store, instant, new=False)
+    store.fs.delete_folder(f"{FOLDER}/{instant}")
+
+
+def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list[str]:
+    """Put what has been laid down, of new keys or else all of it; the paths of its files."""
+    found = [f for f in store.fs.children(f"{FOLDER}/{instant}") if f.name.endswith(".arrow")]
+    files = [f.path for f in found if f.name.startswith(_NEW) or not new]
     place = store._shared(len(files))
     tasks = [SettleTask(store.fs, place, path, instant) for path in files]
     store.engine.run(put_waiting, tasks, label="index")
-    store.fs.delete_folder(folder)
+    return files
 
 
 def waiting(fs: FileSystem) -> list[InstantTime]:

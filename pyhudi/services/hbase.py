@@ -8,7 +8,7 @@ state is shared with Apache Hudi's writers, so nothing else tells what it has se
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -31,12 +31,14 @@ def opened_hbase(state: TableState, rules: HBaseRules, engine: Engine) -> HBaseS
     return HBaseStore(state.fs, place, Visibility.of(state.timeline), engine)
 
 
-def open_hbase(state: TableState, rules: HBaseRules, engine: Engine) -> HBaseStore:
+def open_hbase(
+    state: TableState, rules: HBaseRules, engine: Engine, *, concurrent: bool = False
+) -> HBaseStore:
     """The index of the table, with nothing left to be put.  The caller holds the table's lock.
 
-    Cost: a listing where nothing waits.
+    concurrent: whether other writers write at the same time.  Cost: a listing where nothing waits.
     """
-    store = opened_hbase(state, rules, engine)
+    store = replace(opened_hbase(state, rules, engine), concurrent=concurrent)
     for time in waiting(state.fs):
         if time in state.timeline.pending.times:
             continue

@@ -15,21 +15,25 @@ from pyhudi.write.staging import Staging
 @dataclass(frozen=True)
 class Opening:
     """How indexes are opened for a write.  bucket_count: of the record index, if the table has
-    one; publishes: what had to be read to catch up is kept for the next one."""
+    one; publishes: what had to be read to catch up is kept for the next one.  concurrent: whether
+    other writers write at the same time."""
 
     rules: IndexRules
     staging: Staging
     engine: Engine
     bucket_count: int | None
     publishes: bool
+    concurrent: bool = False
 
 
 def open_store(state: TableState, kind: IndexKind, opening: Opening) -> EntryStore:
     """The index of the table, up with its newest commit.  Raises IndexNotReadyError, StorageError
     where it cannot be."""
     if kind is IndexKind.HBASE:
-        opened = hbase.open_hbase if opening.publishes else hbase.opened_hbase
-        return opened(state, opening.rules.hbase, opening.engine)
+        given = (state, opening.rules.hbase, opening.engine)
+        if not opening.publishes:
+            return hbase.opened_hbase(*given)
+        return hbase.open_hbase(*given, concurrent=opening.concurrent)
     assert kind is IndexKind.ROCKSDB
     rules = opening.rules.rocksdb
     buckets = opening.bucket_count or rules.bucket_count

@@ -11,6 +11,8 @@ import pytest
 from pyhudi.errors import IndexNotReadyError, OptionError, StorageError
 from pyhudi.index.hbase_table import Entry, HBasePlace, Pace
 from pyhudi.options import HBaseRules, IndexKind
+from pyhudi.table.config import TableType
+from tests.support.engines import Pausing
 from tests.support.fake_hbase import FakeHBase, fake_hbase
 from tests.support.index_kinds import Indexed, batch, hbase_options
 
@@ -62,6 +64,49 @@ def test_an_entry_of_a_commit_that_failed_is_not_believed(hbase: FakeHBase, inde
     assert not any(table.lookup(["k099", "k098"])["found"].to_pylist())
     assert table.upsert(batch([98, 99], 2)).inserted == 2
     assert table.lookup(["k000"])["instant_time"].to_pylist() == [first.instant]
+
+
+BESIDE = {"write__concurrency__mode": "optimistic_concurrency_control"}
+
+
+@pytest.mark.parametrize("kind", list(TableType))
+@pytest.mark.parametrize("step", ["write", "index"])
+def test_two_writers_that_insert_one_key_leave_one_record(
+    hbase: FakeHBase, index: Indexed, kind: TableType, step: str
+) -> None:
+    """Neither replaces the other's entry before it is sure to commit."""
+    first = index.table(kind, **BESIDE)
+    first.upsert(batch(range(3), 1))
+    fs = first._fs
+    meanwhile = Pausing(step, lambda: index.table(kind, fs=fs, **BESIDE).upsert(batch([9], 2)))
+    report = index.table(kind, fs=fs, engine=meanwhile, **BESIDE).upsert(batch([9], 3))
+    assert (report.inserted, report.updated, report.conflicts) == (0, 1, 1)
+    found = first.scan(["id", "ts"]).to_arrow().to_pylist()
+    assert [row["ts"] for row in found if row["id"] == "k009"] == [3]
+    assert index.table(kind, fs=fs).upsert(batch([9], 4)).updated == 1
+    assert not fs.children(WAITING)
+
+
+def test_entries_of_new_keys_are_put_before_the_commit_stands(
+    hbase: FakeHBase, index: Indexed
+) -> None:
+    """A writer that loses HBase then reports it, and its commit does not stand."""
+    table = index.table(**BESIDE)
+    table.upsert(batch(range(3), 1))
+    real = hbase.mutateRows
+
+    def gone(*call: object) -> None:
+        hbase.down = True
+        real(*call)  # type: ignore[arg-type]
+
+    hbase.mutateRows = gone  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="HBase cannot be asked"):
+        table.upsert(batch([7], 2))
+    hbase.mutateRows = real  # type: ignore[method-assign]
+    hbase.down = False
+    assert table.scan().count() == 3
+    assert table.upsert(batch([7], 2)).inserted == 1
+    assert table.lookup(["k007"])["found"].to_pylist() == [True]
 
 
 def test_what_waits_is_put_by_the_next_writer(hbase: FakeHBase, index: Indexed) -> None:
