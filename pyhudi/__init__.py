@@ -13,6 +13,7 @@ from pyhudi.errors import CorruptFileError as CorruptFileError
 from pyhudi.errors import HollowCommitError as HollowCommitError
 from pyhudi.errors import IndexNotReadyError as IndexNotReadyError
 from pyhudi.errors import LockError as LockError
+from pyhudi.errors import MeasurementError as MeasurementError
 from pyhudi.errors import OptionError as OptionError
 from pyhudi.errors import PyhudiError as PyhudiError
 from pyhudi.errors import SchemaError as SchemaError

@@ -140,3 +140,9 @@ class LockError(PyhudiError):
     """The table's lock could not be taken in time."""
 
     code = "LOCK"
+
+
+class MeasurementError(PyhudiError):
+    """Measurements of the same differ too much to be stored."""
+
+    code = "MEASUREMENT"

@@ -12,6 +12,7 @@ from pyhudi._native.hfile_costs import keep_costs
 from pyhudi.calibration import measure_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
+from pyhudi.cli.values import COUNT
 from pyhudi.services.index_rebuild import Progress
 
 _PROBLEMS = 3
@@ -49,7 +50,7 @@ def index_stats(path: str, as_json: bool) -> None:
 
 @index.command("verify")
 @click.argument("path")
-@click.option("--sample", type=int, help="Look at so many keys of each side, not at all.")
+@click.option("--sample", type=COUNT, help="Look at so many keys of each side, not at all.")
 @as_json
 def index_verify(path: str, sample: int | None, as_json: bool) -> None:
     """Hold the index against the table; exit code 3 if they differ."""
@@ -70,7 +71,7 @@ def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
 
 @index.command("rebuild")
 @click.argument("path")
-@click.option("--buckets", type=int, help="How many; without it as many as there are.")
+@click.option("--buckets", type=COUNT, help="How many; without it as many as there are.")
 @click.option("--kind", help="record, elastic, rocksdb or hbase; without it the table's own.")
 @dry_run
 @as_json
@@ -93,6 +94,9 @@ def _told(progress: Progress) -> None:
 @index.command("calibrate")
 @as_json
 def index_calibrate(as_json: bool) -> None:
-    """Measure what look-ups cost on this machine, and keep it for the choice of seek or scan."""
-    costs = measure_costs()
-    show({**asdict(costs), "kept in": str(keep_costs(costs))}, as_json=as_json)
+    """Measure what look-ups cost on this machine, and store it for the choice of seek or scan.
+
+    A busy machine, whose measurements differ too much, is an error and stores nothing."""
+    found = measure_costs()
+    facts = {**asdict(found.costs), "spread": round(found.spread, 3)}
+    show({**facts, "stored in": str(keep_costs(found.costs))}, as_json=as_json)
