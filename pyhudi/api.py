@@ -18,6 +18,7 @@ from pyhudi.arguments import (
     names_of,
     table_name,
     table_type_of,
+    text_of,
 )
 from pyhudi.care.doctor import examine
 from pyhudi.care.finding import Diagnosis
@@ -111,7 +112,7 @@ def create_table(
     fields, parsed = partitioned(with_merge(parse_options(options), merge), partition_by)
     table = NewTable(
         arrow_schema(schema),
-        name or parsed.request.name or table_name(os.fspath(path)),
+        text_of(name, "name") or parsed.request.name or table_name(os.fspath(path)),
         table_type_of(table_type),
         names_of(record_key),
         fields,
@@ -345,7 +346,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 def holes_policy(text: str) -> HolesPolicy:
     """The policy of that name.  Raises UserError."""
     try:
-        return HolesPolicy(text.lower())
+        return HolesPolicy(str(text).lower())
     except ValueError:
         raise UserError(
             "unknown policy for holes", holes=text, hint="use 'fail' or 'block'"

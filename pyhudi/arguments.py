@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -61,14 +61,44 @@ def incoming_rows(rows: Any) -> Rows:
 
 
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Column names given as one string, several, or none."""
+    """Names given as one string, several, or none.  Raises UserError for anything else."""
     if columns is None:
         return ()
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    if isinstance(columns, str):
+        return (columns,)
+    several = isinstance(columns, Iterable) and not isinstance(columns, bytes)
+    names: tuple[Any, ...] = tuple(columns) if several else (columns,)
+    if any(not isinstance(name, str) for name in names):
+        raise UserError(
+            "names must be text, or several texts", given=repr(columns)[:80],
+            hint='pass "city" or ["city", "day"]',
+        )  # fmt: skip
+    return names
+
+
+def text_of(value: str | None, name: str) -> str | None:
+    """An argument that is text or None.  Raises UserError."""
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{name} must be text", type=type(value).__name__)
+    return value
+
+
+def required_text(value: str, name: str) -> str:
+    """An argument that is text.  Raises UserError."""
+    if not isinstance(value, str):
+        raise UserError(f"{name} must be text", type=type(value).__name__)
+    return value
+
+
+def count_of(value: int | None, name: str) -> int | None:
+    """An argument that is a whole number above zero, or None.  Raises UserError."""
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise UserError(f"{name} must be a whole number above zero", given=repr(value)[:80])
+    return value
 
 
 def table_type_of(text: str) -> TableType:
-    kind = _TYPES.get(text.lower())
+    kind = _TYPES.get(str(text).lower())
     if kind is None:
         raise UserError("unknown table type", table_type=text, hint="use 'cow' or 'mor'")
     return kind
@@ -88,7 +118,7 @@ def clustering_as_asked(
     if sort_by is not None:
         wanted = replace(wanted, sort_columns=names_of(sort_by))
     if layout is not None:
-        named = layout.upper().replace("-", "")
+        named = str(layout).upper().replace("-", "")
         if named not in {known.value for known in Layout}:
             raise UserError(
                 "unknown layout", layout=layout, hint="use 'linear', 'zorder' or 'hilbert'"
@@ -100,10 +130,25 @@ def clustering_as_asked(
     return replace(options, services=replace(options.services, clustering=wanted))
 
 
+def check_partitions(
+    partitions: str | Sequence[str] | None, known: Callable[[], list[str]]
+) -> None:
+    """Raise UserError for a partition that a caller names and the table does not have."""
+    wanted = names_of(partitions)
+    there = set(known()) if wanted else set()
+    unknown = sorted(set(wanted) - there)
+    if unknown:
+        raise UserError(
+            "the table has no such partition",
+            partition=", ".join(unknown),
+            hint="table.partitions() lists the partition paths",
+        )
+
+
 def index_of(text: str, options: Options) -> IndexKind:
     """The index of a new table: as named, or by `hoodie.index.type` where that is the default."""
     try:
-        kind = IndexKind(text.lower())
+        kind = IndexKind(str(text).lower())
     except ValueError:
         raise OptionError(
             "unknown index", index=text, hint="use " + ", ".join(k.value for k in IndexKind)

@@ -73,6 +73,17 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
     return Diagnosis(fs.url, in_order(findings), checked)
 
 
+def check_is_table(fs: FileSystem) -> None:
+    """Raise TableNotFoundError where not even remains of a table are: a `.hoodie` with files."""
+    try:
+        load_config(fs)
+    except TableNotFoundError:
+        if not fs.children(HOODIE):
+            raise
+    except CorruptFileError:
+        return
+
+
 def _found(check: Check, ground: Ground) -> list[Finding]:
     """What one check finds; one that meets damage it does not know says so and ends."""
     found: list[Finding] = []

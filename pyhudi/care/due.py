@@ -1,8 +1,9 @@
 """What is due on a table, and done: one call for all services, each with its reason.
 
-Order: remains of dead writers, compaction, clustering, cleaning, archival, leftovers.  Cleaning
-comes after what makes files useless, archival after what makes instants old.  A service that
-fails or meets a conflict is told of and does not keep the next ones from running.
+Order: failed writes, partition TTL, compaction, log compaction, clustering, cleaning, archival,
+leftovers.  Partitions that expire are not compacted first; log compaction takes slices that
+compaction leaves; cleaning follows what makes files obsolete, archival what makes instants old.
+A service that fails or meets a conflict is reported and does not stop the next ones.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from pyhudi.care.setaside import sweep
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
 from pyhudi.flows import upkeep
+from pyhudi.flows.expiring import expire, expired_now
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import described, is_due
 from pyhudi.services.cleaning import pending_cleans, propose
 from pyhudi.services.clustering import commits_since, pending_clusterings
 from pyhudi.services.compaction import compaction_is_due, deltas_since, pending_compactions
+from pyhudi.services.logcompaction import proposed as proposed_log_compaction
 from pyhudi.services.rollback import failed_writes
 from pyhudi.services.transaction import opened, table_lock
 from pyhudi.storage.filesystem import FileSystem
@@ -141,6 +144,34 @@ def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Eng
     return _Due("compaction", compaction_is_due(state, asked), why, act)
 
 
+def _expiry(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = expire(fs, options, engine, dry_run=False)
+        done = f"deleted partitions {', '.join(report.partitions)} at {report.instant}"
+        return done if report.instant else "; ".join(report.notes)
+
+    if options.services.expiry.days <= 0:
+        why = "hoodie.partition.ttl.strategy.days.retain is not set"
+        return _Due("partition TTL", False, why, act)
+    found = expired_now(state, options)
+    why = f"{len(found)} partitions are older than {options.services.expiry.days} days"
+    return _Due("partition TTL", bool(found), why, act)
+
+
+def _log_compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def act() -> str:
+        report = upkeep.compact_logs(fs, options, engine)
+        done = f"merged {report.blocks} blocks of {report.file_groups} groups at {report.instant}"
+        return done if report.instant else "; ".join(report.notes)
+
+    if not state.config.is_merge_on_read:
+        return _Due("log compaction", False, "the table is copy-on-write", act)
+    found = proposed_log_compaction(state, options)
+    least = options.services.compaction.log_blocks_min
+    why = f"{len(found.slices)} file slices have {least} log blocks or more"
+    return _Due("log compaction", bool(found.slices), "; ".join((why, *found.notes)), act)
+
+
 def _clustering(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
         report = upkeep.cluster(fs, options, engine)
@@ -205,4 +236,13 @@ def _swept(fs: FileSystem) -> Iterator[str]:
     return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
 
 
-_SERVICES = (_rollback, _compaction, _clustering, _clean, _archival, _leftovers)
+_SERVICES = (
+    _rollback,
+    _expiry,
+    _compaction,
+    _log_compaction,
+    _clustering,
+    _clean,
+    _archival,
+    _leftovers,
+)

@@ -28,6 +28,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.write.kept import check_none_kept
 
 
 def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
@@ -57,6 +58,15 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
         },
     )
     return rebuild(fs, config, wanted, engine=engine)
+
+
+def check_rebuildable(fs: FileSystem) -> None:
+    """Raise what would stop a rebuild before it begins: a version that is not written here, a
+    write that waits to be published."""
+    config = load_config(fs)
+    check_writable(config)
+    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    check_none_kept(fs, log.load())
 
 
 def _roll_back(fs: FileSystem, config: TableConfig, log: TimelineLog) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyhudi.care.doctor import examine
+from pyhudi.care.doctor import check_is_table, examine
 from pyhudi.care.finding import Diagnosis, Finding, Mend, Severity
 from pyhudi.care.ground import Ground
 from pyhudi.care.instants import sound_properties
@@ -118,8 +118,10 @@ def repair(
 
     allow_loss: also what costs rows or history: the newest commit is taken back if its files are
     damaged, else the damaged files go and their file groups show what they held before.
-    Raises LockError; what could not be mended is in the report.
+    Raises TableNotFoundError before anything is created, LockError; what could not be mended is
+    in the report.
     """
+    check_is_table(fs)
     settings, spread = options or Options(), engine or LocalEngine()
     if dry_run:
         found = examine(fs)

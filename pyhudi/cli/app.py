@@ -6,6 +6,8 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 a check found problems, 4 conflict.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -43,10 +45,11 @@ for command in (
     commands.add_command(command)
 
 
-def run() -> None:
-    """Run the command line; errors of ours become one line and an exit code."""
+def run(words: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (None: of this process) and end with its exit code; errors of ours
+    become one line on standard error."""
     try:
-        commands(standalone_mode=False)
+        commands(words, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -61,3 +64,4 @@ def run() -> None:
                 sys.exit(2)
             case _:
                 sys.exit(1)
+    sys.exit(0)

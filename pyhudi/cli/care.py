@@ -10,6 +10,7 @@ import click
 import pyhudi
 from pyhudi.care.finding import Diagnosis
 from pyhudi.cli.output import as_json, show
+from pyhudi.cli.values import Settings, option, seconds
 
 PROBLEMS = 3
 
@@ -67,15 +68,15 @@ def services() -> None:
 @services.command("run")
 @click.argument("path")
 @click.option("--dry-run", is_flag=True, help="Tell what is due; change nothing.")
-@click.option("--every", type=float, help="Go on, looking every so many seconds, until stopped.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="A hoodie.* option.")
+@click.option("--every", type=seconds, help="Go on, looking every so many seconds, until stopped.")
+@option
 @as_json
 def services_run(
-    path: str, dry_run: bool, every: float | None, options: tuple[str, ...], as_json: bool
+    path: str, dry_run: bool, every: float | None, options: Settings, as_json: bool
 ) -> None:
-    """Do whatever is due: rollback of remains, compaction, clean, leftovers."""
-    pairs = (text.partition("=") for text in options)
-    table = pyhudi.open_table(path, options={name: value for name, _, value in pairs})
+    """Run what is due: rollback, partition TTL, compaction, log compaction, clustering, cleaning,
+    archival, leftovers."""
+    table = pyhudi.open_table(path, options=dict(options))
     while True:
         report = table.services.run(dry_run=dry_run)
         if as_json:
@@ -105,7 +106,8 @@ def metadata_verify(path: str, keys: bool, as_json: bool) -> None:
 
 @metadata.command("rebuild")
 @click.argument("path")
+@click.option("--dry-run", is_flag=True, help="Check that it could be built; change nothing.")
 @as_json
-def metadata_rebuild(path: str, as_json: bool) -> None:
-    """Make it anew beside the old one, then swap."""
-    _tell(pyhudi.open_table(path).metadata.rebuild(), as_json)
+def metadata_rebuild(path: str, dry_run: bool, as_json: bool) -> None:
+    """Build it again, then swap."""
+    _tell(pyhudi.open_table(path).metadata.rebuild(dry_run=dry_run), as_json)

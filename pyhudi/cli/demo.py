@@ -29,6 +29,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import pyhudi
 from pyhudi.cli.output import as_json, show
+from pyhudi.errors import UserError
 
 _TABLES = ("cow_rolled_back", "mor_rolled_back")
 
@@ -141,14 +142,25 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 @contextmanager
 def _folder(keep: str | None) -> Iterator[Path]:
     if keep:
-        Path(keep).mkdir(parents=True, exist_ok=True)
-        yield Path(keep).absolute()
+        yield _new_folder(Path(keep))
         return
     folder = tempfile.mkdtemp(prefix="pyhudi-demo-")
     try:
         yield Path(folder)
     finally:
         shutil.rmtree(folder)
+
+
+def _new_folder(folder: Path) -> Path:
+    """An empty folder at that path.  Raises UserError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as refused:
+        raise UserError("no folder can be made here", path=folder, why=refused.strerror) from None
+    if not is_empty:
+        raise UserError("the folder is not empty", path=folder, hint="name a new folder")
+    return folder.absolute()
 
 
 @contextmanager

@@ -5,19 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import click
 
 from pyhudi import HFileReader
 from pyhudi.cli.output import as_json, plain, show
+from pyhudi.cli.values import COUNT
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.logblock import data_batches, read_content
 from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.local import LocalFile
 
-limit = click.option("--limit", default=20, show_default=True, help="Entries to show.")
+limit = click.option("--limit", type=COUNT, default=20, show_default=True, help="Entries to show.")
 
 
 @click.group()
@@ -79,6 +83,8 @@ def log_dump(file: str, rows: bool, limit: int, as_json: bool) -> None:
     """Blocks, and with --rows their first records and deletes."""
     with closing(LocalFile(file)) as opened:
         blocks = read_blocks(opened, path=file)
+        if not blocks and not isinstance(parse_data_file(Path(file).name), LogFileName):
+            raise CorruptFileError("a log file must begin with #HUDI#", path=file)
         found = [
             _block(b) | ({"rows": _rows(b, opened, file, limit)} if rows else {}) for b in blocks
         ]

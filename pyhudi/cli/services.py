@@ -8,16 +8,20 @@ import click
 import pyhudi
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.tables import timeline
+from pyhudi.cli.values import Settings, name_of, option
+from pyhudi.reports import Report
 
 dry_run = click.option("--dry-run", is_flag=True, help="Tell what would happen; change nothing.")
-option = click.option(
-    "--option", "options", multiple=True, metavar="NAME=VALUE", help="A hoodie.* option."
-)
 
 
-def _opened(path: str, options: tuple[str, ...]) -> pyhudi.Table:
-    pairs = (text.partition("=") for text in options)
-    return pyhudi.open_table(path, options={name: value for name, _, value in pairs})
+def _opened(path: str, options: Settings) -> pyhudi.Table:
+    return pyhudi.open_table(path, options=dict(options))
+
+
+def _show_planned(planned: str | Report | None, *, as_json: bool) -> None:
+    """The instant of a plan, or the report of one that would be made."""
+    facts = planned.to_dict() if isinstance(planned, Report) else {"instant": planned}
+    show(facts, as_json=as_json)
 
 
 @click.group()
@@ -30,7 +34,7 @@ def compaction() -> None:
 @dry_run
 @option
 @as_json
-def compaction_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+def compaction_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Carry out the planned compaction, or plan one and carry it out."""
     show(_opened(path, options).compact(dry_run=dry_run).to_dict(), as_json=as_json)
 
@@ -40,18 +44,19 @@ def compaction_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: 
 @dry_run
 @option
 @as_json
-def compaction_logs(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+def compaction_logs(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Merge the logs of each slice that has many into one, and leave base files alone."""
     show(_opened(path, options).compact_logs(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @compaction.command("schedule")
 @click.argument("path")
+@dry_run
 @option
 @as_json
-def compaction_schedule(path: str, options: tuple[str, ...], as_json: bool) -> None:
+def compaction_schedule(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Plan a compaction, for `run` or for Apache Hudi."""
-    show({"instant": _opened(path, options).schedule_compaction()}, as_json=as_json)
+    _show_planned(_opened(path, options).schedule_compaction(dry_run=dry_run), as_json=as_json)
 
 
 @compaction.command("unschedule")
@@ -61,7 +66,7 @@ def compaction_schedule(path: str, options: tuple[str, ...], as_json: bool) -> N
 @option
 @as_json
 def compaction_unschedule(
-    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
 ) -> None:
     """Take a planned compaction back, if no logs lie on it."""
     done = _opened(path, options).unschedule_compaction(instant, dry_run=dry_run)
@@ -74,7 +79,11 @@ def clustering() -> None:
 
 
 sort_by = click.option(
-    "--sort-by", multiple=True, metavar="COLUMN", help="A column to sort by; may be repeated."
+    "--sort-by",
+    multiple=True,
+    type=name_of,
+    metavar="COLUMN",
+    help="A column to sort by; may be repeated.",
 )
 layout = click.option(
     "--layout", type=click.Choice(["linear", "zorder", "hilbert"]), help="How rows are laid out."
@@ -98,7 +107,7 @@ def clustering_run(
     layout: str | None,
     partitions: tuple[str, ...],
     dry_run: bool,
-    options: tuple[str, ...],
+    options: Settings,
     as_json: bool,
 ) -> None:
     """Carry out the planned clustering, or plan one and carry it out."""
@@ -114,6 +123,7 @@ def clustering_run(
 @sort_by
 @layout
 @partition
+@dry_run
 @option
 @as_json
 def clustering_schedule(
@@ -121,15 +131,16 @@ def clustering_schedule(
     sort_by: tuple[str, ...],
     layout: str | None,
     partitions: tuple[str, ...],
-    options: tuple[str, ...],
+    dry_run: bool,
+    options: Settings,
     as_json: bool,
 ) -> None:
     """Plan a clustering, for `run` or for Apache Hudi."""
     table = _opened(path, options)
     planned = table.schedule_clustering(
-        sort_by or None, layout=layout, partitions=partitions or None
+        sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
     )
-    show({"instant": planned}, as_json=as_json)
+    _show_planned(planned, as_json=as_json)
 
 
 @clustering.command("unschedule")
@@ -139,7 +150,7 @@ def clustering_schedule(
 @option
 @as_json
 def clustering_unschedule(
-    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
+    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
 ) -> None:
     """Take a planned clustering back."""
     done = _opened(path, options).unschedule_clustering(instant, dry_run=dry_run)
@@ -156,7 +167,7 @@ def ttl() -> None:
 @dry_run
 @option
 @as_json
-def ttl_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+def ttl_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Delete what has expired by the options `hoodie.partition.ttl.*`."""
     show(_opened(path, options).expire_partitions(dry_run=dry_run).to_dict(), as_json=as_json)
 
@@ -171,7 +182,7 @@ def clean() -> None:
 @dry_run
 @option
 @as_json
-def clean_run(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+def clean_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Carry out planned cleans, then plan one and carry it out."""
     show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
 
@@ -195,9 +206,7 @@ def rollback() -> None:
 @dry_run
 @option
 @as_json
-def rollback_run(
-    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
-) -> None:
+def rollback_run(path: str, instant: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Undo the commit at INSTANT, which must be the newest."""
     report = _opened(path, options).rollback(instant, dry_run=dry_run)
     show(report.to_dict(), as_json=as_json)
@@ -212,13 +221,20 @@ def savepoint() -> None:
 @click.argument("path")
 @click.argument("instant", required=False)
 @click.option("--comment", default="", help="Why it is kept.")
+@dry_run
 @option
 @as_json
 def savepoint_create(
-    path: str, instant: str | None, comment: str, options: tuple[str, ...], as_json: bool
+    path: str,
+    instant: str | None,
+    comment: str,
+    dry_run: bool,
+    options: Settings,
+    as_json: bool,
 ) -> None:
     """Keep the snapshot at INSTANT, or the newest."""
-    show(_opened(path, options).savepoint(comment, instant).to_dict(), as_json=as_json)
+    saved = _opened(path, options).savepoint(comment, instant, dry_run=dry_run)
+    show(saved.to_dict(), as_json=as_json)
 
 
 @savepoint.command("show")
@@ -232,12 +248,15 @@ def savepoint_show(path: str, as_json: bool) -> None:
 @savepoint.command("delete")
 @click.argument("path")
 @click.argument("instant")
+@dry_run
 @option
 @as_json
-def savepoint_delete(path: str, instant: str, options: tuple[str, ...], as_json: bool) -> None:
+def savepoint_delete(
+    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
+) -> None:
     """Let the snapshot at INSTANT go."""
-    _opened(path, options).delete_savepoint(instant)
-    show({"deleted": instant}, as_json=as_json)
+    released = _opened(path, options).delete_savepoint(instant, dry_run=dry_run)
+    show({"deleted": instant} | released.to_dict(), as_json=as_json)
 
 
 @click.group()
@@ -251,9 +270,7 @@ def restore() -> None:
 @dry_run
 @option
 @as_json
-def restore_run(
-    path: str, instant: str, dry_run: bool, options: tuple[str, ...], as_json: bool
-) -> None:
+def restore_run(path: str, instant: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Take back everything that was written after the commit at INSTANT."""
     show(_opened(path, options).restore(instant, dry_run=dry_run).to_dict(), as_json=as_json)
 
@@ -263,6 +280,6 @@ def restore_run(
 @dry_run
 @option
 @as_json
-def timeline_archive(path: str, dry_run: bool, options: tuple[str, ...], as_json: bool) -> None:
+def timeline_archive(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Move old instants to the archive; `timeline show --archived` lists them there."""
     show(_opened(path, options).archive(dry_run=dry_run).to_dict(), as_json=as_json)

@@ -6,6 +6,7 @@ import click
 
 import pyhudi
 from pyhudi.cli.output import as_json, show
+from pyhudi.cli.values import COUNT
 
 
 @click.group()
@@ -62,7 +63,7 @@ def timeline() -> None:
 
 @timeline.command("show")
 @click.argument("path")
-@click.option("--limit", default=50, show_default=True, help="Newest instants to show.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="Newest instants to show.")
 @click.option("--archived", is_flag=True, help="Those of the archive instead.")
 @as_json
 def timeline_show(path: str, limit: int, archived: bool, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
@@ -26,7 +26,12 @@ from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
 from pyhudi.services.rollback import plan_rollback
 from pyhudi.services.rollback import rollback as roll_back
 from pyhudi.services.rollback_plan import RollbackPlan
-from pyhudi.services.savepoint import Savepoint, create_savepoint
+from pyhudi.services.savepoint import (
+    Savepoint,
+    create_savepoint,
+    planned_savepoint,
+    savepoint_at,
+)
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
@@ -122,13 +127,25 @@ def _clean_under_way(clean: Instant) -> WriteConflictError:
 def savepoint(fs: FileSystem, options: Options, comment: str, instant: str | None) -> Savepoint:
     """Keep the snapshot at a commit (None: the newest)."""
     with alone(fs, options, "savepoint") as state:
-        return create_savepoint(state, comment, InstantTime(instant) if instant else None)
+        return create_savepoint(state, comment, None if instant is None else InstantTime(instant))
 
 
-def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> None:
-    """Let a snapshot go.  Raises UserError if it has no savepoint."""
+def savepoint_plan(state: TableState, comment: str, instant: str | None) -> Savepoint:
+    """What `savepoint` would protect now; nothing changes."""
+    return planned_savepoint(state, comment, None if instant is None else InstantTime(instant))
+
+
+def saved_at(state: TableState, instant: str) -> Savepoint:
+    """What `delete_savepoint` would release now; nothing changes."""
+    return replace(savepoint_at(state, InstantTime(instant)), dry_run=True)
+
+
+def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> Savepoint:
+    """Remove a savepoint.  Raises UserError if there is none."""
     with alone(fs, options, "delete savepoint") as state:
+        saved = savepoint_at(state, InstantTime(instant))
         drop_savepoint(state.log, state.timeline, InstantTime(instant))
+        return saved
 
 
 def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:

@@ -41,8 +41,9 @@ def open_index(
     each call whether the table has changed, which costs a listing of its timeline.
     Raises TableNotFoundError, IndexNotReadyError where the table has no record index.
     """
-    if max_age_seconds < 0:
-        raise UserError("an age is not negative", max_age_seconds=max_age_seconds)
+    is_number = isinstance(max_age_seconds, int | float)
+    if not is_number or not max_age_seconds >= 0:
+        raise UserError("an age is a number, and not negative", max_age_seconds=max_age_seconds)
     fs = locate(path, storage_options=storage_options)
     return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine or LocalEngine())
 
@@ -56,7 +57,11 @@ class _Seen:
 
 
 class OpenIndex:
-    """Where record keys live, as the newest commit says.  Safe to use from several threads."""
+    """Where record keys live, as the newest commit says.  Safe to use from several threads.
+
+    Pickles by its store and options; the other side opens the table again, and raises as
+    `open_index` does.
+    """
 
     def __init__(self, fs: FileSystem, *, max_age_seconds: float, engine: Engine) -> None:
         self._fs = fs
@@ -132,5 +137,12 @@ class OpenIndex:
             )
         return _Seen(config, log, timeline, metadata.record_index())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self._fs, self._age, self._engine)
+
     def __repr__(self) -> str:
         return f"OpenIndex({self._fs.url!r})"
+
+
+def _reopened(fs: FileSystem, max_age_seconds: float, engine: Engine) -> OpenIndex:
+    return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine)

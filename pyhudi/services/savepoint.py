@@ -12,7 +12,7 @@ table's lock.  Source: table_format 4, 7.8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ class Savepoint(Report):
     created_at: str
     partitions: int
     files: int
+    dry_run: bool = False
 
 
 def create_savepoint(
@@ -50,7 +51,26 @@ def create_savepoint(
     Raises UserError for an instant that is no completed commit of the active timeline or has a
     savepoint, SnapshotExpiredError where files of the snapshot are cleaned already.
     """
-    log, timeline = state.log, state.timeline
+    commit, record = _planned(state, comment, instant)
+    begun = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
+    state.fs.create(state.log.path(begun), b"")
+    state.log.complete(begun, write_avro(SAVEPOINT_METADATA, record))
+    return _described(commit.time, record)
+
+
+def planned_savepoint(
+    state: TableState, comment: str, instant: InstantTime | None = None
+) -> Savepoint:
+    """What `create_savepoint` would write now; nothing changes.  Raises as it does."""
+    commit, record = _planned(state, comment, instant)
+    return replace(_described(commit.time, record), dry_run=True)
+
+
+def _planned(
+    state: TableState, comment: str, instant: InstantTime | None
+) -> tuple[Instant, dict[str, Any]]:
+    """The commit to protect, and the content of its savepoint."""
+    timeline = state.timeline
     commit = _commit_at(timeline, instant)
     if any(i.time == commit.time for i in timeline.where({Action.SAVEPOINT}, State.COMPLETED)):
         raise UserError(
@@ -71,10 +91,15 @@ def create_savepoint(
         },
         "version": 1,
     }
-    begun = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
-    state.fs.create(log.path(begun), b"")
-    log.complete(begun, write_avro(SAVEPOINT_METADATA, record))
-    return _described(commit.time, record)
+    return commit, record
+
+
+def savepoint_at(state: TableState, instant: InstantTime) -> Savepoint:
+    """The savepoint of a commit.  Raises UserError if there is none."""
+    for saved in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
+        if saved.time == instant:
+            return _described(saved.time, state.log.record(saved))
+    raise no_savepoint(state.timeline, instant)
 
 
 def delete_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:

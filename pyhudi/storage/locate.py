@@ -27,8 +27,15 @@ _MEMORY: Final = MemoryStore()
 def locate(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> FileSystem:
-    """The store at `path`; nothing is read.  Raises UserError for a URL no store serves."""
-    text = os.fspath(path)
+    """The store at `path`; nothing is read.  Raises UserError for a URL no store serves, and for
+    what is neither text nor a path."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise UserError(
+            "a table's path is text or a path object", type=type(text).__name__,
+            hint="pass a local path or a URL such as s3://bucket/table",
+        )  # fmt: skip
+    _check_options(storage_options)
     if not text:
         raise UserError("a table needs a path")
     scheme, separator, rest = text.partition(":")
@@ -47,3 +54,12 @@ def locate(
         path=text,
         hint=f"these are: file, memory, {', '.join((*SCHEMES, *HDFS_SCHEMES))}",
     )
+
+
+def _check_options(given: Mapping[str, Any] | None) -> None:
+    is_mapping = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+    if given is not None and not is_mapping:
+        raise UserError(
+            "storage_options must map names to values", type=type(given).__name__,
+            hint='pass a dict, such as {"endpoint": "http://127.0.0.1:9000"}',
+        )  # fmt: skip

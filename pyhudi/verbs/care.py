@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import TIMEOUT_MAX
+
 from pyhudi.care.background import BackgroundServices
 from pyhudi.care.doctor import examine
 from pyhudi.care.due import ServicesReport, run_due
 from pyhudi.care.finding import Diagnosis, in_order
 from pyhudi.care.ground import Ground
-from pyhudi.care.rebuilding import rebuild_metadata
+from pyhudi.care.rebuilding import check_rebuildable, rebuild_metadata
 from pyhudi.care.repair import RepairReport, repair
 from pyhudi.care.verify import check_metadata
 from pyhudi.engine import Engine
@@ -64,7 +66,8 @@ class TableServices:
         self._fs, self._options, self._engine = fs, options, engine
 
     def run(self, *, dry_run: bool = False) -> ServicesReport:
-        """Do whatever is due: remains of dead writers, compaction, clean, leftovers.
+        """Run what is due: rollback of failed writes, partition TTL, compaction, log compaction,
+        clustering, cleaning, archival, leftovers.
 
         The report says of each service what it did, or why it was not due; one that meets an
         error does not keep the others from running.  dry_run: tell only.
@@ -77,7 +80,8 @@ class TableServices:
         with table.services.start(every_seconds=60):
             stream_into(table)
         """
-        if every_seconds <= 0:
+        is_number = isinstance(every_seconds, int | float)
+        if not is_number or not 0 < every_seconds <= TIMEOUT_MAX:
             raise UserError("the pause between looks must be positive", every_seconds=every_seconds)
         return BackgroundServices(self.run, every_seconds=every_seconds)
 
@@ -98,13 +102,18 @@ class MetadataCare:
         found = check_metadata(ground, with_keys=keys, engine=self._engine)
         return Diagnosis(self._fs.url, in_order(found), (("data files", len(ground.data_files)),))
 
-    def rebuild(self) -> Diagnosis:
-        """Make it anew beside the old one, then swap; what `verify` then says.
+    def rebuild(self, *, dry_run: bool = False) -> Diagnosis:
+        """Build it again, then swap; returns what `verify` then says.
+
+        dry_run: check that it could be built now, and verify what is there; nothing changes.
 
         Readers go on; a crash leaves the old one, or a table that lists its store until the next
         write ends the swap.  Cost: the key column of the table, footers for statistics.
         Raises LockError, IndexNotReadyError while a write is pending.
         """
+        if dry_run:
+            check_rebuildable(self._fs)
+            return self.verify()
         with table_lock(self._fs, self._options.write, "rebuild metadata"):
             ground = Ground.of(self._fs, load_config(self._fs))
             check_none_kept(self._fs, ground.timeline)

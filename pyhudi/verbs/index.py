@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.arguments import count_of, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.flows import indexcare
@@ -87,7 +88,8 @@ class TableIndex:
         Cost: the key column of the table and every file of the index, once; memory for a few file
         slices.  No lock is taken, nothing changes.  Raises IndexNotReadyError without an index.
         """
-        return indexcare.verify(self._state(), self._engine, sample=sample)
+        count = count_of(sample, "sample")
+        return indexcare.verify(self._state(), self._engine, sample=count)
 
     def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
         """Hold only what commits after `since` up to `until` (None: the newest) changed against
@@ -128,7 +130,8 @@ class TableIndex:
         elastic one: the other goes.  dry_run: tell only.  Raises IndexNotReadyError while a write
         is pending.
         """
-        built = self._kind(kind)
+        buckets = count_of(buckets, "buckets")
+        built = self._kind(text_of(kind, "kind"))
         if built.is_store:
             if dry_run:
                 return rebuild_store_plan(self._state(), self._options, built, buckets)

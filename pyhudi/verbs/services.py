@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, overload
 
-from pyhudi.arguments import clustering_as_asked
+from pyhudi.arguments import check_partitions, clustering_as_asked, required_text, text_of
 from pyhudi.engine import Engine
 from pyhudi.flows import undo, upkeep
 from pyhudi.flows.expiring import ExpiryReport, expire
@@ -63,9 +64,18 @@ class ServiceVerbs:
             return log_compaction_plan(self._state(), self._options)
         return upkeep.compact_logs(self._fs, self._options, self._engine)
 
-    def schedule_compaction(self) -> str | None:
-        """Plan a compaction for `compact`, or for Apache Hudi, to carry out: its instant, or None
-        if there are no logs.  Writers go on beside it."""
+    @overload
+    def schedule_compaction(self, *, dry_run: Literal[False] = False) -> str | None: ...
+    @overload
+    def schedule_compaction(self, *, dry_run: Literal[True]) -> CompactionReport: ...
+    @overload
+    def schedule_compaction(self, *, dry_run: bool) -> str | CompactionReport | None: ...
+    def schedule_compaction(self, *, dry_run: bool = False) -> str | CompactionReport | None:
+        """Plan a compaction for `compact`, or for Apache Hudi, to run: its instant, or None if
+        there are no logs.  Writers continue concurrently.  dry_run: report what would be planned.
+        Raises UserError for a copy-on-write table."""
+        if dry_run:
+            return upkeep.compaction_plan(self._state(), self._options)
         return upkeep.schedule_compaction(self._fs, self._options)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
@@ -101,30 +111,51 @@ class ServiceVerbs:
         "hilbert" (rows near in every column come near); partitions: only those.  What is not
         given is as the `hoodie.clustering.*` options say.  A clustering that is planned already
         is carried out as it was planned; what is asked for then takes the other file groups.
-        dry_run: tell only.  Raises OptionError for columns that are not there; LockError,
-        WriteConflictError with the table as it was.
+        dry_run: tell only.  Raises OptionError for columns and UserError for partitions that are
+        not there; LockError, WriteConflictError with the table as it was.
         """
         asked = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
+        check_partitions(partitions, lambda: self._state().partitions())
         if dry_run:
             return upkeep.clustering_plan(self._state(), asked)
         also_plans = asked is not self._options
         return upkeep.cluster(self._fs, asked, self._engine, also_plans=also_plans)
 
+    @overload
+    def schedule_clustering(
+        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
+        partitions: str | Sequence[str] | None = None, dry_run: Literal[False] = False,
+    ) -> str | None: ...  # fmt: skip
+    @overload
+    def schedule_clustering(
+        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
+        partitions: str | Sequence[str] | None = None, dry_run: Literal[True],
+    ) -> ClusteringReport: ...  # fmt: skip
+    @overload
+    def schedule_clustering(
+        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
+        partitions: str | Sequence[str] | None = None, dry_run: bool,
+    ) -> str | ClusteringReport | None: ...  # fmt: skip
     def schedule_clustering(
         self,
         sort_by: str | Sequence[str] | None = None,
         *,
         layout: str | None = None,
         partitions: str | Sequence[str] | None = None,
-    ) -> str | None:
+        dry_run: bool = False,
+    ) -> str | ClusteringReport | None:
         """Plan a clustering for `cluster`, or for Apache Hudi, to carry out: its instant, or None
         if no file group qualifies.  Until it is done its groups take no updates, unless
-        `hoodie.clustering.updates.strategy` says otherwise."""
+        `hoodie.clustering.updates.strategy` says otherwise.  dry_run: report what would be
+        planned."""
         asked = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
+        check_partitions(partitions, lambda: self._state().partitions())
+        if dry_run:
+            return upkeep.clustering_plan(self._state(), asked)
         return upkeep.schedule_clustering(self._fs, asked)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
@@ -187,24 +218,35 @@ class ServiceVerbs:
         service or a compaction of the metadata table stands on it.
         """
         if dry_run:
-            return undo.rollback_plan(self._state(), instant)
-        return undo.rollback(self._fs, self._options, instant)
+            return undo.rollback_plan(self._state(), required_text(instant, "instant"))
+        return undo.rollback(self._fs, self._options, required_text(instant, "instant"))
 
-    def savepoint(self, comment: str = "", instant: str | None = None) -> Savepoint:
-        """Keep the snapshot at a commit (None: the newest) from cleaning and archival.
+    def savepoint(
+        self, comment: str = "", instant: str | None = None, *, dry_run: bool = False
+    ) -> Savepoint:
+        """Protect the snapshot at a commit (None: the newest) from cleaning and archival.
 
+        dry_run: report what would be protected; nothing changes.
         Raises UserError for what is no completed commit or has a savepoint already,
         SnapshotExpiredError where files of the snapshot have been cleaned.
         """
+        text_of(comment, "comment")
+        instant = text_of(instant, "instant")
+        if dry_run:
+            return undo.savepoint_plan(self._state(), comment, instant)
         return undo.savepoint(self._fs, self._options, comment, instant)
 
     def savepoints(self) -> list[Savepoint]:
         """The table's savepoints, oldest first."""
         return savepoints(self._state())
 
-    def delete_savepoint(self, instant: str) -> None:
-        """Let the snapshot at `instant` go.  Raises UserError if it has no savepoint."""
-        undo.delete_savepoint(self._fs, self._options, instant)
+    def delete_savepoint(self, instant: str, *, dry_run: bool = False) -> Savepoint:
+        """Remove the savepoint at `instant`, and return what it protected.
+
+        dry_run: only return it.  Raises UserError if there is none."""
+        if dry_run:
+            return undo.saved_at(self._state(), required_text(instant, "instant"))
+        return undo.delete_savepoint(self._fs, self._options, required_text(instant, "instant"))
 
     def restore(self, instant: str, *, dry_run: bool = False) -> RestoreReport:
         """Make the table what it was at a commit, mostly one with a savepoint; what was written
@@ -216,5 +258,5 @@ class ServiceVerbs:
         the snapshot have been cleaned.
         """
         if dry_run:
-            return undo.restore_plan(self._state(), instant)
-        return undo.restore(self._fs, self._options, instant)
+            return undo.restore_plan(self._state(), required_text(instant, "instant"))
+        return undo.restore(self._fs, self._options, required_text(instant, "instant"))

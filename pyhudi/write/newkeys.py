@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -64,7 +64,7 @@ def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Opt
     """
     if isinstance(by, PythonKeys):
         return by.columns, options
-    parts = (by,) if isinstance(by, str | TimestampPartition) else tuple(by or ())
+    parts = _parts(by)
     formats = {part.settings() for part in parts if isinstance(part, TimestampPartition)}
     if not formats:
         return tuple(str(part) for part in parts), options
@@ -78,6 +78,20 @@ def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Opt
         part if isinstance(part, str) else f"{part.column}:TIMESTAMP" for part in parts
     )  # fmt: skip
     return names, options
+
+
+def _parts(by: object) -> tuple[str | TimestampPartition, ...]:
+    """The levels of partition paths.  Raises UserError for what no level can be."""
+    if by is None or isinstance(by, str | TimestampPartition):
+        return () if not by else (by,)
+    several = isinstance(by, Iterable) and not isinstance(by, bytes)
+    parts = tuple(by) if several and isinstance(by, Iterable) else (by,)
+    if any(not isinstance(part, str | TimestampPartition) for part in parts):
+        raise UserError(
+            "partitions are made of columns, named by text", given=repr(by)[:80],
+            hint='pass "city", ["city", "day"] or TimestampPartition objects',
+        )  # fmt: skip
+    return parts
 
 
 def new_keys(

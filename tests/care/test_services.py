@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,45 @@ def test_a_pause_must_be_positive(tmp_path: Path) -> None:
     made = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id")
     with pytest.raises(pyhudi.UserError):
         made.services.start(every_seconds=0)
+
+
+def many_logs(path: Path) -> pyhudi.Table:
+    """A slice with six log blocks, and no compaction due."""
+    options = {"hoodie.compact.inline.max.delta.commits": "100"}
+    made = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor",
+        options=options,
+    )  # fmt: skip
+    for number in range(7):
+        made.upsert(rows(range(4), number))
+    return made
+
+
+def test_log_compaction_runs_where_slices_have_many_blocks(tmp_path: Path) -> None:
+    table = many_logs(tmp_path / "t")
+    want = table.scan(with_meta=False).to_arrow().sort_by("id")
+    told = {s.name: s for s in table.services.run(dry_run=True).services}
+    assert told["log compaction"].is_due and not told["compaction"].is_due
+    report = table.services.run()
+    assert not report.errors
+    assert "merged" in {s.name: s.did for s in report.services}["log compaction"]
+    again = {s.name: s for s in table.services.run(dry_run=True).services}
+    assert not again["log compaction"].is_due
+    assert table.scan(with_meta=False).to_arrow().sort_by("id") == want
+
+
+def test_partitions_that_have_expired_are_deleted_by_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="part")
+    made.upsert(rows(range(4), 1))
+    assert not {s.name: s for s in made.services.run(dry_run=True).services}["partition TTL"].is_due
+    options = {"hoodie.partition.ttl.strategy.days.retain": "2"}
+    table = pyhudi.open_table(tmp_path / "t", options=options)
+    assert not {s.name: s for s in table.services.run().services}["partition TTL"].is_due
+    later = datetime.now(UTC) + timedelta(days=3)
+    monkeypatch.setattr("pyhudi.flows.expiring.system_clock", lambda: later)
+    told = {s.name: s for s in table.services.run(dry_run=True).services}["partition TTL"]
+    assert told.is_due and table.scan().count() == 4
+    assert not table.services.run().errors
+    assert table.scan().count() == 0

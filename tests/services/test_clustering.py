@@ -243,7 +243,12 @@ def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> No
         table.cluster("nobody")
     with pytest.raises(UserError, match="unknown layout"):
         table.cluster("x", layout="spiral")
-    assert table.cluster("x", partitions="nowhere").notes == (
+    for verb in (table.cluster, table.schedule_clustering):
+        with pytest.raises(UserError, match="no such partition"):
+            verb("x", partitions=["nowhere", ""])
+    by_option = {"hoodie.clustering.plan.strategy.partition.selected": "nowhere"}
+    asked = pyhudi.open_table(tmp_path / "t", options=by_option)
+    assert asked.cluster("x").notes == (
         "no such partition: nowhere", "no file group to lay out anew",
     )  # fmt: skip
     assert table.timeline.last == newest

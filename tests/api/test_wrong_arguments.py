@@ -1,0 +1,116 @@
+"""Arguments of a wrong kind are a UserError that names them, before anything is read or made."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import UserError
+
+ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 2]})
+Call = Callable[[Any, Path], Any]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("arguments") / "t"
+    table = pyhudi.create_table(found, ROWS.schema, record_key="id", partition_by="city")
+    table.bulk_insert(ROWS)
+    return found
+
+
+def new(path: Path, **arguments: Any) -> pyhudi.Table:
+    return pyhudi.create_table(
+        path.parent / "new", **({"schema": ROWS.schema, "record_key": "id"} | arguments)
+    )
+
+
+OPENERS: tuple[Call, ...] = (
+    lambda given, _: pyhudi.open_table(given),
+    lambda given, _: pyhudi.create_table(given, ROWS.schema, record_key="id"),
+    lambda given, _: pyhudi.doctor(given),
+    lambda given, _: pyhudi.repair(given),
+    lambda given, _: pyhudi.open_index(given),
+)
+MAPPINGS: tuple[Call, ...] = (
+    lambda given, path: pyhudi.open_table(path, options=given),
+    lambda given, path: pyhudi.open_table(path, storage_options=given),
+    lambda given, path: pyhudi.open_index(path, storage_options=given),
+    lambda given, path: new(path, options=given),
+)
+NAMES: tuple[Call, ...] = (
+    lambda given, path: new(path, record_key=given),
+    lambda given, path: new(path, ordering=given),
+    lambda given, path: new(path, partition_by=given),
+    lambda given, path: pyhudi.open_table(path).cluster(given),
+    lambda given, path: pyhudi.open_table(path).cluster(partitions=given),
+    lambda given, path: pyhudi.open_table(path).schedule_clustering(given, dry_run=True),
+)
+WORDS: tuple[Call, ...] = (
+    lambda given, path: new(path, schema=given),
+    lambda given, path: new(path, table_type=given),
+    lambda given, path: new(path, index=given),
+    lambda given, path: new(path, name=given),
+    lambda given, path: pyhudi.open_table(path).cluster(layout=given),
+    lambda given, path: pyhudi.open_table(path).index.rebuild(kind=given),
+    lambda given, path: pyhudi.open_table(path).scan(mode=given),
+    lambda given, path: pyhudi.open_table(path).changes("000", holes=given),
+    lambda given, path: pyhudi.open_table(path).upsert(ROWS, schema_mode=given),
+    lambda given, path: pyhudi.open_table(path).savepoint(given),
+    lambda given, path: pyhudi.open_table(path).savepoint("why", given),
+    lambda given, path: pyhudi.open_table(path).rollback(given),
+    lambda given, path: pyhudi.open_table(path).restore(given),
+    lambda given, path: pyhudi.open_table(path).delete_savepoint(given),
+)
+NUMBERS: tuple[Call, ...] = (
+    lambda given, path: pyhudi.open_table(path).index.rebuild(given),
+    lambda given, path: pyhudi.open_table(path).index.rebuild(given, dry_run=True),
+    lambda given, path: pyhudi.open_table(path).index.verify(sample=given),
+    lambda given, path: pyhudi.open_table(path).services.start(every_seconds=given),
+    lambda given, path: pyhudi.open_index(path, max_age_seconds=given),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        *((call, given) for call in OPENERS for given in (None, 3, b"t", ["t"], object(), "")),
+        *(
+            (call, given)
+            for call in MAPPINGS
+            for given in ("x=y", ["x"], 3, True, {1: 2}, {None: 1})
+        ),
+        *((call, given) for call in NAMES for given in (3, b"id", [3], ["id", None], object())),
+        *((call, given) for call in WORDS for given in (3, b"x", ["x"], object())),
+        *((call, given) for call in NUMBERS for given in ("3", -1, float("nan"), [3])),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_a_user_error(call: Call, given: Any, path: Path) -> None:
+    before = sorted(path.parent.rglob("*.commit*"))
+    with pytest.raises(UserError) as raised:
+        call(given, path)
+    assert not isinstance(raised.value.__cause__, AssertionError)
+    assert sorted(path.parent.rglob("*.commit*")) == before
+    assert not (path.parent / "new").exists()
+
+
+def found(index: pyhudi.OpenIndex) -> list[bool]:
+    """A task of another process."""
+    answers: list[bool] = index.contains(["a", "nobody"]).to_pylist()
+    return answers
+
+
+def test_an_opened_index_is_pickled_by_its_path_and_opened_again(path: Path) -> None:
+    index = pyhudi.open_index(path, max_age_seconds=5.0)
+    twin = pickle.loads(pickle.dumps(index))
+    assert (twin.get("a"), repr(twin)) == (index.get("a"), repr(index))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(found, index).result() == [True, False]

@@ -1,0 +1,188 @@
+"""Every command with wrong values: a typed error, the right exit code, and nothing created.
+
+Commands and their parameters are discovered from click, so a new command is walked too; a
+parameter for which no wrong value is listed here fails the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.cli.app import commands, run
+
+FAILURE, USAGE, PROBLEMS = 1, 2, 3
+FINE = {  # what makes every other parameter of a command a right one
+    "path": "table",
+    "file": "file",
+    "keys": "a",
+    "instant": "20200101000000000",
+}
+NUMBERS = ("0", "-1", "-9223372036854775809", "x", "", "1e400", "nan", "inf")
+BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
+    "path": (
+        ("missing", FAILURE),
+        ("missing/below", FAILURE),
+        ("folder", FAILURE),
+        ("text.txt", FAILURE),
+        ("table/.hoodie/hoodie.properties", FAILURE),
+        ("", USAGE),
+        ("nope://bucket/table", USAGE),
+        ("s3://", USAGE),
+    ),
+    "file": (("missing", USAGE), ("folder", USAGE), ("text.txt", FAILURE), ("empty", FAILURE)),
+    "instant": (
+        ("", USAGE),
+        ("nope", USAGE),
+        ("-1", USAGE),
+        ("../../etc", USAGE),
+        ("20990101000000000", USAGE),
+    ),
+    "as_of": (("", USAGE), ("nope", USAGE), ("2026-13-45", USAGE)),
+    "options": (
+        ("nonsense", USAGE),
+        ("=1", USAGE),
+        ("hoodie.nonsense=1", USAGE),
+        ("hoodie.cleaner.commits.retained=many", USAGE),
+    ),
+    "sort_by": (("nowhere", USAGE), ("", USAGE)),
+    "partitions": (("nowhere", USAGE), ("../elsewhere", USAGE)),
+    "kind": (("nope", USAGE), ("", USAGE)),
+    "every": tuple((number, USAGE) for number in NUMBERS),
+    "keep": (("text.txt", USAGE), ("text.txt/below", USAGE), ("folder", USAGE)),
+    "buckets": (("100000001", USAGE),),
+}
+WITHOUT_WRONG_VALUES = {"keys", "comment"}
+FLAGS = ("--dry-run", "--json", "--yes", "--allow-loss")
+
+
+def leaves(
+    command: click.Command = commands, name: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        for word, below in sorted(command.commands.items()):
+            yield from leaves(below, (*name, word))
+    else:
+        yield name, command
+
+
+def wrong_values(parameter: click.Parameter) -> tuple[tuple[str, int], ...]:
+    """Values the parameter cannot have, each with the exit code it is to give."""
+    named = BY_NAME.get(parameter.name or "", ())
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return ()
+    if isinstance(parameter.type, click.Choice):
+        return (*named, ("nope", USAGE), ("", USAGE))
+    kinds = (click.types.IntParamType, click.types.FloatParamType)
+    if isinstance(parameter.type, kinds) or isinstance(parameter.default, int | float):
+        return (*named, *((number, USAGE) for number in NUMBERS))
+    return named
+
+
+def call(
+    name: tuple[str, ...],
+    command: click.Command,
+    wrong: click.Parameter,
+    value: str,
+    flags: tuple[str, ...] = (),
+) -> list[str]:
+    """The words of a command line on which one parameter alone is wrong.  flags: those of them
+    that the command has are given."""
+    known = {word for parameter in command.params for word in parameter.opts}
+    words = [*name, *(flag for flag in flags if flag in known)]
+    positions = [p for p in command.params if isinstance(p, click.Argument)]
+    if isinstance(wrong, click.Option):
+        words.append(f"{wrong.opts[0]}={value}")
+    words.append("--")
+    for parameter in positions:
+        if parameter is wrong:
+            words.append(value)
+        elif parameter.required:
+            words.append(FINE[parameter.name or ""])
+    return words
+
+
+CASES = [
+    pytest.param(
+        name, command, parameter, value, code, id=f"{' '.join(name)}-{parameter.name}={value}"
+    )
+    for name, command in leaves()
+    for parameter in command.params
+    for value, code in wrong_values(parameter)
+]
+
+
+@pytest.fixture(scope="module")
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, a folder that is none, a text file, and an empty file."""
+    folder = tmp_path_factory.mktemp("wrong")
+    rows = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
+    made = pyhudi.create_table(
+        folder / "table", rows.schema, record_key="id", partition_by="city", ordering="ts",
+        table_type="mor",
+    )  # fmt: skip
+    made.bulk_insert(rows)
+    made.upsert(rows)
+    (folder / "folder").mkdir()
+    (folder / "folder" / "notes.txt").write_text("no table here\n")
+    (folder / "text.txt").write_text("no table here\n" * 100)
+    (folder / "empty").write_bytes(b"")
+    return folder
+
+
+@pytest.fixture
+def here(stocked: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(stocked)
+    return stocked
+
+
+def inventory(folder: Path) -> dict[str, bytes | None]:
+    """What lies there; signatures of the lock's last holder are not part of the table."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+        if ".pyhudi.lock" not in path.name
+    }
+
+
+def ended(words: list[str]) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        run(words)
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code
+
+
+@pytest.mark.parametrize(("name", "command", "parameter", "value", "code"), CASES)
+def test_a_wrong_value_is_a_typed_error_and_changes_nothing(
+    name: tuple[str, ...],
+    command: click.Command,
+    parameter: click.Parameter,
+    value: str,
+    code: int,
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = inventory(here)
+    for flags in ((), FLAGS):
+        assert ended(call(name, command, parameter, value, flags)) == code
+        said = capsys.readouterr()
+        assert said.err.startswith(("error [", "Usage: "))
+        assert not said.out
+        assert inventory(here) == before
+
+
+def test_every_parameter_that_can_be_wrong_is_walked() -> None:
+    missed = [
+        f"{' '.join(name)}: {parameter.name}"
+        for name, command in leaves()
+        for parameter in command.params
+        if not (isinstance(parameter, click.Option) and parameter.is_flag)
+        and parameter.name not in WITHOUT_WRONG_VALUES
+        and not wrong_values(parameter)
+    ]
+    assert not missed, "list wrong values for: " + ", ".join(missed)

@@ -1,0 +1,133 @@
+"""Every service verb has a dry run, which says what would happen and changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.cli.app import commands, run
+from pyhudi.verbs.care import CareVerbs, MetadataCare, TableServices
+from pyhudi.verbs.index import TableIndex
+from pyhudi.verbs.services import ServiceVerbs
+
+ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
+READERS = {
+    "hold", "holds", "savepoints", "archived_timeline", "doctor", "metadata", "services", "start",
+    "verify", "lookup", "explain", "entries", "stats", "compare",
+}  # fmt: skip
+"""Verbs that change nothing of the table."""
+ROOMS = (ServiceVerbs, CareVerbs, TableServices, MetadataCare, TableIndex)
+VERBS = [
+    pytest.param(verb, id=f"{room.__name__}.{name}")
+    for room in ROOMS
+    for name, verb in vars(room).items()
+    if not name.startswith("_") and callable(verb) and name not in READERS
+]
+CHANGING = (
+    "clean run", "clustering run", "clustering schedule", "clustering unschedule",
+    "compaction logs", "compaction run", "compaction schedule", "compaction unschedule",
+    "index rebuild", "index repair", "metadata rebuild", "repair", "restore run", "rollback run",
+    "savepoint create", "savepoint delete", "services run", "timeline archive", "ttl run",
+)  # fmt: skip
+NOUNS = {"clean", "clustering", "compaction", "restore", "rollback", "savepoint", "services", "ttl"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_service_verb_has_a_dry_run(verb: Any) -> None:
+    parameter = inspect.signature(verb).parameters.get("dry_run")
+    assert parameter is not None and parameter.default is False
+    assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_a_service_command_has_a_dry_run() -> None:
+    for noun, group in commands.commands.items():
+        for verb in group.commands if isinstance(group, click.Group) else ():
+            name = f"{noun} {verb}"
+            if noun in NOUNS and name not in ("clean holds", "savepoint show"):
+                assert name in CHANGING
+    for name in CHANGING:
+        found: click.Command = commands
+        for word in name.split():
+            assert isinstance(found, click.Group)
+            found = found.commands[word]
+        assert any("--dry-run" in parameter.opts for parameter in found.params), name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A merge-on-read table with a compaction and a clustering pending, and a savepoint."""
+    made = pyhudi.create_table(
+        tmp_path / "t", ROWS.schema, record_key="id", partition_by="city", ordering="ts",
+        table_type="mor",
+    )  # fmt: skip
+    made.bulk_insert(ROWS)
+    made.savepoint("before")
+    made.upsert(ROWS.slice(0, 1))
+    assert made.schedule_compaction()
+    assert made.schedule_clustering("ts", partitions="y")
+    made.upsert(ROWS.slice(0, 1))
+    return tmp_path / "t"
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """Content by name, without the signature of the lock's last holder."""
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file() and ".pyhudi.lock" not in file.name
+    }
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_dry_run_changes_nothing(
+    name: str, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pyhudi.open_table(path)
+    instants = {
+        "compaction unschedule": table.timeline.pending.instants[0].time,
+        "clustering unschedule": table.timeline.pending.instants[1].time,
+        "restore run": table.timeline.commits.instants[0].time,
+        "rollback run": table.timeline.commits.instants[-1].time,
+        "savepoint delete": table.savepoints()[0].instant,
+    }
+    words = [*name.split(), str(path), *([instants[name]] if name in instants else [])]
+    if name == "ttl run":
+        words += ["--option", "hoodie.partition.ttl.strategy.days.retain=1"]
+    before = files(path)
+    with pytest.raises(SystemExit) as ended:
+        run([*words, "--dry-run", "--json"])
+    said = capsys.readouterr()
+    refused = name in ("rollback run", "compaction unschedule", "restore run")
+    assert ended.value.code in ((0, 2, 4) if refused else (0,)), said.err
+    if ended.value.code == 0:
+        assert isinstance(json.loads(said.out), dict)
+    assert files(path) == before
+
+
+def test_what_a_dry_run_says_is_what_then_happens(path: Path) -> None:
+    table = pyhudi.open_table(path)
+    told = table.savepoint("second", dry_run=True)
+    assert told.dry_run and len(table.savepoints()) == 1
+    made = table.savepoint("second")
+    assert (told.instant, told.files, told.partitions) == (
+        made.instant,
+        made.files,
+        made.partitions,
+    )
+    released = table.delete_savepoint(made.instant, dry_run=True)
+    assert released.dry_run and len(table.savepoints()) == 2
+    assert table.delete_savepoint(made.instant).files == released.files
+    assert len(table.savepoints()) == 1
+    with pytest.raises(pyhudi.UserError, match="no savepoint"):
+        table.delete_savepoint(made.instant, dry_run=True)
+    table.compact()
+    table.cluster()
+    planned = table.schedule_clustering("ts", dry_run=True)
+    assert planned.dry_run and planned.file_groups == 2 and not table.timeline.pending
