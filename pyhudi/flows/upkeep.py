@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 from pyhudi.engine import Engine
-from pyhudi.options import Options, ServiceOptions
-from pyhudi.pipeline import check_table, timeline_log
+from pyhudi.options import Options
+from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import ArchiveReport
 from pyhudi.services.archival import carry_out as carry_out_archival
-from pyhudi.services.archival import is_due as archival_is_due
 from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import schedule as schedule_clean
 from pyhudi.services.clustering import (
     ClusteringReport,
-    commits_since,
     pending_clusterings,
 )
 from pyhudi.services.clustering import carry_out as carry_out_clustering
@@ -32,7 +29,6 @@ from pyhudi.services.clustering import schedule as schedule_clusters
 from pyhudi.services.compaction import (
     CompactionReport,
     carry_out,
-    compaction_is_due,
     pending_compactions,
     proposed,
     report_of,
@@ -45,9 +41,7 @@ from pyhudi.services.planned import claim
 from pyhudi.services.transaction import opened
 from pyhudi.services.unschedule import UnscheduleReport, unschedule
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import load_config
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.write.report import WriteReport
 
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
@@ -213,69 +207,6 @@ def archive(fs: FileSystem, options: Options) -> ArchiveReport:
     """Move what is old from the timelines of the table and its metadata table to the archive."""
     with alone(fs, options, "archive") as state:
         return carry_out_archival(state, options)
-
-
-def after_write(
-    fs: FileSystem, options: Options, engine: Engine, report: WriteReport
-) -> WriteReport:
-    """Run the services that are due after a write and asked for inline; they go on its report."""
-    services = options.services
-    clustering = services.clustering
-    clusters = clustering.inline or clustering.schedules_inline
-    compacts = services.compacts_inline or services.compaction.schedules_inline
-    logs = services.compaction.logs_inline
-    asked = compacts or logs or clusters or services.cleans_inline or services.archives_inline
-    if not asked or report.instant is None or not report.published:
-        return report
-    notes = []
-    if compacts and _compaction_is_due(fs, options):
-        if services.compacts_inline:
-            done = compact(fs, options, engine)
-            notes.append(f"compaction {', '.join(done.instants)} merged {done.file_groups} groups")
-        elif (planned := schedule_compaction(fs, options)) is not None:
-            notes.append(f"compaction {planned} is planned")
-    if logs and load_config(fs).is_merge_on_read:
-        merged = compact_logs(fs, options, engine)
-        if merged.instant is not None:
-            notes.append(
-                f"log compaction {merged.instant} merged {merged.blocks} blocks of "
-                f"{merged.file_groups} groups"
-            )
-    if clusters and _clustering_is_due(fs, options):
-        if clustering.inline:
-            laid_out = cluster(fs, options, engine)
-            if laid_out.instants:
-                notes.append(
-                    f"clustering {', '.join(laid_out.instants)} wrote {laid_out.file_groups} file "
-                    f"groups anew as {laid_out.new_file_groups}"
-                )
-            notes += laid_out.notes
-        elif (planned := schedule_clustering(fs, options)) is not None:
-            notes.append(f"clustering {planned} is planned")
-    if services.cleans_inline:
-        cleaned = clean(fs, options, engine)
-        if cleaned.instants:
-            notes.append(f"clean {', '.join(cleaned.instants)} deleted {cleaned.files} files")
-        notes += cleaned.dropped
-    if services.archives_inline and _archival_is_due(fs, services):
-        archived = archive(fs, options)
-        if archived.instants:
-            notes.append(f"archived {len(archived.instants)} instants")
-    return replace(report, notes=(*report.notes, *notes))
-
-
-def _archival_is_due(fs: FileSystem, services: ServiceOptions) -> bool:
-    return archival_is_due(timeline_log(fs, load_config(fs)).load(), services)
-
-
-def _compaction_is_due(fs: FileSystem, options: Options) -> bool:
-    state = load_state(fs, options.read)
-    return state.config.is_merge_on_read and compaction_is_due(state, options.services.compaction)
-
-
-def _clustering_is_due(fs: FileSystem, options: Options) -> bool:
-    state = load_state(fs, options.read)
-    return commits_since(state.log, state.timeline) >= options.services.clustering.after_commits
 
 
 @contextmanager

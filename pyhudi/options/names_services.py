@@ -8,7 +8,7 @@ from pyhudi.options import names_clustering
 from pyhudi.options.reshaping import CompactionStrategy, CompactionTrigger, ExpiryRule
 from pyhudi.options.row import NOT_YET, Row, honoured, refused, without_effect
 from pyhudi.options.settings import CleaningPolicy
-from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
+from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count, only
 
 _CLASS: Final = "a Java class cannot be called from Python"
 
@@ -58,7 +58,7 @@ _POLICIES: Final = choice({policy.value: policy for policy in CleaningPolicy})
 _CLEANING: Final = (
     honoured(
         "hoodie.clean.automatic", FLAG, "services.cleans_inline",
-        "false by default here: a write does what was asked, and nothing else",
+        "true by default: a write is followed by a clean if files are no longer needed",
     ),
     refused(
         "hoodie.clean.async.enabled", NOT_YET, harmless=("false",),
@@ -80,10 +80,15 @@ _CLEANING: Final = (
         "hoodie.clean.policy", _POLICIES, "services.cleaning",
         aliases=("hoodie.cleaner.policy",),
     ),
-    refused(
-        "hoodie.clean.trigger.max.commits", NOT_YET, aliases=("hoodie.clean.max.commits",)
+    honoured(
+        "hoodie.clean.trigger.max.commits", count(1), "services.clean_after_commits",
+        "commits since the last clean before another one runs after a write",
+        aliases=("hoodie.clean.max.commits",),
     ),
-    refused("hoodie.clean.trigger.strategy", NOT_YET),
+    honoured(
+        "hoodie.clean.trigger.strategy", only("NUM_COMMITS"), None,
+        "the only strategy of Apache Hudi",
+    ),
     refused("hoodie.clean.max.commits.to.clean", NOT_YET),
     refused(
         "hoodie.clean.multiple.enabled", NOT_YET, harmless=("false",),
@@ -117,7 +122,8 @@ _CLEANING: Final = (
 _ARCHIVAL: Final = (
     honoured(
         "hoodie.archive.automatic", FLAG, "services.archives_inline",
-        "false by default here, as for cleaning: a write does what was asked, and nothing else",
+        "true by default: a write is followed by archival if more than hoodie.keep.max.commits "
+        "instants of a kind are on the timeline",
     ),
     refused("hoodie.archive.async", NOT_YET, harmless=("false",)),
     honoured("hoodie.archive.beyond.savepoint", FLAG, "services.archives_beyond_savepoint"),
@@ -146,11 +152,21 @@ _OTHERS: Final = (
     refused("hoodie.rollback.instant.backup.enabled", NOT_YET, harmless=("false",)),
     refused("hoodie.rollback.instant.backup.dir", NOT_YET, harmless=(".rollback_backup",)),
     *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),
-    refused("hoodie.table.services.enabled", NOT_YET, harmless=("false",)),
-    refused(
-        "hoodie.fail.writes.on.inline.table.service.exception", NOT_YET, harmless=("true",)
+    honoured(
+        "hoodie.table.services.enabled", FLAG, "services.enabled",
+        "false: no service runs after a write, whatever other options say; the verbs of the "
+        "services still run",
     ),
-    refused("hoodie.fail.on.timeline.archiving", NOT_YET, harmless=("true",)),
+    honoured(
+        "hoodie.fail.writes.on.inline.table.service.exception", FLAG, "services.failures_raise",
+        "false by default here: the write has committed, so its report names the service that "
+        "failed; true: the call raises, and the commit stays",
+    ),
+    honoured(
+        "hoodie.fail.on.timeline.archiving", FLAG, "services.archival_failures_raise",
+        "false by default here: the write has committed, so its report says that archival failed; "
+        "true: the call raises, and the commit stays",
+    ),
     *without_effect(
         "services plan on the whole view", "hoodie.table.services.incremental.enabled"
     ),

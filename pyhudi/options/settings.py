@@ -224,19 +224,23 @@ class CleaningPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """When table services run, and how much they take on.  Used by services/ and upkeep."""
+    """When table services run, and how much they take on.  Used by services/ and flows/."""
 
+    enabled: bool = True  # off: none runs after a write, whatever the fields below say
+    failures_raise: bool = False  # a failed service after a write: an error, or a note
+    archival_failures_raise: bool = False  # likewise, of archival alone
     compacts_inline: bool = False  # after a write that makes it due
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
-    cleans_inline: bool = False  # after every write, where anything can go
+    cleans_inline: bool = True  # after a write, where a file is no longer needed
+    clean_after_commits: int = 1  # since the last clean, before one runs after a write
     cleaning: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
     commits_retained: int = 10
     versions_retained: int = 3
     hours_retained: int = 24
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
     cleans_incrementally: bool = True  # looks only where commits came since the last clean
-    archives_inline: bool = False  # after every write that makes more than `commits_kept_max`
+    archives_inline: bool = True  # after a write that makes more than `commits_kept_max`
     commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
     commits_kept_max: int = 30  # so many of a kind before one begins
     archives_beyond_savepoint: bool = False  # a restore needs what stands between

@@ -77,7 +77,7 @@ def propose(state: TableState, options: Options) -> ArchivePlan:
     """What leaves the table's timeline now."""
     rules = options.services
     least, most = rules.commits_kept_min, rules.commits_kept_max
-    earliest = earliest_kept(state, rules)
+    earliest = earliest_kept(state.timeline, rules, state.zone)
     if earliest is not None:  # what cleaning keeps readable stays where it is looked up
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
@@ -75,6 +75,19 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
     return list(timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT))
 
 
+def is_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> bool:
+    """Whether a clean after a write may find files to delete, and enough commits have completed
+    since the last clean.  No I/O."""
+    if pending_cleans(timeline):
+        return True
+    last = timeline.where({Action.CLEAN}, State.COMPLETED).last
+    since = timeline.commits if last is None else timeline.commits.after(last.time)
+    if len(since) < rules.clean_after_commits:
+        return False
+    by_versions = rules.cleaning is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
+    return by_versions or earliest_kept(timeline, rules, zone) is not None
+
+
 def propose(state: TableState, options: Options) -> CleanPlan:
     """What can be deleted now."""
     rules = options.services
@@ -84,7 +97,9 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     held = _files_held(state, holds)
     replaced = replaced_groups(state.log, state.timeline)
     kept_from = _not_past(
-        earliest_kept(state, rules), state.timeline.commits, _replaced_under(held, replaced)
+        earliest_kept(state.timeline, rules, state.zone),
+        state.timeline.commits,
+        _replaced_under(held, replaced),
     )
     plan = CleanPlan(
         rules.cleaning.value,
@@ -104,15 +119,15 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
 
 
-def earliest_kept(state: TableState, rules: ServiceOptions) -> Instant | None:
+def earliest_kept(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> Instant | None:
     """The earliest instant whose readers find all they need after a clean; None: all of them."""
-    commits, pending = state.timeline.commits, _writing(state.timeline)
+    commits, pending = timeline.commits, _writing(timeline)
     match rules.cleaning:
         case CleaningPolicy.KEEP_LATEST_COMMITS:
             return newest_kept(commits, pending, retained=rules.commits_retained)
         case CleaningPolicy.KEEP_LATEST_BY_HOURS:
             oldest = system_clock() - timedelta(hours=rules.hours_retained)
-            limit = format_instant(oldest, state.zone)
+            limit = format_instant(oldest, zone)
             recent = [i for i in commits if i.time >= limit]
             return newest_kept(commits, pending, retained=max(1, len(recent)))
         case CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -11,9 +10,8 @@ import pyarrow.compute as pc
 from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.flows.expiring import expire_after
+from pyhudi.flows.inline import after_write
 from pyhudi.flows.optimistic import write
-from pyhudi.flows.upkeep import after_write
 from pyhudi.options import Options
 from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
 from pyhudi.read.plan import ScanRequest, named_columns
@@ -191,7 +189,8 @@ class WritingVerbs:
         Raises UserError if no write is kept at this instant, WriteConflictError if a writer that
         does not know of kept writes has committed since.
         """
-        return publish_kept(self._fs, instant, self._options.write)
+        report = publish_kept(self._fs, instant, self._options.write)
+        return after_write(self._fs, self._options, self._engine, report)
 
     def preview(
         self,
@@ -265,7 +264,4 @@ class WritingVerbs:
             finds=finds,
         )
         report = write(self._fs, request)
-        if self._options.services.expiry.inline and report.instant and report.published:
-            notes = expire_after(self._fs, self._options, self._engine)
-            report = replace(report, notes=(*report.notes, *notes))
         return after_write(self._fs, self._options, self._engine, report)

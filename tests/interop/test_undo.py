@@ -17,6 +17,7 @@ FEW = {
     "hoodie.keep.min.commits": "3",
     "hoodie.keep.max.commits": "4",
     "hoodie.clean.commits.retained": "1",
+    "hoodie.table.services.enabled": "false",  # the tests call the verbs
     "hoodie.metadata.record.index.min.filegroup.count": "2",
 }
 

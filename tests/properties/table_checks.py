@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from pyhudi.errors import SnapshotExpiredError
 from pyhudi.options import IndexKind
+from pyhudi.timeline.instant import Action, State
 from tests.properties.table_setup import KEYS, SCHEMA, Row, Setup, setups
 
 Identity = tuple[str, str]
@@ -36,7 +37,11 @@ class CheckedTable(RuleBasedStateMachine):
         self.setup, self.table = setup, setup.create()
         self.model: dict[Identity, Stored] = {}
         self.history: list[tuple[str, dict[Identity, Stored]]] = []
-        self.is_cleaned = False
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether a clean has run, by its verb or after a write."""
+        return bool(self.table.timeline.where({Action.CLEAN}, State.COMPLETED))
 
     def _identity(self, row: Row) -> Identity:
         return "" if self.setup.index.is_global else str(row["part"]), str(row["id"])

@@ -123,6 +123,7 @@ def setups(draw: st.DrawFn) -> Setup:
         "hoodie.parquet.small.file.limit": draw(st.sampled_from(["0", "7kb"])),
         "hoodie.compact.inline": kind is TableType.MERGE_ON_READ and draw(st.booleans()),
         "hoodie.compact.inline.max.delta.commits": draw(st.integers(1, 4)),
+        "hoodie.clean.automatic": draw(st.booleans()),
         "hoodie.clean.commits.retained": draw(st.integers(1, 3)),
         "hoodie.datasource.write.hive_style_partitioning": draw(st.booleans()),
         **of_index(index, kind=kind, facts=facts, beside=draw(st.booleans())),

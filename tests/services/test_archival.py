@@ -22,7 +22,11 @@ from tests.services.test_restore import check_whole
 from tests.services.test_undo import newest, table_of, values
 from tests.support.filesystems import OpenCountingFileSystem
 
-FEW = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"}
+FEW = {
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.table.services.enabled": "false",  # the tests call the verbs
+}
 
 
 def long_table(path: Path, kind: str, count: int = 14, **more: str) -> pyhudi.Table:
@@ -182,7 +186,8 @@ def test_a_clean_under_a_hold_does_not_retain_past_a_replacement(tmp_path: Path)
 
 
 def test_writes_archive_behind_them_when_asked_to(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", **{**FEW, "hoodie.archive.automatic": "true"})
+    inline = {"hoodie.table.services.enabled": "true", "hoodie.clean.automatic": "false"}
+    table = table_of(tmp_path / "t", **{**FEW, **inline})
     for ts in range(2, 25):
         table.upsert(rows(range(8), ts))
     # the index compacts every ten commits, and what it has not compacted stays

@@ -20,6 +20,7 @@ from tests.support.filesystems import clone, every_stop
 FEW = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.clean.commits.retained": "2",
+    "hoodie.table.services.enabled": "false",  # the tests call the verb
 }
 
 
@@ -120,7 +121,7 @@ def test_nothing_goes_that_a_planned_compaction_will_read(tmp_path: Path) -> Non
 
 
 def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", **{"hoodie.clean.automatic": "true"})
+    table = table_of(tmp_path / "t", **{"hoodie.table.services.enabled": "true"})
     report = table.upsert(rows(range(8), 6))
     assert any(note.startswith("clean ") for note in report.notes)
     assert len(files(tmp_path / "t")) <= 6
