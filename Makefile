@@ -1,6 +1,7 @@
 # make demo     build pyhudi and run the demo: PySpark upserts into a table Apache Hudi wrote
-# make test     build pyhudi and run the test suite (what CI runs)
-# make check    format, ruff, mypy --strict, layer test, tests, bench smoke
+# make test     build pyhudi and run the test suite
+# make check    what CI runs: format, ruff, mypy --strict, bench smoke, layer test, tests
+# make long     every long form, one after another; seeds and totals go to bench/RESULTS.md
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
@@ -24,8 +25,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PLAIN  ?= test-plain
 
-.PHONY: demo faults test check bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults test test-jvm test-plain check check-plain bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -46,22 +48,33 @@ demo: build
 	$(BIN)/pyhudi demo --keep build/demo
 	$(BIN)/python -m tests.interop.apache_hudi.compare build/demo
 
+# The two halves run in parallel. The last lines are of both: what did not run and why.
+HALVES := build/tests/jvm.json build/tests/plain.json
 test: build
-	$(MAKE) -k -j2 --output-sync=target test-jvm test-plain
+	@rm -f $(HALVES); status=0; \
+	$(MAKE) -k -j2 --output-sync=target test-jvm $(PLAIN) || status=1; \
+	$(BIN)/python -m tests.support.not_run $(HALVES) || status=1; \
+	exit $$status
 
 # One session of Spark and one process of each Apache Hudi serve all tests that need them.
 test-jvm: build
+	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/jvm.json \
 	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and (interop or spark)'
 
 test-plain: build
+	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
 	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
 
+# mypy and the benches run in the shorter half.
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) test PLAIN='check-plain'
+
+check-plain: build
 	$(BIN)/mypy
-	$(MAKE) test
 	$(BIN)/python -m bench --smoke
+	$(MAKE) test-plain
 
 bench: build
 	$(BIN)/python -m bench

@@ -35,7 +35,11 @@ def absent(code: str) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-@pytest.mark.parametrize("title", [title for title, _ in recipes()][1:])
+TITLES = [title for title, _ in recipes()][1:]
+LONG = {"Ray": pytest.mark.slow}  # starts a cluster, and is not installed for the other tests
+
+
+@pytest.mark.parametrize("title", [pytest.param(t, marks=LONG.get(t, ())) for t in TITLES])
 def test_recipes_run(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done: dict[str, Any] = {}

@@ -107,4 +107,5 @@ def summary(runs: list[dict[str, Any]]) -> list[str]:
 if __name__ == "__main__":
     files = [Path(name) for name in sys.argv[1:]]
     print("\n".join(summary([json.loads(p.read_text("utf-8")) for p in files if p.exists()])))
-    sys.exit(any(not p.exists() for p in files))
+    if absent := [p.name for p in files if not p.exists()]:
+        sys.exit(f"no summary of {', '.join(absent)}: that run did not come to its end")
