@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyhudi.agreement import agreed, check_function, with_merge
 from pyhudi.arguments import (
     arrow_schema,
+    columns_of,
     index_of,
     keys_to_delete,
     names_of,
@@ -50,6 +51,7 @@ from pyhudi.verbs.writing import WritingVerbs
 from pyhudi.write.batch import Rows
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import KeyRule, PythonKeys
+from pyhudi.write.keyvalues import key_texts, one_key_text
 from pyhudi.write.newkeys import PartitionBy, partitioned
 from pyhudi.write.newtable import NewTable, config_of
 
@@ -197,7 +199,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
         as_of: PointInTime | None = None,
@@ -212,7 +214,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """
         return self._scan(
             ScanRequest(
-                columns=None if columns is None else tuple(columns),
+                columns=columns_of(columns),
                 where=where,
                 as_of=as_of,
                 mode=_mode(mode),
@@ -226,7 +228,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         since: PointInTime,
         until: PointInTime | None = None,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
         with_meta: bool = True,
         partitions: str | None = None,
@@ -254,7 +256,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         )
         return self._scan(
             ScanRequest(
-                columns=None if columns is None else tuple(columns),
+                columns=columns_of(columns),
                 where=where,
                 with_meta=with_meta,
                 data_skipping=self._options.read.data_skipping,
@@ -267,7 +269,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         a: PointInTime,
         b: PointInTime | None = None,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
     ) -> pa.Table:
         """What the snapshot at `b` (None: now) holds that the one at `a` did not, row by row.
@@ -278,7 +280,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         on either side.
         """
         return diff_rows(
-            self._state(), a, b, columns=None if columns is None else tuple(columns),
+            self._state(), a, b, columns=columns_of(columns),
             where=where, engine=self._engine,
         )  # fmt: skip
 
@@ -295,31 +297,51 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     def history(self, key: Any) -> pa.Table:
         """Each version of one record, oldest first, as far as its files are there.
 
-        key: the record key as text.  Returns [instant, operation, change, partition_path,
+        key: as for `lookup`, of one record.  Returns [instant, operation, change, partition_path,
         file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
         have been cleaned, so that they no longer tell what they did to the record.
         """
-        return history_rows(self._state(), str(key), engine=self._engine)
+        state = self._state()
+        return history_rows(state, one_key_text(key, **self._keyed(state)), engine=self._engine)
 
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
 
     def lookup(self, keys: Any) -> pa.Table:
         """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one
-        row a key in the order asked.  Raises IndexNotReadyError without an index that keeps
-        entries."""
-        return lookup(self._state(), self._options, keys, self._engine)
+        row a key in the order asked.
 
-    def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these keys, reading only the file groups they are in."""
-        state, names = self._state(), None if columns is None else tuple(columns)
-        places = lookup(state, self._options, keys, self._engine)
-        return fetch_rows(state, places, columns=names, engine=self._engine)
+        keys: one or several.  A text is a record key as it is stored; other values are of the key
+        column, rendered as the table's key generator does; tuples and dicts hold a value for each
+        key column, as does a table of these columns.  Raises IndexNotReadyError without an index
+        that keeps entries, UserError for keys that do not fit the key columns.
+        """
+        return lookup(self._state(), self._options, self._key_texts(keys), self._engine)
+
+    def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys, reading only the file groups they are in.  keys: as `lookup`."""
+        return self._fetch(keys, columns_of(columns), self._engine)
+
+    def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
+        state = self._state()
+        places = lookup(state, self._options, self._key_texts(keys), engine)
+        return fetch_rows(state, places, columns=columns, engine=engine)
+
+    def _key_texts(self, keys: Any) -> pa.Array:
+        """Record keys as text, however the caller names them."""
+        return key_texts(keys, **self._keyed(self._state()))
+
+    def _keyed(self, state: TableState) -> dict[str, Any]:
+        return {
+            "fields": state.config.record_key_fields,
+            "schema": state.schema(),
+            "rule": lambda: self.key_rule(with_paths=False),
+        }
 
     @property
     def index(self) -> TableIndex:
         """The table's record index: checks, repairs, rebuilding, figures."""
-        return TableIndex(self._fs, self._options, self._engine, self._state)
+        return TableIndex(self._fs, self._options, self._engine, self._state, self._key_texts)
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)

@@ -97,6 +97,11 @@ def count_of(value: int | None, name: str) -> int | None:
     return value
 
 
+def columns_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """As `names_of`, but None where every column is meant."""
+    return None if columns is None else names_of(columns)
+
+
 def table_type_of(text: str) -> TableType:
     kind = _TYPES.get(str(text).lower())
     if kind is None:
@@ -185,6 +190,8 @@ class _Readable(Protocol):
 
     def key_rule(self, *, with_paths: bool) -> KeyRule: ...
 
+    def _key_texts(self, keys: Any) -> pa.Array: ...
+
 
 def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
     """Records named by rows or keys; exactly one of the three ways must be used.
@@ -200,15 +207,10 @@ def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression 
         return KeyRows(
             _text(record_keys(given, rule)), partition_paths(given, rule) if known else None
         )
-    return KeyRows(_text(keys))
+    return KeyRows(_text(table._key_texts(keys)))
 
 
-def _text(keys: Any) -> pa.ChunkedArray:
-    if isinstance(keys, pa.Table):
-        raise UserError("keys must be one column", hint="pass rows without keys= instead")
-    array = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys)
-    if pa.types.is_null(array.type):
-        array = array.cast(pa.string())
+def _text(array: Any) -> pa.ChunkedArray:
     if not pa.types.is_string(array.type):
         array = array.cast(pa.string())
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])

@@ -86,7 +86,8 @@ class OpenIndex:
 
     def locations(self, keys: Any) -> pa.Table:
         """[record_key, partition_path, file_id, instant_time, found], one row a key in the order
-        asked.  keys: a list or a column of strings; its places are null where it is absent."""
+        asked.  keys: a text, which is one key, a list or a column of strings; its places are null
+        where it is absent."""
         return self._now().lookup(keys, engine=self._engine)
 
     @property

@@ -5,6 +5,7 @@ Source: table_format 9.5, 9.6.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import pairwise
@@ -15,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyhudi.engine import Engine
-from pyhudi.errors import UserError
+from pyhudi.errors import SchemaError, UserError
 from pyhudi.filenames import METADATA_TABLE
+from pyhudi.formats.javatext import as_text
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.locations import Locations, decode_locations, gather
 from pyhudi.metadata.lookupcost import LookupCost
@@ -194,17 +196,25 @@ def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np
 
 
 def _key_column(keys: Any) -> pa.Array:
+    """Keys as text.  A text or bytes is one key; numbers count as Java writes them."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        keys = [keys]
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
         keys = pa.chunked_array(keys).combine_chunks()
     if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
-        keys = pa.array(keys, pa.string())
+        try:
+            keys = pa.array(list(keys))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise UserError("record keys come as strings", why=str(error)) from error
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
         return keys
     try:
-        return keys.cast(pa.string())
-    except pa.ArrowException as error:
+        if pa.types.is_null(keys.type) or pa.types.is_binary(keys.type):
+            return keys.cast(pa.string())
+        return as_text(keys, "record key")
+    except (pa.ArrowException, SchemaError) as error:
         raise UserError("record keys come as strings", type=keys.type) from error
 
 

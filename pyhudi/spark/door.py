@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
 
 from pyhudi import api
 from pyhudi.agreement import agreed, check_function, with_merge
-from pyhudi.arguments import keys_to_delete
+from pyhudi.arguments import columns_of, keys_to_delete
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.options import Options, parse_options
-from pyhudi.read.lookup import fetch_rows
 from pyhudi.read.plan import ScanRequest, plan_scan
 from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
@@ -25,10 +25,10 @@ from pyhudi.read.times import PointInTime
 from pyhudi.records import RECORD_KEY
 from pyhudi.services.answers import lookup
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.frames import is_frame
+from pyhudi.spark.frames import collected, is_frame
 from pyhudi.spark.rows import SparkKeys, SparkRows
 from pyhudi.spark.scan import scan_frame
-from pyhudi.spark.types import arrow_schema_of
+from pyhudi.spark.types import arrow_schema_of, to_spark
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
 from pyhudi.table.config import load_config
@@ -139,7 +139,7 @@ def upsert(
 def read(
     spark: SparkSession,
     path: str | os.PathLike[str],
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     where: pc.Expression | None = None,
     *,
     as_of: PointInTime | None = None,
@@ -165,7 +165,7 @@ class SparkTable(api.Table):
 
     def scan(  # type: ignore[override]
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
         as_of: PointInTime | None = None,
@@ -186,7 +186,7 @@ class SparkTable(api.Table):
         since: PointInTime,
         until: PointInTime | None = None,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
         with_meta: bool = True,
     ) -> DataFrame:
@@ -202,13 +202,14 @@ class SparkTable(api.Table):
         return scan_frame(self._spark, state, plan_scan(state, request))
 
     def lookup(self, keys: Any) -> pa.Table:
-        return lookup(self._state(), self._options, keys, LocalEngine())
+        return lookup(self._state(), self._options, self._key_texts(keys), LocalEngine())
 
-    def fetch(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        names = None if columns is None else tuple(columns)
-        state, engine = self._state(), LocalEngine()
-        places = lookup(state, self._options, keys, engine)
-        return fetch_rows(state, places, columns=names, engine=engine)
+    def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
+        return self._fetch(keys, columns_of(columns), LocalEngine())
+
+    def _key_texts(self, keys: Any) -> pa.Array:
+        """A DataFrame of keys is collected: look-ups by key run on the driver."""
+        return super()._key_texts(collected(keys) if is_frame(keys) else keys)
 
     def delete(
         self,
@@ -219,8 +220,9 @@ class SparkTable(api.Table):
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
-        """Delete records: by `keys` (a list, a column, or a DataFrame of one column), by rows (a
-        DataFrame with the key columns), or by a predicate, as `pyhudi.Table.delete` does."""
+        """Delete records: by `keys` (as for `lookup`, or a DataFrame of one column or of the key
+        columns), by rows (a DataFrame with the key columns), or by a predicate, as
+        `pyhudi.Table.delete` does."""
         return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
 
     def _keys_found(self, state: TableState, request: ScanRequest) -> Rows:
@@ -233,10 +235,25 @@ class SparkTable(api.Table):
             known = set(self.config.partition_fields) <= set(rows.columns)
             return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)
         if len(given) == 1 and is_frame(keys):
-            if len(keys.columns) != 1:
-                raise UserError("keys must be one column", hint="pass rows without keys= instead")
-            return SparkKeys(keys, _text_rule(keys.columns[0]))
+            return self._frame_keys(keys)
         return keys_to_delete(self, rows, keys, where)
+
+    def _frame_keys(self, keys: DataFrame) -> SparkKeys:
+        """A DataFrame of the key columns, or of one column of keys."""
+        fields = self.config.record_key_fields
+        if not fields or not set(fields) <= set(keys.columns):
+            if len(keys.columns) != 1:
+                raise UserError(
+                    "the keys are neither one column nor the key columns",
+                    columns=", ".join(keys.columns), key_columns=", ".join(fields),
+                )  # fmt: skip
+            name = keys.columns[0]
+            if len(fields) != 1 or isinstance(keys.schema[0].dataType, StringType):
+                return SparkKeys(keys, _text_rule(name))
+            keys = keys.withColumnRenamed(name, fields[0])
+        for field in to_spark(pa.schema([self.schema.field(name) for name in fields])):
+            keys = keys.withColumn(field.name, keys[field.name].cast(field.dataType))
+        return SparkKeys(keys, self.key_rule(with_paths=False))
 
     def _incoming(self, rows: Any) -> Rows:
         return SparkRows(rows) if is_frame(rows) else super()._incoming(rows)

@@ -31,6 +31,18 @@ def is_frame(value: Any) -> bool:
     )
 
 
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame, on the driver."""
+    known: Any = frame
+    if hasattr(DataFrame, "toArrow"):
+        whole: pa.Table = known.toArrow()
+        return whole
+    batches = known._collect_as_arrow()
+    if batches:
+        return pa.Table.from_batches(batches)
+    return pa.table({name: pa.nulls(0) for name in frame.columns})
+
+
 def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataFrame:
     """`frame.mapInArrow(function, schema)`.
 

@@ -32,11 +32,13 @@ class TableIndex:
         options: Options,
         engine: Engine,
         state: Callable[[], TableState],
+        key_texts: Callable[[Any], pa.Array],
     ) -> None:
         self._fs = fs
         self._options = options
         self._engine = engine
         self._state = state
+        self._key_texts = key_texts
 
     def lookup(self, keys: Any, *, as_of: PointInTime | None = None) -> pa.Table:
         """Where each key lives: [record_key, partition_path, file_id, instant_time, found].
@@ -44,7 +46,7 @@ class TableIndex:
         as_of: where it lived when that instant was the newest.  Raises IndexNotReadyError without
         an index, SnapshotExpiredError where its files do not reach back so far.
         """
-        state = self._state()
+        state, keys = self._state(), self._key_texts(keys)
         if as_of is None:
             return lookup(state, self._options, keys, self._engine)
         now = state.record_index  # raises where there is none
@@ -58,11 +60,8 @@ class TableIndex:
 
         Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
         """
-        column = pa.array(keys, pa.string()) if isinstance(keys, list) else keys
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
         state = self._state()
-        return explain_lookup(state.fs, state.record_index, column.drop_null())
+        return explain_lookup(state.fs, state.record_index, self._key_texts(keys).drop_null())
 
     def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
         """What commits after `since` up to `until` (None: the newest) wrote into the index.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pyhudi.arguments import incoming_rows, names_of, schema_mode_of
+from pyhudi.arguments import columns_of, incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.flows.inline import after_write
@@ -169,7 +169,8 @@ class WritingVerbs:
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
-        """Delete records: by `keys`, by rows that hold the key columns, or by a predicate.
+        """Delete records: by `keys` (as for `lookup`), by rows that hold the key columns, or by a
+        predicate.
 
         Keys that are not there are counted as `missing_keys`.  A predicate holds for the rows it
         deletes as they are when the delete commits: a row that another writer changes meanwhile
@@ -195,16 +196,14 @@ class WritingVerbs:
     def preview(
         self,
         instant: str,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
         with_meta: bool = True,
     ) -> Scan:
         """Rows of the snapshot as it will be once a kept write is published: what to audit."""
         state = as_if_published(self._state(), InstantTime(instant))
-        request = ScanRequest(
-            columns=None if columns is None else tuple(columns), where=where, with_meta=with_meta
-        )
+        request = ScanRequest(columns=columns_of(columns), where=where, with_meta=with_meta)
         return Scan(lambda: state, request, engine=LocalEngine())
 
     def discard(self, instant: str) -> WriteReport:

@@ -274,3 +274,20 @@ def test_rows_that_match_no_more_when_the_delete_begins_stay(spark: Any, tmp_pat
     table = Overtaken(spark, fs, options=Options())
     assert table.delete(where=pc.field("v") >= 8).deleted == 1
     assert {row.id for row in table.scan().collect()} == {f"k{n}" for n in range(9)}
+
+
+def test_keys_are_named_alike_on_spark(spark: Any, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    table = hudi.create_table(spark, tmp_path / "t", schema, record_key="id")
+    table.upsert(pa.table({"id": [1, 2, 3, 4, 12], "v": list("abcde")}, schema))
+    frame = spark.createDataFrame([(1,), (2,)], "id int")
+    for keys in (frame, frame.toDF("other"), [1, 2], pa.array([1, 2]), ["1", "2"], [(1,), (2,)]):
+        assert table.lookup(keys).column("found").to_pylist() == [True, True]
+        assert sorted(table.fetch(keys, "v").column("v").to_pylist()) == ["a", "b"]
+    assert table.fetch("12").num_rows == 1
+    assert table.history([3]).num_rows == 1
+    assert table.scan("v").columns == ["v"]
+    assert table.delete(keys="12").deleted == 1
+    assert table.delete(keys=frame).deleted == 2
+    assert table.delete(keys=spark.createDataFrame([("3",)], "k string")).deleted == 1
+    assert [row.id for row in table.scan(["id"]).collect()] == [4]
