@@ -27,7 +27,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults test test-jvm test-plain check check-plain bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults test test-jvm test-plain check check-plain long bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -76,6 +76,9 @@ check-plain: build
 	$(BIN)/python -m bench --smoke
 	$(MAKE) test-plain
 
+long: build
+	$(BIN)/python -m tests.long_forms $${SEED:+--seed $$SEED}
+
 bench: build
 	$(BIN)/python -m bench
 
@@ -105,25 +108,25 @@ zookeeper: build
 	$(BIN)/python -m pytest -m zookeeper tests
 
 kills: build
-	$(BIN)/python -m tests.spark.streaming_kill --kills 50
+	$(BIN)/python -m tests.spark.streaming_kill --kills 50 --seed $${SEED:-0}
 
 properties: build
-	$(BIN)/python -m tests.properties.table_machine --minutes 10
+	$(BIN)/python -m tests.properties.table_machine --minutes 10 --seed $${SEED:-0}
 
 history: build
-	$(BIN)/python -m tests.history --seed 1 --rounds 200 --ops 500
+	$(BIN)/python -m tests.history --seed $${SEED:-1} --rounds 200 --ops 500
 
 chaos: build
 	rm -rf build/chaos
-	$(BIN)/python -m tests.history --chaos --minutes 10 --writers 8 --keep build/chaos
+	$(BIN)/python -m tests.history --chaos --seed $${SEED:-0} --minutes 10 --writers 8 --keep build/chaos
 	$(BIN)/python -m tests.interop.same_rows build/chaos/t
 
 fuzz: build
-	$(BIN)/python -m tests.fuzz.run --count 20000
-	$(BIN)/python -m pytest -m 'slow' tests
+	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
+	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not zookeeper' tests
 
 torn: build
-	$(BIN)/python -m tests.crash.torn
+	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
 
 model: build
 	$(BIN)/python -m tests.model.run
@@ -138,7 +141,7 @@ sanitize: build
 	PYTHONPATH=$(SANITIZED):. ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so.6)" \
-	$(BIN)/python -P -m tests.fuzz.run --count 2000
+	$(BIN)/python -P -m tests.fuzz.run --count 2000 --seed $${SEED:-0}
 
 wheel: build
 	$(BIN)/python -m build --wheel --no-isolation

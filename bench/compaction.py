@@ -1,12 +1,13 @@
 """How long does a compaction take beside Apache Hudi's?
 
-    python -m bench.compaction [--groups 20] [--logs 5] [--rows 50000] [--oracle FILE] [--smoke]
+    python -m bench.compaction [--groups 20] [--logs 5] [--rows 50000] [--smoke]
+        [--apache-hudi VERSION]
 
 One merge-on-read table of as many file groups of `rows` rows; each log of a group updates a tenth
-of them.  Copies of it are compacted by pyhudi and, where `--oracle` names the program that runs
-Apache Hudi's services (`hudi_oracle.py`), by Apache Hudi in a process that is warm: it has read the
-table before.  Log blocks are Avro, which Apache Hudi writes itself, or Parquet (`--log-format`).
-Prints seconds of each and a hash of the rows that both leave.
+of them.  Copies of it are compacted by pyhudi and, where `--apache-hudi` names a version, by Apache
+Hudi in a process that is warm: it has read the table before.  Log blocks are Avro, which Apache
+Hudi writes itself, or Parquet (`--log-format`).  Prints seconds of each and a hash of the rows that
+both leave.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -65,12 +67,13 @@ def digest(path: Path) -> str:
 
 
 class ApacheHudi:
-    """One warm process of the oracle."""
+    """One process of tests/interop/apache_hudi, its JVM with the options it has by default."""
 
-    def __init__(self, program: str, version: str) -> None:
+    def __init__(self, version: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, program, "--hudi", version, "serve"],
+            [sys.executable, "-m", "tests.interop.apache_hudi", "--hudi", version, "serve"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            cwd=Path(__file__).parents[1], env={**os.environ, "HUDI_ORACLE_JVM": ""},
         )  # fmt: skip
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
@@ -96,9 +99,9 @@ def by_pyhudi(path: Path) -> float:
     return seconds
 
 
-def by_apache_hudi(path: Path, plan: str, program: str, version: str) -> float:
+def by_apache_hudi(path: Path, plan: str, version: str) -> float:
     """Only the execution of a plan is timed: planning, catalogue and start are not."""
-    hudi = ApacheHudi(program, version)
+    hudi = ApacheHudi(version)
     try:
         hudi.ask("read", path=str(path), mdt="on", out=str(path.parent / "warm.parquet"))
         began = time.monotonic()
@@ -117,8 +120,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=5)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--log-format", default="avro", choices=("avro", "parquet"))
-    parser.add_argument("--oracle")
-    parser.add_argument("--hudi", default="1.2.0")
+    parser.add_argument("--apache-hudi")
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     rows = 500 if asked.smoke else asked.rows
@@ -129,8 +131,8 @@ def main() -> None:
         shutil.copytree(mine, theirs)
         ours = by_pyhudi(mine)
         found = {digest(mine)}
-        if asked.oracle:
-            peer = by_apache_hudi(theirs, str(plan), asked.oracle, asked.hudi)
+        if asked.apache_hudi:
+            peer = by_apache_hudi(theirs, str(plan), asked.apache_hudi)
             found.add(digest(theirs))
             print(f"{peer / ours:.1f}x")
         assert len(found) == 1, "both leave the same rows"

@@ -15,6 +15,8 @@ from tests.interop.apache_hudi.install import CommandFailed, bundle, compiled
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the CPU time of the defaults: small queries end before the optimizing compiler pays."""
 
+JVM_OPTIONS = os.environ.get("HUDI_ORACLE_JVM", SHORT_LIVED)
+
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.app.name": "apache-hudi",
@@ -27,7 +29,7 @@ SETTINGS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED}",
+    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {JVM_OPTIONS}",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
