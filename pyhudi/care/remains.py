@@ -73,6 +73,8 @@ def check_leftovers(ground: Ground) -> Iterator[Finding]:
     for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
         for info in ground.fs.children(folder):
             if _is_over(info.name, ground.timeline) and info.name not in pending:
+                if folder == TEMP and info.name in ground.timeline.rolled_back:
+                    continue  # the next writers look for late files by them, and sweep them
                 yield Finding(
                     "leftover", Severity.INFO, info.path, f"{what} of a write that is over",
                     "its writer died after it, or Apache Hudi left it", "repair deletes it",

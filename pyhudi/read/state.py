@@ -117,7 +117,7 @@ class TableState:
         if self.log.layout == 1:
             return self, time
         kept = (i for i in self.timeline if i.completed_at is None or i.completed_at <= time)
-        return replace(self, timeline=Timeline(tuple(kept))), None
+        return replace(self, timeline=self.timeline.holding(kept)), None
 
 
 def load_state(

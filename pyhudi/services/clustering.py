@@ -207,7 +207,7 @@ def _publish(
     state: TableState, pending: Instant, plan: ClusteringPlan, options: Options, engine: Engine
 ) -> Done:
     fs = state.fs
-    how = rewriting(state, pending.time, options)
+    how = rewriting(state, pending, options)
     inflight = state.log.start(pending)
     waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, _hash(state))
     stats, index = _lay_out(how, plan, inflight, waiting, options.services.clustering, engine)

@@ -140,7 +140,7 @@ def _publish(state: TableState, pending: Instant, options: Options, engine: Engi
         if FileGroupId(operation["partitionPath"] or "", operation["fileId"]) not in gone
     ]
     pieces = planned_slices(state.view(), operations, at=pending.time)
-    how = rewriting(state, pending.time, options)
+    how = rewriting(state, pending, options)
     tasks = [CompactTask(how.plan, how.spec, piece, n) for n, piece in enumerate(pieces)]
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)

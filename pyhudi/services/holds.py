@@ -87,7 +87,7 @@ class HeldSnapshot:
 def _as_it_was(timeline: Timeline, pending: Iterable[Instant]) -> Timeline:
     """The timeline with instants that have completed since as they were before."""
     before = {(i.time, COMPLETES_AS[i.action]): i for i in pending}
-    return Timeline(tuple(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline))
+    return timeline.holding(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline)
 
 
 def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> Hold:

@@ -178,7 +178,7 @@ def _publish(
     options: Options,
     engine: Engine,
 ) -> list[WriteStat]:
-    how = rewriting(state, pending.time, options)
+    how = rewriting(state, pending, options)
     tasks = [MergeLogsTask(how.plan, how.spec, piece, n) for n, piece in enumerate(slices)]
     inflight = state.log.start(pending)
     stats = list(engine.run(merge_logs, tasks, label="merge logs"))

@@ -171,6 +171,7 @@ def carry_out(fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
         unpublish(log, planned)
     done = [take_back(fs, log, planned, at.time) for planned in plans]
     _end_partitions(fs, plans)
+    log.remember_rolled_back(planned.time for planned in plans)
     for planned in plans:
         forget(log, planned)
         remove_markers(fs, planned.time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from pyhudi.read.state import TableState
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
+from pyhudi.timeline.instant import Instant, State
 from pyhudi.write.files import FilePlan
 from pyhudi.write.staging import FileStaging, MemoryStaging, Staging, staging_folder
 
@@ -34,21 +35,22 @@ class Rewriting:
     spec: SliceSpec
 
 
-def rewriting(state: TableState, instant: InstantTime, options: Options) -> Rewriting:
-    """Raises SchemaError for a table of which no commit states its schema."""
+def rewriting(state: TableState, pending: Instant, options: Options) -> Rewriting:
+    """For a service that is about to start.  Raises SchemaError where no commit states a schema."""
     avro_schema = schema_text(state.log, state.timeline, state.archive, state.config)
     if avro_schema is None:
         raise SchemaError("no commit of the table states its schema", path=state.fs.url)
     columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     plan = FilePlan(
         state.fs,
-        instant,
+        pending.time,
         columns,
         with_meta_fields(avro_schema),
         state.rules,
         options.write.base_file,
         options.write.log_format,
         natural_deletes=False,
+        inflight=replace(pending, state=State.INFLIGHT),
     )
     stored = with_meta(columns)
     spec = SliceSpec(stored, tuple(stored.names), state.rules, state.view().visibility)

@@ -2,8 +2,8 @@
 
 ```
 plan -> R.rollback.requested -> R.rollback.inflight -> X unpublished (if it was completed)
-     -> X's files deleted, command blocks appended -> metadata table -> X's inflight, requested
-     gone -> R.rollback -> X's markers and heartbeat gone
+     -> X's files deleted, command blocks appended -> metadata table -> X's markers gone, X listed
+     as rolled back -> X's inflight, requested gone -> R.rollback -> X's heartbeat gone
 ```
 
 Every step may be done again, so a rollback cut short anywhere is finished by the next writer
@@ -54,6 +54,7 @@ from pyhudi.services.rollback_plan import (
     to_metadata,
     to_record,
 )
+from pyhudi.services.rolledback import leave_markers_of_unseen, note_rollbacks, sweep_markers
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.compaction import is_at_once
@@ -107,6 +108,7 @@ def roll_back_failed(
     """
     marked = [InstantTime(i.name) for i in fs.children(TEMP) if i.is_folder]
     timeline = now or log.load()
+    note_rollbacks(fs, config, log, timeline)
     done = [
         execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
         for at, resumed in _cut_short(log, timeline)
@@ -119,7 +121,7 @@ def roll_back_failed(
         done.append(
             execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
         )
-    _remove_stale_markers(fs, marked, timeline)
+    sweep_markers(fs, config, log, marked, timeline)
     return done
 
 
@@ -281,11 +283,17 @@ def execute(
             fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
         )
     check_lock(fs)
+    if planned.keeps_request:
+        log.remember_rolled_back([at.time])
+    else:  # before the instant goes: no marker of a file that stays may outlive it
+        leave_markers_of_unseen(fs, done)
+        log.remember_rolled_back([at.time, planned.time])
     forget(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
     result = to_metadata(done, root=fs.url, took_millis=took_millis)
     log.complete(at, write_avro(ROLLBACK_METADATA, result))
-    remove_markers(fs, planned.time)
+    if planned.keeps_request:
+        remove_markers(fs, planned.time)
     remove_heartbeat(fs, planned.time)
     return done
 
@@ -366,14 +374,3 @@ def _create_next_log(fs: FileSystem, removal: Removal, version: int, block: byte
         path = join(removal.group.partition, str(name))
         if fs.create(path, block):
             return path
-
-
-def _remove_stale_markers(fs: FileSystem, marked: list[InstantTime], timeline: Timeline) -> None:
-    """Markers that a crash left after the end of their instant.
-
-    Instants newer than all of the timeline are left alone: they may have begun since.
-    """
-    pending, last = timeline.pending.times, timeline.last
-    for instant in marked:
-        if last is not None and instant <= last.time and instant not in pending:
-            remove_markers(fs, instant)

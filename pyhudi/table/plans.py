@@ -44,7 +44,7 @@ def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool
     if not undone:
         return timeline, bool(under_way)
     stays = (i for i in timeline if (i.time, COMPLETES_AS[i.action]) not in undone)
-    return Timeline(tuple(stays)), True
+    return timeline.holding(stays), True
 
 
 def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, InstantTime]:

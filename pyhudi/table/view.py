@@ -77,14 +77,14 @@ class FileSlice:
 class Visibility:
     """Which instants a reader believes: completed ones, and those archived before them.
 
-    `limit` is the newest instant to consider (None: no limit).  A write that is still pending is
-    not believed wherever it stands, also before `start`.
+    `limit` is the newest instant to consider (None: no limit).  unfinished: writes that are
+    pending or were rolled back, which are not believed wherever they stand, also before `start`.
     """
 
     completed: frozenset[InstantTime]
     start: InstantTime | None
     limit: InstantTime | None = None
-    pending: frozenset[InstantTime] = frozenset()
+    unfinished: frozenset[InstantTime] = frozenset()
 
     @classmethod
     def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:
@@ -95,15 +95,15 @@ class Visibility:
         start = next((i.time for i in commits if i.time not in saved), None)
         if start is None and commits.first:
             start = commits.first.time
-        pending = timeline.pending.where(WRITES).times
-        return cls(commits.times, start, limit, pending - commits.times)
+        unfinished = timeline.pending.where(WRITES).times | timeline.rolled_back
+        return cls(commits.times, start, limit, unfinished - commits.times)
 
     def sees(self, time: InstantTime) -> bool:
         if self.limit is not None and time > self.limit:
             return False
         if time in self.completed:
             return True
-        return self.start is not None and time < self.start and time not in self.pending
+        return self.start is not None and time < self.start and time not in self.unfinished
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ point: it appears whole or not at all and is never written again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
@@ -18,6 +19,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse
 from pyhudi.timeline.payload import read_avro, read_commit
+from pyhudi.timeline.rolledback import add_to_list, newest_list, read_list
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
 
@@ -52,6 +54,7 @@ class TimelineLog:
         self.folder = HOODIE if layout == 1 else f"{HOODIE}/timeline"
         self._clock = clock
         self._commits: dict[Instant, CommitMetadata] = {}
+        self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
 
     def path(self, instant: Instant) -> str:
         """Path of the instant's file, from the table's root."""
@@ -60,7 +63,31 @@ class TimelineLog:
     def load(self, walked: FileSystem | None = None) -> Timeline:
         """The timeline as it is on the store now.  One listing; walked: the table's store with
         its listings as they were at one moment."""
-        return _timeline(tuple((walked or self.fs).names(self.folder)))
+        names = tuple((walked or self.fs).names(self.folder))
+        for _ in range(_ATTEMPTS):
+            try:
+                rolled_back = self._known_rolled_back(newest_list(names))
+            except FileMissingError:  # a newer list has replaced it since
+                names = tuple(self.fs.names(self.folder))
+                continue
+            found = _timeline(names)
+            return Timeline(found.instants, rolled_back) if rolled_back else found
+        raise StorageError("the list of rolled-back instants keeps changing", path=self.folder)
+
+    def _known_rolled_back(self, name: str | None) -> frozenset[InstantTime]:
+        """What the list of this name says; read once, as no list changes."""
+        if name is None:
+            return frozenset()
+        if self._rolled_back[0] != name:
+            self._rolled_back = (name, read_list(self.fs, f"{self.folder}/{name}"))
+        return self._rolled_back[1]
+
+    def remember_rolled_back(self, times: Iterable[InstantTime]) -> None:
+        """List writes that are rolled back, and rollbacks that were looked into, for good.
+
+        To be called before the instant's files leave the timeline, under the table's lock.
+        """
+        add_to_list(self.fs, self.folder, times)
 
     def read(self, instant: Instant) -> bytes:
         return self.fs.read(self.path(instant))

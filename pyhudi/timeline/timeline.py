@@ -17,10 +17,13 @@ _WORDS: Final = {action: completed.value for action, completed in COMPLETES_AS.i
 class Timeline:
     """Instants in time order, each in its highest state.  Immutable.
 
+    rolled_back: times of writes that were rolled back once, also where archival has removed what
+    says so; whatever is left of them is not believed.
     Invariant: at most one instant per (time, action it completes as).
     """
 
     instants: tuple[Instant, ...] = ()
+    rolled_back: frozenset[InstantTime] = frozenset()
 
     @classmethod
     def of(cls, found: Iterable[Instant]) -> Timeline:
@@ -35,7 +38,11 @@ class Timeline:
 
     def having(self, *instants: Instant) -> Timeline:
         """This timeline once these have come to it, or to a higher state.  No I/O."""
-        return Timeline.of((*self.instants, *instants))
+        return self.holding(Timeline.of((*self.instants, *instants)))
+
+    def holding(self, instants: Iterable[Instant]) -> Timeline:
+        """The same table's timeline with these instants instead, in time order."""
+        return Timeline(tuple(instants), self.rolled_back)
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -51,14 +58,14 @@ class Timeline:
         if actions is not None:
             wanted = frozenset(actions)
             found = tuple([i for i in found if i.action in wanted])
-        return Timeline(found)
+        return Timeline(found, self.rolled_back)
 
     def up_to(self, time: InstantTime) -> Timeline:
         """Instants at or before `time`."""
-        return Timeline(tuple(i for i in self.instants if i.time <= time))
+        return self.holding(i for i in self.instants if i.time <= time)
 
     def after(self, time: InstantTime) -> Timeline:
-        return Timeline(tuple(i for i in self.instants if i.time > time))
+        return self.holding(i for i in self.instants if i.time > time)
 
     @cached_property
     def times(self) -> frozenset[InstantTime]:

@@ -145,6 +145,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         order_by=planned.order_by,
         sizing=setting.options.sizing,
         stored=_stored_spec(setting),
+        inflight=instant,
     )
 
 

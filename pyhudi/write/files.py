@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.errors import OvertakenError
+from pyhudi.filenames import HOODIE
 from pyhudi.options import BaseFileOptions, FileSizing, LogFormat
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
@@ -24,6 +26,7 @@ from pyhudi.records import (
     InstantTime,
 )
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.instant import Instant, State, file_name
 from pyhudi.timeline.stats import WriteStat
 
 
@@ -31,7 +34,8 @@ from pyhudi.timeline.stats import WriteStat
 class FilePlan:
     """What every file of a write has in common.
 
-    schema: user columns.
+    schema: user columns.  inflight: the instant on the timeline, which has to stand for as long as
+    files are written; None outside a transaction.
     """
 
     fs: FileSystem
@@ -46,6 +50,27 @@ class FilePlan:
     keeps_stored: bool = False  # rows are added beside stored ones, also to those of their key
     stored: SliceSpec | None = None  # how to read what a log goes on top of, where it must be known
     sizing: FileSizing = field(default_factory=FileSizing)
+    inflight: Instant | None = None
+
+    def check_stands(self, path: str) -> None:
+        """Delete the file just written at `path` and raise OvertakenError if nobody will take it:
+        the instant was rolled back meanwhile, or completed without this task.
+
+        Cost: two requests for the existence of a file.
+        """
+        if self.inflight is None:
+            return
+        completed = replace(self.inflight, state=State.COMPLETED)
+        mine, done = (f"{HOODIE}/{file_name(each)}" for each in (self.inflight, completed))
+        if self.fs.exists(mine) and not self.fs.exists(done):
+            return
+        self.fs.delete([path])
+        raise OvertakenError(
+            "the write was rolled back or has ended while this task was still writing",
+            instant=self.instant,
+            path=path,
+            hint="a file that the task had written is deleted; write again",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,11 +161,13 @@ def write_base_file(
 ) -> int:
     """Announce and write a base file; its size in bytes.
 
-    keys: the key range of the rows but for `added`, where it is known.
+    keys: the key range of the rows but for `added`, where it is known.  Raises OvertakenError,
+    and leaves no file, if the write was rolled back meanwhile.
     """
     announce(plan.fs, plan.instant, group.partition, name, kind=kind)
     low, high = _range(keys, added)
-    with plan.fs.open_sink(join(group.partition, str(name))) as sink:
+    path = join(group.partition, str(name))
+    with plan.fs.open_sink(path) as sink:
         parquet.write_base(
             sink,
             rows,
@@ -177,7 +179,9 @@ def write_base_file(
             level=plan.base_file.codec_level or (1 if plan.base_file.codec == "zstd" else None),
             row_group_rows=plan.base_file.row_group_rows,
         )
-        return sink.tell()
+        size = sink.tell()
+    plan.check_stands(path)
+    return size
 
 
 def _range(keys: tuple[str, str] | None, added: pa.Table | None) -> tuple[str | None, str | None]:

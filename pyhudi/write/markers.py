@@ -94,6 +94,12 @@ def announce(
     fs.create(marker_path(instant, partition, file, kind=kind), b"")
 
 
+def announce_together(fs: FileSystem, instant: InstantTime, markers: Iterable[Marker]) -> None:
+    """Markers of an instant that has none, in one file of the timeline server's form."""
+    names = (join(m.partition, str(MarkerName(str(m.file), m.kind.value))) for m in markers)
+    fs.create(f"{TEMP}/{instant}/MARKERS0", "".join(f"{name}\n" for name in names).encode())
+
+
 def list_markers(fs: FileSystem, instant: InstantTime) -> list[Marker]:
     """Every marker of an instant, of both kinds, each once, in order of path.
 

@@ -57,6 +57,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
         for content in _blocks(plan, piece, stands, merged):
             sink.write(content)
         size = sink.tell()
+    plan.check_stands(path)
     rows = 0 if stands.rows is None else stands.rows.num_rows
     return WriteStat(
         partition=piece.partition,

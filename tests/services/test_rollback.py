@@ -370,14 +370,15 @@ def test_the_order_of_a_rollback_is_pinned() -> None:
         f"delete p1/new_7-1-2_{x}.parquet",
         f"create p0/.a_{T[0]}.log.3_1-0-1",
         f"create p0/.b_{T[0]}.log.2_1-0-1",
-        f"delete .hoodie/{x}.deltacommit.inflight",
-        f"delete .hoodie/{x}.deltacommit.requested",
-        f"create .hoodie/{r}.rollback",
         f"delete .hoodie/.temp/{x}/p0/a_7-1-2_{T[0]}.parquet.marker.APPEND",
         f"delete .hoodie/.temp/{x}/p0/b_7-1-2_{T[0]}.parquet.marker.APPEND",
         f"delete .hoodie/.temp/{x}/p1/fresh_7-1-2_{x}.parquet.marker.APPEND",
         f"delete .hoodie/.temp/{x}/p1/new_7-1-2_{x}.parquet.marker.CREATE",
         f"delete folder .hoodie/.temp/{x}",
+        "create .hoodie/.pyhudi.rolled_back.1",
+        f"delete .hoodie/{x}.deltacommit.inflight",
+        f"delete .hoodie/{x}.deltacommit.requested",
+        f"create .hoodie/{r}.rollback",
         f"delete .hoodie/.heartbeat/{x}",
     ]
 

@@ -1,0 +1,58 @@
+"""Instants that were rolled back, remembered for good.
+
+```
+.hoodie/.pyhudi.rolled_back.N    an instant a line: writes that were rolled back, and rollbacks
+                                 that were looked into; N grows, a file is never changed
+```
+
+A writer that was rolled back may go on writing files.  Once its instant is older than the active
+timeline it would pass for a completed one that was archived, so its time is listed here before
+its files leave the timeline.  Apache Hudi passes the file over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from pyhudi.errors import StorageError
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+
+_NAME: Final = re.compile(r"\.pyhudi\.rolled_back\.([1-9][0-9]{0,8})")
+_INSTANT: Final = re.compile(r"[0-9]{14,20}")
+_ATTEMPTS: Final = 100
+
+
+def newest_list(names: Iterable[str]) -> str | None:
+    """The name of the newest list among those of a folder; None where there is none."""
+    numbered = [(int(found[1]), found[0]) for name in names if (found := _NAME.fullmatch(name))]
+    return max(numbered)[1] if numbered else None
+
+
+def read_list(fs: FileSystem, path: str) -> frozenset[InstantTime]:
+    """The instants of a list; lines that are none are passed over.  Raises FileMissingError."""
+    lines = fs.read(path).decode("ascii", "replace").split()
+    return frozenset(InstantTime(line) for line in lines if _INSTANT.fullmatch(line))
+
+
+def add_to_list(fs: FileSystem, folder: str, times: Iterable[InstantTime]) -> None:
+    """Remember some instants, besides those that are listed.  The caller holds the table's lock.
+
+    The new list is there before the one that it replaces goes.  Cost: a listing where all are
+    listed already, else a read, a write and a delete besides.
+    """
+    wanted = frozenset(times)
+    for _ in range(_ATTEMPTS):
+        names = tuple(fs.names(folder))
+        newest = newest_list(names)
+        known = read_list(fs, f"{folder}/{newest}") if newest else frozenset()
+        if wanted <= known:
+            return
+        number = int(newest.rpartition(".")[2]) if newest else 0
+        path = f"{folder}/.pyhudi.rolled_back.{number + 1}"
+        if fs.create(path, "".join(f"{time}\n" for time in sorted(known | wanted)).encode()):
+            fs.delete(f"{folder}/{name}" for name in names if _NAME.fullmatch(name))
+            return
+    raise StorageError("could not list a rolled-back instant", path=folder, retryable=True)
