@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 PAGE_ROWS: Final = 1 << 17
+PAGE_BYTES: Final = 1 << 20
 """Rows a page: few, large pages; readers skip by row group."""
 
 _SAMPLE_SLICES: Final = 3
@@ -72,11 +73,16 @@ def sample_rows(rows: pa.Table) -> pa.Table:
 
 
 def writer_options(
-    rows: pa.Table, *, compression: str = "zstd", level: int | None = 1
+    rows: pa.Table,
+    *,
+    compression: str = "zstd",
+    level: int | None = 1,
+    page_bytes: int = PAGE_BYTES,
 ) -> dict[str, Any]:
     """Arguments of ParquetWriter for these rows.
 
     compression: the codec of columns worth compressing, `level` its level where it has any.
+    page_bytes: of values before a data page ends; it may end before, after `PAGE_ROWS`.
     """
     plan = encoding_plan(rows.schema, sample_rows(rows))
     codecs = {path: compression if how.compressed else "none" for path, how in plan.items()}
@@ -90,7 +96,9 @@ def writer_options(
         if leveled
         else None,
         "max_rows_per_page": PAGE_ROWS,
-        "write_batch_size": 1 << 14,
+        "data_page_size": page_bytes,
+        # the size of a page is looked at after each batch of values
+        "write_batch_size": max(16, min(1 << 14, page_bytes // 32)),
         "write_page_index": True,
         "write_page_checksum": True,
         "use_compliant_nested_type": True,

@@ -25,7 +25,7 @@ import pyarrow.types as pt
 from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.formats.conform import conform, fit, normal_schema
-from pyhudi.formats.encoding import writer_options
+from pyhudi.formats.encoding import PAGE_BYTES, writer_options
 from pyhudi.formats.relabel import relabelled
 from pyhudi.storage.filesystem import FileSystem, Sink
 
@@ -94,6 +94,7 @@ def write_base(
     compression: str = "zstd",
     level: int | None = 1,
     row_group_rows: int = ROW_GROUP_ROWS,
+    page_bytes: int = PAGE_BYTES,
 ) -> BaseFileInfo:
     """Write a base file; the caller closes (and so publishes) `sink`.
 
@@ -107,7 +108,7 @@ def write_base(
     keys = _KeyRange(min_key, max_key)
     target = pa.PythonFile(sink, mode="w")
     count = 0
-    options = writer_options(first, compression=compression, level=level)
+    options = writer_options(first, compression=compression, level=level, page_bytes=page_bytes)
     with pq.ParquetWriter(target, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)

@@ -17,7 +17,7 @@ _PLAN_CLASSES: Final = class_name(
     "are chosen by hoodie.clustering.plan.partition.filter.mode",
 )
 _EXECUTION_CLASSES: Final = class_name(
-    {"SparkSortAndSizeExecutionStrategy": None, "SparkSingleFileSortExecutionStrategy": None},
+    {"SparkSortAndSizeExecutionStrategy": False, "SparkSingleFileSortExecutionStrategy": True},
     allowed="SparkSortAndSizeExecutionStrategy or SparkSingleFileSortExecutionStrategy",
 )
 _UPDATE_CLASSES: Final = class_name(
@@ -53,8 +53,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "what hoodie.clustering.updates.strategy says holds either way",
     ),
     honoured(
-        "hoodie.clustering.execution.strategy.class", _EXECUTION_CLASSES, None,
-        "the plan says which slices are sorted together",
+        "hoodie.clustering.execution.strategy.class", _EXECUTION_CLASSES,
+        _TO + "single_files",
+        "SparkSingleFileSortExecutionStrategy: a group becomes one file whatever its size; only "
+        "with the plan strategy SparkSingleFileSortPlanStrategy",
     ),
     honoured(
         "hoodie.clustering.plan.strategy.class", _PLAN_CLASSES, _TO + "each_slice_alone"

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import Row, without_effect
+from pyhudi.options.row import Row, refused, without_effect
 
-_SYNC: Final = "catalog sync is a separate command"
+_SYNC: Final = "catalog sync is not supported yet, and cannot be switched on"
+_NO_SYNC: Final = "catalog sync is not supported yet"
 _METRICS: Final = "metrics are not reported; every write returns its own"
 _VIEW: Final = "the view of a table is built in memory"
 _SERVER: Final = "there is no timeline server"
 _MEMORY: Final = "memory of the JVM"
 
-PREFIXES: Final = {
-    "hoodie.datasource.hive_sync.": _SYNC,
-    "hoodie.datasource.meta.sync.": _SYNC,
-    "hoodie.embed.timeline.server": _SERVER,
-    "hoodie.filesystem.view.": _VIEW,
-    "hoodie.memory.": _MEMORY,
-    "hoodie.metrics.": _METRICS,
-}
-"""Names that start so are accepted even without a row: releases add to them."""
-
 ROWS: Final[tuple[Row, ...]] = (
+    refused(
+        "hoodie.datasource.hive_sync.enable", _NO_SYNC, "register the table in the catalog",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.datasource.meta.sync.enable", _NO_SYNC, "register the table in the catalog",
+        harmless=("false",),
+    ),
     *without_effect(
         _SYNC,
         "hoodie.datasource.hive_sync.assume_date_partitioning",
@@ -33,7 +32,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.hive_sync.bucket_sync_spec",
         "hoodie.datasource.hive_sync.create_managed_table",
         "hoodie.datasource.hive_sync.database",
-        "hoodie.datasource.hive_sync.enable",
         "hoodie.datasource.hive_sync.filter_pushdown_enabled",
         "hoodie.datasource.hive_sync.filter_pushdown_max_size",
         "hoodie.datasource.hive_sync.ignore_exceptions",
@@ -59,7 +57,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.hive_sync.use_spark_catalog",
         "hoodie.datasource.hive_sync.username",
         "hoodie.datasource.meta.sync.base.path",
-        "hoodie.datasource.meta.sync.enable",
         "hoodie.datasource.meta_sync.condition.sync",
         "hoodie.meta.sync.client.tool.class",
         "hoodie.meta.sync.decode_partition",
@@ -184,4 +181,4 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",
     ),
-)
+)  # fmt: skip

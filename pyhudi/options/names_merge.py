@@ -12,7 +12,9 @@ _MERGER: Final = "hoodie.record.merge.mode"
 ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.combine.before.upsert", FLAG, "write.combine_before_upsert"),
     honoured("hoodie.combine.before.insert", FLAG, "write.combine_before_insert"),
-    honoured("hoodie.combine.before.delete", FLAG, "write.combine_before_delete"),
+    *without_effect(
+        "a key that is named twice is deleted once", "hoodie.combine.before.delete"
+    ),
     honoured(
         "hoodie.datasource.write.payload.class", TEXT, "table.payload_class",
         aliases=("hoodie.compaction.payload.class",),

@@ -97,6 +97,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.index.secondary.column",
     ),
     refused(
+        "hoodie.metadata.index.secondary.enable", "secondary indexes are not written",
+        "hoodie.metadata.index.column.stats.enable, by which readers skip files",
+        harmless=("false",),
+    ),
+    refused(
         "hoodie.metadata.index.expression.enable", "expression indexes are not written",
         harmless=("false",),
     ),
@@ -137,7 +142,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.index.expression.parallelism",
         "hoodie.metadata.index.partition.stats.file.group.count",
         "hoodie.metadata.index.partition.stats.parallelism",
-        "hoodie.metadata.index.secondary.enable",
         "hoodie.metadata.index.secondary.parallelism",
         "hoodie.metadata.log.compaction.blocks.threshold",
         "hoodie.metadata.max.deltacommits.when_pending",

@@ -208,7 +208,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bootstrap.partitionpath.translator.class",
     ),
     *without_effect(
-        "catalog sync is a separate command",
+        "catalog sync is not supported yet, and cannot be switched on",
         "hoodie.table.partition_extractor_class",
         "hoodie.datasource.partition_extractor_class",
     ),

@@ -98,8 +98,9 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
     ),
     honoured(
-        "hoodie.bulkinsert.sort.suffix.record_key", FLAG, None,
-        "the record key is always the last column that rows are sorted by",
+        "hoodie.bulkinsert.sort.suffix.record_key", FLAG, "write.bulk_insert.ends_with_key",
+        "true by default here, so that files stay of one size where many rows are equal in the "
+        "sort columns; false: such rows stay as they come, in one file",
     ),
     honoured(
         "hoodie.datasource.write.insert.drop.duplicates",
@@ -148,12 +149,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(
         "hoodie.write.ignore.failed", "a row that cannot be written fails the write",
-        harmless=("true", "false"),
+        "remove the row, or correct it, and write again", harmless=("false",),
     ),
     honoured("hoodie.write.executor.type", words("SIMPLE", "BOUNDED_IN_MEMORY", "DISRUPTOR"),
              None, "every one gives the same files"),
-    honoured("hoodie.memory.writestatus.failure.fraction", number(0, 1), None,
-             "a row that cannot be written fails the write"),
+    *without_effect(
+        "a row that cannot be written fails the write, so no share of failures is reported",
+        "hoodie.memory.writestatus.failure.fraction",
+    ),
     refused(
         "hoodie.io.factory.class", "a Java class cannot be called from Python",
         harmless=(

@@ -11,7 +11,7 @@ from typing import Any
 from pyhudi.errors import OptionError
 from pyhudi.options.row import Fate, Row
 from pyhudi.options.settings import Options
-from pyhudi.options.table import BY_NAME, WITHOUT_EFFECT
+from pyhudi.options.table import BY_NAME
 
 _log = logging.getLogger("pyhudi")
 _CHECKPOINT = "_hudi_streaming_sink_checkpoint"
@@ -32,13 +32,14 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
         )  # fmt: skip
     texts = {name: _text(value) for name, value in (given or {}).items()}
     prefix = texts.get("hoodie.datasource.write.commitmeta.key.prefix", "_")
-    options = Options()
+    settings: dict[str, Any] = {}
+    metadata: dict[str, str] = {}
+    rows: dict[str, Row] = {}
     said: dict[str, tuple[str, Any]] = {}
     for name, text in texts.items():
         row = row_of(name)
         if row is None and (name == _CHECKPOINT or (prefix and name.startswith(prefix))):
-            extra = {**options.write.commit_metadata, name: text}
-            options = _set(options, "write.commit_metadata", extra)
+            metadata[name] = text
         elif row is None:
             raise unknown_option(name)
         else:
@@ -49,19 +50,22 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
                     "two options disagree", option=name, value=text,
                     other=f"{other}={texts[other]}",
                 )  # fmt: skip
-            options = _with(options, row, name, parsed)
-    if options.ignored:
-        _log.info("options without effect here: %s", ", ".join(options.ignored))
+            rows[name] = row
+            if row.to:
+                settings[row.to] = parsed
+    if metadata:
+        settings["write.commit_metadata"] = metadata
+    ignored = tuple(name for name, row in rows.items() if row.fate is Fate.WITHOUT_EFFECT)
+    if ignored:
+        _log.info("options without effect here: %s", ", ".join(ignored))
+    mapped = tuple(f"{n}: {row.note}" for n, row in rows.items() if row.fate is Fate.MAPPED)
+    options: Options = _with(Options(ignored=ignored, mapped=mapped), settings)
     return options
 
 
 def row_of(name: str) -> Row | None:
-    """The row of a name or alias; None for a name nobody knows."""
-    row = BY_NAME.get(name)
-    if row is None:
-        why = next((w for start, w in WITHOUT_EFFECT.items() if name.startswith(start)), None)
-        row = None if why is None else Row(name, Fate.WITHOUT_EFFECT, why)
-    return row
+    """The row of a name or alias; None for an unknown name."""
+    return BY_NAME.get(name)
 
 
 def unknown_option(name: str) -> OptionError:
@@ -91,14 +95,6 @@ def _parsed(row: Row, name: str, text: str) -> Any:
         ) from None
 
 
-def _with(options: Options, row: Row, name: str, parsed: Any) -> Options:
-    if row.fate is Fate.WITHOUT_EFFECT:
-        options = replace(options, ignored=(*options.ignored, name))
-    if row.fate is Fate.MAPPED:
-        options = replace(options, mapped=(*options.mapped, f"{name}: {row.note}"))
-    return _set(options, row.to, parsed) if row.to else options
-
-
 def _refusal(row: Row, name: str, text: str) -> OptionError:
     hints = [row.use] if row.use else []
     if row.harmless:
@@ -106,9 +102,17 @@ def _refusal(row: Row, name: str, text: str) -> OptionError:
     return OptionError(row.note, option=name, value=text, hint="; ".join(hints) or "leave it out")
 
 
-def _set(options: Any, path: str, value: Any) -> Any:
-    """A copy of nested frozen dataclasses with one field set."""
-    first, _, rest = path.partition(".")
-    return replace(
-        options, **{first: _set(getattr(options, first), rest, value) if rest else value}
-    )
+def _with(options: Any, settings: Mapping[str, Any]) -> Any:
+    """A copy of nested frozen dataclasses with fields set, by their dotted paths; all at once,
+    as some are checked against each other."""
+    fields: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in settings.items():
+        first, _, rest = path.partition(".")
+        if rest:
+            nested.setdefault(first, {})[rest] = value
+        else:
+            fields[first] = value
+    for name, inner in nested.items():
+        fields[name] = _with(getattr(options, name), inner)
+    return replace(options, **fields)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pyhudi.errors import OptionError
+
 
 class CompactionTrigger(Enum):
     """When a compaction is due.  Delta commits and seconds count since the last one."""
@@ -120,9 +122,19 @@ class ClusteringOptions:
     groups_max: int = 30  # of one plan
     lone_slices: bool = True  # a group of one slice is worth it
     each_slice_alone: bool = False  # every slice is sorted for itself
+    single_files: bool = False  # with `each_slice_alone`: a slice becomes one file, of any size
     slice_order: SliceOrder = SliceOrder.SIZE
     earliest_commit: str = ""  # slices before are left alone
     sort_columns: tuple[str, ...] = ()
     layout: Layout = Layout.LINEAR
     sample_rows: int = 200_000  # of a group: where its files and curves are cut
     partitions: PartitionChoice = field(default_factory=PartitionChoice)
+
+    def __post_init__(self) -> None:
+        if self.single_files and not self.each_slice_alone:
+            raise OptionError(
+                "a file group of its own for each slice needs a plan that takes slices one by one",
+                option="hoodie.clustering.execution.strategy.class",
+                value="SparkSingleFileSortExecutionStrategy",
+                hint="hoodie.clustering.plan.strategy.class=SparkSingleFileSortPlanStrategy",
+            )

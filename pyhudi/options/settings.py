@@ -97,6 +97,7 @@ class BaseFileOptions:
                 "unknown bloom filter", option="hoodie.bloom.index.filter.type",
                 value=self.bloom_kind, hint="use SIMPLE or DYNAMIC_V0",
             )  # fmt: skip
+        _positive("hoodie.parquet.page.size", self.page_bytes)
 
 
 class SortMode(Enum):
@@ -119,6 +120,7 @@ class BulkInsert:
 
     sort_mode: SortMode = SortMode.NONE
     sort_columns: tuple[str, ...] = ()
+    ends_with_key: bool = True  # rows equal in all sort columns are sorted, and dealt out, by key
 
     @property
     def sorts_files(self) -> bool:
@@ -189,7 +191,6 @@ class WriteOptions:
     log_format: LogFormat = LogFormat.PARQUET  # several times faster to write and read than Avro
     combine_before_upsert: bool = True
     combine_before_insert: bool = False
-    combine_before_delete: bool = True
     update_partition_path: bool = False  # a key that comes with another partition stays put
     index: IndexKind | None = None  # None: what the table has
     index_rules: IndexRules = field(default_factory=IndexRules)

@@ -33,9 +33,6 @@ AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
 }
 """Rows by the heading they stand under in docs/options.md."""
 
-WITHOUT_EFFECT: Final = names_machinery.PREFIXES
-"""Prefixes of names that are accepted without effect even where they have no row."""
-
 
 def _by_name() -> dict[str, Row]:
     found: dict[str, Row] = {}

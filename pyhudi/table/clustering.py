@@ -22,7 +22,8 @@ SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 LAYOUT: Final = "hoodie.layout.optimize.strategy"
 _EXECUTIONS: Final = "org.apache.hudi.client.clustering.run.strategy."
 _SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
-_KNOWN: Final = frozenset({_SORT_AND_SIZE, "SparkSingleFileSortExecutionStrategy"})
+_SINGLE_FILE: Final = "SparkSingleFileSortExecutionStrategy"
+_KNOWN: Final = frozenset({_SORT_AND_SIZE, _SINGLE_FILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
-    """What a clustering takes on."""
+    """What a clustering takes on.  single_files: each group is to become one file."""
 
     groups: tuple[ClusterGroup, ...]
     order: Order
+    single_files: bool = False
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
@@ -115,7 +117,7 @@ def clusterable(
         for group in _groups(by_partition[partition], options):
             if len(groups) < options.groups_max and _is_worth_it(group, order, options):
                 groups.append(group)
-    return ClusteringPlan(tuple(groups), order)
+    return ClusteringPlan(tuple(groups), order, options.single_files)
 
 
 def _groups(slices: Sequence[FileSlice], options: ClusteringOptions) -> list[ClusterGroup]:
@@ -130,7 +132,7 @@ def _groups(slices: Sequence[FileSlice], options: ClusteringOptions) -> list[Clu
 
     def close() -> None:
         count = max(1, -(-size // options.target_file_bytes))
-        groups.append(ClusterGroup(tuple(held), 1 if options.each_slice_alone else count))
+        groups.append(ClusterGroup(tuple(held), 1 if options.single_files else count))
 
     for piece in ordered:
         more = _planned_bytes(piece)
@@ -168,7 +170,8 @@ def clustering_record(plan: ClusteringPlan, *, root: str) -> dict[str, Any]:
         "clusteringPlan": {
             "inputGroups": [_group_record(group, root) for group in plan.groups],
             "strategy": {
-                "strategyClassName": _EXECUTIONS + _SORT_AND_SIZE,
+                "strategyClassName": _EXECUTIONS
+                + (_SINGLE_FILE if plan.single_files else _SORT_AND_SIZE),
                 "strategyParams": params,
                 "version": 1,
             },

@@ -178,6 +178,7 @@ def write_base_file(
             compression=plan.base_file.codec,
             level=plan.base_file.codec_level or (1 if plan.base_file.codec == "zstd" else None),
             row_group_rows=plan.base_file.row_group_rows,
+            page_bytes=plan.base_file.page_bytes,
         )
         size = sink.tell()
     plan.check_stands(path)

@@ -3,7 +3,7 @@
 The assignment says how many files a partition gets.  A sample of every shard gives the values
 between them, each shard then counts and groups its own rows by range, so that a file's rows are
 a few slices of each shard's tags, as in any write.  The record key comes last among the sort
-columns: it parts rows that are equal in all others.
+columns, unless the options say otherwise: it separates rows that are equal in all others.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def sort_columns(options: BulkInsert, schema: pa.Schema) -> tuple[str, ...]:
         return ()
     option = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
     check_sortable(options.sort_columns, schema, option=option)
+    if options.sort_columns and not options.ends_with_key:
+        return options.sort_columns
     return (*(n for n in options.sort_columns if n != RECORD_KEY), RECORD_KEY)
 
 

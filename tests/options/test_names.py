@@ -119,7 +119,7 @@ def test_names_of_one_setting_may_not_disagree() -> None:
 
 def test_names_without_effect_are_listed_and_logged_once(caplog) -> None:
     caplog.set_level(logging.INFO, logger="pyhudi")
-    given = {"hoodie.datasource.hive_sync.enable": "true", "hoodie.metrics.new.name": "1"}
+    given = {"hoodie.datasource.hive_sync.mode": "hms", "hoodie.metrics.on": "true"}
     assert parse_options(given).ignored == tuple(given)
     assert len(caplog.records) == 1
 
@@ -128,3 +128,46 @@ def test_names_with_the_prefix_of_commit_metadata_are_kept() -> None:
     assert parse_options({"_job": 7}).write.commit_metadata == {"_job": "7"}
     given = {"hoodie.datasource.write.commitmeta.key.prefix": "my.", "my.job": "x"}
     assert parse_options(given).write.commit_metadata == {"my.job": "x"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hoodie.memory.nonsense", "hoodie.metrics.nonsense", "hoodie.filesystem.view.nonsense",
+        "hoodie.embed.timeline.server.nonsense", "hoodie.datasource.hive_sync.nonsense",
+        "hoodie.datasource.meta.sync.nonsense",
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_rejected_whatever_it_starts_with(name: str) -> None:
+    with pytest.raises(OptionError, match="unknown option"):
+        parse_options({name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hoodie.datasource.hive_sync.enable", "hoodie.datasource.meta.sync.enable",
+        "hoodie.metadata.index.secondary.enable", "hoodie.write.ignore.failed",
+    ],
+)  # fmt: skip
+def test_a_feature_that_is_missing_cannot_be_switched_on(name: str) -> None:
+    assert parse_options({name: "false"}) == Options()
+    with pytest.raises(OptionError, match="accepted: false"):
+        parse_options({name: "true"})
+
+
+def test_the_order_of_options_does_not_matter() -> None:
+    given = {
+        "hoodie.keep.max.commits": "5",
+        "hoodie.keep.min.commits": "4",
+        "hoodie.clustering.execution.strategy.class": "SparkSingleFileSortExecutionStrategy",
+        "hoodie.clustering.plan.strategy.class": "SparkSingleFileSortPlanStrategy",
+    }
+    turned = dict(reversed(given.items()))
+    assert parse_options(given) == parse_options(turned) != Options()
+
+
+def test_strategies_of_clustering_that_do_not_fit_are_rejected() -> None:
+    with pytest.raises(OptionError, match="SparkSingleFileSortPlanStrategy"):
+        parse_options({"hoodie.clustering.execution.strategy.class":
+                       "SparkSingleFileSortExecutionStrategy"})  # fmt: skip
