@@ -14,6 +14,7 @@ from pyhudi.options import IndexKind, Layout, Options, SchemaMode
 from pyhudi.table.config import TableConfig, TableType
 from pyhudi.write.batch import KeyRows, Rows, StreamRows, TableRows
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
+from pyhudi.write.schema import check_names
 
 _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
     kind.value.lower(): kind for kind in TableType
@@ -202,6 +203,7 @@ def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression 
         raise UserError("name the records in one way", hint="pass rows, keys=, or where=")
     if rows is not None:
         given = arrow_table(rows)
+        check_names(given.schema)
         known = set(table.config.partition_fields) <= set(given.schema.names)
         rule = table.key_rule(with_paths=known)
         return KeyRows(

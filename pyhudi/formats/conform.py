@@ -16,7 +16,9 @@ from pyhudi.errors import SchemaError
 from pyhudi.formats.javatext import as_text, through_text
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_FLOATS = (pa.float32(), pa.float64())
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+"""The least signed type that holds each."""
+_FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
 class Loss(Enum):
@@ -54,7 +56,7 @@ def fit(
 
 def normal_type(data_type: pa.DataType) -> pa.DataType:
     """The type with every list in the one style pyhudi uses: `list<element>`, elements nullable."""
-    if pt.is_list(data_type) or pt.is_large_list(data_type):
+    if is_any_list(data_type):
         return pa.list_(pa.field("element", normal_type(data_type.value_type)))
     if pt.is_struct(data_type):
         return pa.struct(
@@ -82,8 +84,14 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
         return _fit(array.dictionary_decode(), target, name, loss)
     if pt.is_dictionary(target) and not pt.is_dictionary(source):
         return _fit(array, target.value_type, name, loss).dictionary_encode()
+    if isinstance(source, pa.BaseExtensionType):
+        return _fit(array.storage, target, name, loss)
+    if pt.is_run_end_encoded(source):
+        return _fit(pc.run_end_decode(array), target, name, loss)
     if pt.is_struct(source) and pt.is_struct(target):
         return _fit_struct(array, target, name, loss)
+    if is_any_list(source) and pt.is_list(target) and not pt.is_list(source):
+        return _fit(_as_list(array, name), target, name, loss)
     if pt.is_list(source) and pt.is_list(target):
         values = _fit(array.values, target.value_type, name, loss)
         return with_children(array, target, [values])
@@ -97,6 +105,32 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
             wanted=str(target),
         )
     return _cast(array, target, name, loss)
+
+
+def is_any_list(data_type: pa.DataType) -> bool:
+    return bool(
+        pt.is_list(data_type) or pt.is_large_list(data_type) or pt.is_fixed_size_list(data_type)
+        or pt.is_list_view(data_type) or pt.is_large_list_view(data_type)
+    )  # fmt: skip
+
+
+def _as_list(array: pa.Array, name: str) -> pa.ListArray:
+    """A list of another layout as one with offsets of 32 bits."""
+    try:
+        if pt.is_list_view(array.type) or pt.is_large_list_view(array.type):
+            lengths = array.value_lengths().fill_null(0).cast(pa.int64())
+            ends = pc.cumulative_sum(lengths).cast(pa.int32())
+            offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+            kind = pa.list_(array.type.value_field)
+            return pa.ListArray.from_arrays(
+                offsets, array.flatten(), type=kind, mask=array.is_null()
+            )
+        return array.cast(pa.list_(array.type.value_field))
+    except pa.ArrowException as error:
+        raise SchemaError(
+            "a column's lists are too long for one batch", column=name, found=str(array.type),
+            why=str(error),
+        ) from None  # fmt: skip
 
 
 def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:
@@ -150,6 +184,8 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of `source` has its like in `target` (schema evolution's promotions)."""
+    if source in _UNSIGNED:
+        return widens(_UNSIGNED[source], target)
     if source in _INTEGERS:
         if pt.is_string(target):
             return True
@@ -164,6 +200,8 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
         whole = target.precision - target.scale >= source.precision - source.scale
         return bool(whole and target.scale >= source.scale)
     if pt.is_timestamp(source) and pt.is_timestamp(target):
+        return True
+    if pt.is_date(source) and pt.is_date32(target):
         return True
     if pt.is_time(source) and pt.is_time(target):
         return True

@@ -36,6 +36,7 @@ from pyhudi.write.batch import Rows
 from pyhudi.write.keys import KeyRule, PythonKeys
 from pyhudi.write.newkeys import PartitionBy
 from pyhudi.write.report import WriteReport
+from pyhudi.write.schema import check_names
 
 
 def open_table(
@@ -232,6 +233,7 @@ class SparkTable(api.Table):
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]
         if len(given) == 1 and is_frame(rows):
+            check_names(arrow_schema_of(rows))
             known = set(self.config.partition_fields) <= set(rows.columns)
             return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)
         if len(given) == 1 and is_frame(keys):

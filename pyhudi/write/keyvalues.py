@@ -22,6 +22,7 @@ import pyarrow.types as pt
 from pyhudi.errors import UserError
 from pyhudi.records import RECORD_KEY
 from pyhudi.write.keys import KeyRule, record_keys
+from pyhudi.write.schema import check_names
 
 _FAILURES: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -165,6 +166,7 @@ def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
 
 
 def _of_table(rows: pa.Table, wanted: _Wanted) -> pa.Array:
+    check_names(rows.schema)
     if RECORD_KEY in rows.column_names:
         return _stored(rows.column(RECORD_KEY).combine_chunks())
     if wanted.fields and set(wanted.fields) <= set(rows.column_names):

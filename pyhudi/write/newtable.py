@@ -16,7 +16,7 @@ from pyhudi.table.config import TableConfig, TableType, new_table_properties
 from pyhudi.write.keyrule import key_rule
 from pyhudi.write.keys import PythonKeys
 from pyhudi.write.newkeys import new_keys
-from pyhudi.write.schema import plain_schema
+from pyhudi.write.schema import check_names, plain_schema
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class NewTable:
 
 def config_of(table: NewTable) -> TableConfig:
     """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
+    check_names(table.schema)
+    check_names(table.schema, folded=True)
     schema = plain_schema(table.schema)
     keys = new_keys(
         table.record_key, table.partition_by, options=table.options, functions=table.functions

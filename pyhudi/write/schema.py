@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
-from pyhudi.formats.conform import widens
+from pyhudi.formats.conform import is_any_list, widens
 from pyhudi.options import SchemaMode, WriteOptions
 from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
 from pyhudi.table.config import TableConfig
 from pyhudi.table.view import FileSlice
+
+_DECIMAL_DIGITS: Final = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,14 @@ class _Differences:
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type in the form tables hold it: no views, no dictionaries, lists of `element`."""
-    if pt.is_dictionary(kind):
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pt.is_nested(kind):
+        return _plain_nested(kind)
+    if pt.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
     if pt.is_large_string(kind) or pt.is_string_view(kind):
         return pa.string()
     if pt.is_large_binary(kind) or pt.is_binary_view(kind):
@@ -90,13 +99,56 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp(kind.unit, "UTC")
     if pt.is_time(kind):
         return pa.time32("ms") if kind.bit_width == 32 else pa.time64("us")
-    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+    return kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    if is_any_list(kind):
         return pa.list_(pa.field("element", plain_type(kind.value_type)))
     if pt.is_struct(kind):
         return pa.struct([f.with_type(plain_type(f.type)).with_nullable(True) for f in kind])
     if pt.is_map(kind):
-        return pa.map_(pa.string(), plain_type(kind.item_type))
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     return kind
+
+
+def check_names(schema: pa.Schema, *, folded: bool = False) -> None:
+    """Raise SchemaError where a column or a field of a struct is there twice.
+
+    folded: also where names differ in case alone, which Spark and Hive take for one.
+    """
+    repeated = list(_repeated(schema, "", folded=folded))
+    if folded:
+        meta = {name.lower() for name in META_COLUMNS}
+        repeated += [
+            name for name in schema.names if name not in META_COLUMNS and name.lower() in meta
+        ]
+    if repeated:
+        raise SchemaError(
+            "column names differ only in case" if folded else "a column name is repeated",
+            columns=", ".join(dict.fromkeys(repeated)),
+            hint="rename or drop all but one; nothing was written",
+        )
+
+
+def _repeated(fields: pa.Schema | pa.StructType, path: str, *, folded: bool) -> Iterator[str]:
+    """Names, by dotted path, of fields that another one before them has."""
+    seen: set[str] = set()
+    for field_ in fields:
+        name = field_.name.lower() if folded else field_.name
+        if name in seen:
+            yield f"{path}{field_.name}"
+        seen.add(name)
+        yield from _repeated_inside(field_.type, f"{path}{field_.name}", folded=folded)
+
+
+def _repeated_inside(kind: pa.DataType, path: str, *, folded: bool) -> Iterator[str]:
+    if pt.is_struct(kind):
+        yield from _repeated(kind, f"{path}.", folded=folded)
+    elif is_any_list(kind):
+        yield from _repeated_inside(kind.value_type, f"{path}.element", folded=folded)
+    elif pt.is_map(kind):
+        yield from _repeated_inside(kind.item_type, f"{path}.value", folded=folded)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -113,6 +165,7 @@ def fit_schema(
 
     Raises SchemaError listing every difference that cannot be bridged.
     """
+    check_names(batch)
     given = pa.schema(
         [pa.field(f.name, plain_type(f.type)) for f in without_meta(batch) if f.name != OPERATION]
     )
@@ -172,6 +225,10 @@ def _merged_type(
         kind = _merged_type(*inner, rules, found, path=f"{path}.element")
         return pa.list_(pa.field("element", kind))
     if pt.is_map(given) and pt.is_map(known):
+        if given.key_type != known.key_type:
+            found.lines.append(
+                f"~ {path}.key: the table has {known.key_type}, not {given.key_type}"
+            )
         inner = (given.item_type, known.item_type)
         kind = _merged_type(*inner, rules, found, path=f"{path}.value")
         return pa.map_(known.key_type, kind)
