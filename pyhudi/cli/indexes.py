@@ -12,7 +12,7 @@ from pyhudi._native.hfile_costs import keep_costs
 from pyhudi.calibration import measure_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
-from pyhudi.cli.values import COUNT
+from pyhudi.cli.values import COUNT, Settings, option
 from pyhudi.services.index_rebuild import Progress
 
 _PROBLEMS = 3
@@ -20,26 +20,34 @@ _PROBLEMS = 3
 
 @click.group()
 def index() -> None:
-    """The record index."""
+    """The index of a table: entries, figures, checks and repairs."""
+
+
+def _opened(path: str, options: Settings) -> pyhudi.Table:
+    return pyhudi.open_table(path, options=dict(options))
 
 
 @index.command("lookup")
 @click.argument("path")
 @click.argument("keys", nargs=-1, required=True)
 @click.option("--as-of", help="An instant: where the keys lived then.")
+@option
 @as_json
-def index_lookup(path: str, keys: tuple[str, ...], as_of: str | None, as_json: bool) -> None:
+def index_lookup(
+    path: str, keys: tuple[str, ...], as_of: str | None, options: Settings, as_json: bool
+) -> None:
     """Where each record KEY lives."""
-    found = pyhudi.open_table(path).index.lookup(list(keys), as_of=as_of)
+    found = _opened(path, options).index.lookup(list(keys), as_of=as_of)
     show(found.to_pylist(), as_json=as_json)
 
 
 @index.command("stats")
 @click.argument("path")
+@option
 @as_json
-def index_stats(path: str, as_json: bool) -> None:
+def index_stats(path: str, options: Settings, as_json: bool) -> None:
     """Entries, load and skew of the index, by bucket."""
-    stats = pyhudi.open_table(path).index.stats().to_dict()
+    stats = _opened(path, options).index.stats().to_dict()
     if as_json:
         show(stats, as_json=True)
         return
@@ -51,10 +59,11 @@ def index_stats(path: str, as_json: bool) -> None:
 @index.command("verify")
 @click.argument("path")
 @click.option("--sample", type=COUNT, help="Look at so many keys of each side, not at all.")
+@option
 @as_json
-def index_verify(path: str, sample: int | None, as_json: bool) -> None:
+def index_verify(path: str, sample: int | None, options: Settings, as_json: bool) -> None:
     """Hold the index against the table; exit code 3 if they differ."""
-    check = pyhudi.open_table(path).index.verify(sample=sample)
+    check = _opened(path, options).index.verify(sample=sample)
     show(check.to_dict(), as_json=as_json)
     if not check.is_exact:
         sys.exit(_PROBLEMS)
@@ -63,10 +72,11 @@ def index_verify(path: str, sample: int | None, as_json: bool) -> None:
 @index.command("repair")
 @click.argument("path")
 @dry_run
+@option
 @as_json
-def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
+def index_repair(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
     """Check the whole index and mend what is wrong."""
-    show(pyhudi.open_table(path).index.repair(dry_run=dry_run).to_dict(), as_json=as_json)
+    show(_opened(path, options).index.repair(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @index.command("rebuild")
@@ -74,12 +84,18 @@ def index_repair(path: str, dry_run: bool, as_json: bool) -> None:
 @click.option("--buckets", type=COUNT, help="How many; without it as many as there are.")
 @click.option("--kind", help="record, elastic, rocksdb or hbase; without it the table's own.")
 @dry_run
+@option
 @as_json
 def index_rebuild(
-    path: str, buckets: int | None, kind: str | None, dry_run: bool, as_json: bool
+    path: str,
+    buckets: int | None,
+    kind: str | None,
+    dry_run: bool,
+    options: Settings,
+    as_json: bool,
 ) -> None:
     """Build the index out of the table's keys, beside the one there is."""
-    opened = pyhudi.open_table(path).index
+    opened = _opened(path, options).index
     done = opened.rebuild(buckets, kind=kind, dry_run=dry_run, progress=_told)
     show(done.to_dict(), as_json=as_json)
 

@@ -1,20 +1,29 @@
-"""Indexes outside the table built out of its keys, from the lock to the report."""
+"""Indexes outside the table built out of its keys, verified, repaired and in figures, from the
+lock to the report."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyhudi.engine import Engine
 from pyhudi.flows.indexcare import scratch
 from pyhudi.flows.upkeep import alone
+from pyhudi.index.hbase import HBaseStore
+from pyhudi.index.rocks import RocksStore
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.options import IndexKind, Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services import hbase, rocks
 from pyhudi.services.index_rebuild import Tell, gather_keys, plan_build
-from pyhudi.services.index_report import IndexRebuild
+from pyhudi.services.index_repair import mended
+from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
+from pyhudi.services.index_stats import IndexStats
+from pyhudi.services.index_verify import BucketCheck, gathered
+from pyhudi.services.store_verify import OpenStore, check_store, repair_store, store_stats
+from pyhudi.services.stores import Opening, open_for_reading, open_store
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -62,6 +71,71 @@ def rebuild_store(
     written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
     report = IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=written)
     return replace(report, seconds=_since(began))
+
+
+def verify_store(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexCheck:
+    """Compare the index with the table, every key and every entry.
+
+    Raises IndexNotReadyError where it is not up with the table's newest commit.
+    """
+    began = time.monotonic()
+    opened = _opened(state, options, engine, kind)
+    with scratch(state.fs, engine) as staging:
+        return _check_of(state, check_store(state, opened, engine, staging), began)
+
+
+def repair_store_plan(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexRepair:
+    """What `repair_faults` would do now; nothing changes."""
+    began = time.monotonic()
+    opened = _opened(state, options, engine, kind)
+    with scratch(state.fs, engine) as staging:
+        checks = check_store(state, opened, engine, staging)
+        return replace(_repair_of(state, checks, began), dry_run=True)
+
+
+def repair_faults(fs: FileSystem, options: Options, engine: Engine, kind: IndexKind) -> IndexRepair:
+    """Catch up with the table, check the index and repair it, under the table's lock."""
+    with alone(fs, options, "repair index") as state, scratch(fs, engine) as staging:
+        began = time.monotonic()
+        buckets = rocks.bucket_count_of(state, options.write.index_rules.rocksdb)
+        opening = Opening(options.write.index_rules, staging, engine, buckets, publishes=True)
+        opened = open_store(state, kind, opening)
+        assert isinstance(opened, RocksStore | HBaseStore)
+        checks = check_store(state, opened, engine, staging)
+        report = replace(_repair_of(state, checks, began), notes=opened.notes)
+        if report.check.is_exact:
+            return replace(report, notes=(*report.notes, "nothing to repair"))
+        return replace(report, instant=str(repair_store(state, opened, checks, engine)))
+
+
+def stats_of_store(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexStats:
+    """Figures of the index."""
+    return store_stats(_opened(state, options, engine, kind), engine)
+
+
+def _opened(state: TableState, options: Options, engine: Engine, kind: IndexKind) -> OpenStore:
+    opened = open_for_reading(state, kind, options.write.index_rules, engine)
+    assert isinstance(opened, RocksStore | HBaseStore)
+    return opened
+
+
+def _check_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
+    newest = state.timeline.commits.last
+    return IndexCheck(
+        instant=newest.time if newest else None, seconds=_since(began), **gathered(checks)
+    )
+
+
+def _repair_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexRepair:
+    put, ended = mended(checks)
+    faulty = sum(1 for each in checks if each.faults is not None)
+    return IndexRepair(_check_of(state, checks, began), put, ended, faulty)
 
 
 def _since(began: float) -> float:

@@ -35,6 +35,8 @@ _FILE: Final = b"_s:file_name"
 _PARTITION: Final = b"_s:partition_path"
 _COLUMNS: Final = (_COMMIT, _FILE, _PARTITION)
 _PORT: Final = 9090
+_SCANNED: Final = 1000
+"""Rows in one answer of a scan."""
 
 T = TypeVar("T")
 
@@ -113,6 +115,28 @@ class HBasePlace:
 
     def _rows(self, keys: Sequence[bytes], connection: Any) -> Any:
         return connection.table(self.table).rows(keys, columns=_COLUMNS)
+
+    def pages(self, rows: int) -> Iterator[list[tuple[bytes, Entry]]]:
+        """Every entry, in the byte order of keys, so many at a time.  A page is one scan, and is
+        asked for again if its connection is cut."""
+        start = b""
+        while True:
+            with self._failing():
+                page = self._ask(partial(self._scanned, start, rows))
+            if not page:
+                return
+            yield [
+                (key, Entry(cells[_COMMIT], cells[_FILE], cells[_PARTITION]))
+                for key, cells in page
+                if len(cells) == len(_COLUMNS)
+            ]
+            start = page[-1][0] + b"\0"
+
+    def _scanned(self, start: bytes, rows: int, connection: Any) -> list[tuple[bytes, Any]]:
+        scan = connection.table(self.table).scan(
+            row_start=start, columns=_COLUMNS, batch_size=min(rows, _SCANNED), limit=rows
+        )
+        return [(bytes(key), cells) for key, cells in scan]
 
     def put(self, entries: Iterable[tuple[bytes, Entry | None]]) -> None:
         """Write entries, and delete those of keys given with None."""

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import argsort
-from pyhudi.errors import OptionError
+from pyhudi.errors import CorruptFileError, OptionError
 from pyhudi.index.rocks_files import (
     BucketState,
     Place,
@@ -81,6 +82,28 @@ class OpenBucket:
         values = np.empty(len(keys), _VALUE)
         values[order] = np.frombuffer(answer, _VALUE)
         return values["group"].astype(np.int32), values["instant"].astype(np.int64)
+
+    def pieces(self, rows: int) -> Iterator[tuple[pa.Array, npt.NDArray[np.int32], Longs]]:
+        """(keys in byte order, position in groups, commit) of every entry, so many at a time.
+
+        Raises CorruptFileError for an entry that names no group."""
+        items = ((key, value) for key, value in self._db.items() if key[:1] != _GROUP)
+        while some := list(islice(items, rows)):
+            keys, raw = zip(*some, strict=True)
+            values = np.frombuffer(b"".join(raw), _VALUE)
+            if len(values) != len(keys) or values["group"].max() >= len(self.groups):
+                raise CorruptFileError(
+                    "an entry of the RocksDB index names no file group", key=keys[0],
+                    hint="table.index.rebuild() builds the index out of the table's keys",
+                )  # fmt: skip
+            found = pa.array(keys, pa.binary()).cast(pa.string())
+            yield found, values["group"].astype(np.int32), values["instant"].astype(np.int64)
+
+    @property
+    def entries_estimated(self) -> int:
+        """As the store estimates them: a key that several tables have may count in each."""
+        count = self._db.property_int_value("rocksdb.estimate-num-keys") or 0
+        return max(0, count - len(self.groups))
 
     def keys_of(self, wanted: Sequence[int]) -> pa.Array:
         """The keys in some of the groups.  Cost: a pass over the store."""

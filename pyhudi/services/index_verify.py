@@ -11,7 +11,7 @@ in key order: memory for some pieces of a bucket, whatever the size of the table
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -162,15 +162,38 @@ def check_bucket(task: CheckTask) -> BucketCheck:
 
 
 def _check(task: CheckTask, *, whole: bool) -> BucketCheck:
-    keys = BucketKeys(task.runs, task.shard.number)
-    key_count, entry_count, copies = keys.left, 0, 0
-    compare = _Comparison(task.groups)
     under = [run.of(task.shard.number) for run in task.under]
+    pieces = bucket_entries(task.fs, task.shard, whole=whole, under=under)
+    bucket = CheckedBucket(task.shard.number, task.hash, task.runs, task.groups, task.store)
+    return bucket.check(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBucket:
+    """The keys that belong to one bucket.  groups: the file group of each slice, by its number."""
+
+    number: int
+    hash: KeyHash
+    runs: tuple[KeyRun, ...]
+    groups: tuple[FileGroupId, ...]
+    store: Store
+
+    def check(self, pieces: Iterable[Entries]) -> BucketCheck:
+        """Compare them with the bucket's entries, which come in key order."""
+        return _compared(self, pieces)
+
+
+def _compared(bucket: CheckedBucket, pieces: Iterable[Entries]) -> BucketCheck:
+    keys = BucketKeys(bucket.runs, bucket.number)
+    key_count, entry_count, copies = keys.left, 0, 0
+    compare = _Comparison(bucket.groups)
     found: list[pa.Table] = []
-    for entries in bucket_entries(task.fs, task.shard, whole=whole, under=under):
+    for entries in pieces:
         entry_count += len(entries.keys)
-        strays, mine = _strays(entries, task)
+        strays, mine = _strays(entries, bucket)
         found += strays
+        if not len(entries.keys):
+            continue
         bound = entries.keys[-1].as_py().encode()
         faults, copied = compare(*keys.up_to(bound), mine)
         found += faults
@@ -183,9 +206,9 @@ def _check(task: CheckTask, *, whole: bool) -> BucketCheck:
     table = pa.concat_tables([FAULT_SCHEMA.empty_table(), *found])
     kinds = table.column("fault")
     counts = {f.value: n for f in Fault if (n := int(_is(kinds, f).sum()))}
-    stored = task.store.put(f"faults-{task.shard.number:05d}", table) if counts else None
+    stored = bucket.store.put(f"faults-{bucket.number:05d}", table) if counts else None
     return BucketCheck(
-        task.shard.number, key_count, entry_count, copies, counts, _examples(table), stored
+        bucket.number, key_count, entry_count, copies, counts, _examples(table), stored
     )
 
 
@@ -202,9 +225,9 @@ def _examples(faults: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _strays(entries: Entries, task: CheckTask) -> tuple[list[pa.Table], Entries]:
+def _strays(entries: Entries, bucket: CheckedBucket) -> tuple[list[pa.Table], Entries]:
     """(entries that belong to other buckets, as faults; the others)."""
-    home = task.hash.buckets(entries.keys) == task.shard.number
+    home = bucket.hash.buckets(entries.keys) == bucket.number
     if home.all():
         return [], entries
     return (

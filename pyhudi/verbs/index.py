@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi.arguments import count_of, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.flows import indexcare
+from pyhudi.flows import indexcare, storecare
 from pyhudi.flows.storecare import rebuild_store, rebuild_store_plan
 from pyhudi.metadata.explain import explain_lookup
 from pyhudi.options import IndexKind, Options
@@ -76,8 +76,16 @@ class TableIndex:
         return index_entries(state, self._engine, as_bound(since, state.zone), upto)
 
     def stats(self) -> IndexStats:
-        """Entries, bytes, load and skew by bucket, and advice.  Cost: each file's trailer."""
-        return index_stats(self._state(), self._engine)
+        """Entries, bytes, load and skew by bucket, and advice.
+
+        Cost: each file's trailer; of the HBase index a scan of its table.  Entries of the RocksDB
+        index are as its stores estimate them.
+        """
+        state = self._state()
+        kind = index_that_answers(state, self._options)
+        if kind.is_store:
+            return storecare.stats_of_store(state, self._options, self._engine, kind)
+        return index_stats(state, self._engine)
 
     def verify(self, sample: int | None = None) -> IndexCheck:
         """Hold the index against the table, in both directions.
@@ -85,10 +93,14 @@ class TableIndex:
         sample: None looks at every key and every entry; a number looks at so many of each, drawn
         at random, and the report says what share of faults that leaves possible.
         Cost: the key column of the table and every file of the index, once; memory for a few file
-        slices.  No lock is taken, nothing changes.  Raises IndexNotReadyError without an index.
+        slices.  No lock is taken, nothing changes.  The RocksDB and HBase indexes are always
+        checked whole.  Raises IndexNotReadyError without an index, or where it is behind the table.
         """
-        count = count_of(sample, "sample")
-        return indexcare.verify(self._state(), self._engine, sample=count)
+        count, state = count_of(sample, "sample"), self._state()
+        kind = index_that_answers(state, self._options)
+        if kind.is_store:
+            return storecare.verify_store(state, self._options, self._engine, kind)
+        return indexcare.verify(state, self._engine, sample=count)
 
     def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
         """Hold only what commits after `since` up to `until` (None: the newest) changed against
@@ -101,10 +113,16 @@ class TableIndex:
         return indexcare.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
-        """Check every key and mend what is wrong, as one commit without rows.
+        """Check every key and repair what is wrong: the record index by one commit without rows,
+        RocksDB by another checkpoint of the newest commit, HBase by puts and deletes of rows.
 
         dry_run: tell only.  Raises LockError, WriteConflictError with the table as it was.
         """
+        kind = index_that_answers(self._state(), self._options)
+        if kind.is_store and dry_run:
+            return storecare.repair_store_plan(self._state(), self._options, self._engine, kind)
+        if kind.is_store:
+            return storecare.repair_faults(self._fs, self._options, self._engine, kind)
         if dry_run:
             return indexcare.repair_plan(self._state(), self._engine)
         return indexcare.repair(self._fs, self._options, self._engine)

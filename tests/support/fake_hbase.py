@@ -37,6 +37,8 @@ class FakeHBase:
         self.down = False
         self.cuts = 0
         self._lock = threading.Lock()
+        self._scans: dict[int, Iterator[Any]] = {}
+        self._numbers = itertools.count(1)
 
     def create(self, name: str, family: str = "_s") -> dict[bytes, Cells]:
         self.families[name.encode()] = [f"{family}:".encode()]
@@ -78,6 +80,32 @@ class FakeHBase:
                 if held:
                     found.append(thrift.TRowResult(row=_bytes(row), columns=held))
         return found
+
+    def scannerOpenWithScan(self, tableName: Any, scan: Any, attributes: Any) -> int:
+        self._called("scannerOpenWithScan")
+        table, wanted = self.tables[_bytes(tableName)], {_bytes(c) for c in scan.columns}
+        start = _bytes(scan.startRow or b"")
+        with self._lock:
+            rows = [(row, dict(table[row])) for row in sorted(table) if row >= start]
+        number = next(self._numbers)
+        self._scans[number] = iter(
+            thrift.TRowResult(
+                row=row,
+                columns={
+                    c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items() if c in wanted
+                },
+            )
+            for row, cells in rows
+        )
+        return number
+
+    def scannerGetList(self, id: int, nbRows: int) -> list[Any]:
+        self._called("scannerGetList")
+        return list(itertools.islice(self._scans[id], nbRows))
+
+    def scannerClose(self, id: int) -> None:
+        self._called("scannerClose")
+        del self._scans[id]
 
     def mutateRows(self, tableName: Any, rowBatches: Sequence[Any], attributes: Any) -> None:
         self._called("mutateRows")

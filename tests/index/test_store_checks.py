@@ -1,0 +1,150 @@
+"""Indexes outside the table are verified, repaired and told in figures as the record index is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pyhudi.api import Table
+from pyhudi.errors import IndexNotReadyError
+from pyhudi.index.covered import Covered
+from pyhudi.index.hbase_table import Entry, HBasePlace
+from pyhudi.index.rocks import place_of
+from pyhudi.index.rocks_bucket import BucketChanges, advance
+from pyhudi.index.rocks_checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.options import IndexKind
+from pyhudi.records import FileGroupId
+from pyhudi.table.config import TableType
+from tests.support.filesystems import tree
+from tests.support.index_kinds import Indexed, batch, indexed
+
+KINDS = (IndexKind.ROCKSDB, IndexKind.HBASE)
+Places = dict[str, FileGroupId | None]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.value)
+def kind(request: pytest.FixtureRequest) -> Iterator[Indexed]:
+    with indexed(request.param) as found:
+        yield found
+
+
+def plant(table: Table, kind: Indexed, places: Places) -> None:
+    """Put entries (None: end them) behind the index's back, of the newest commit."""
+    newest = table.timeline.commits.last
+    assert newest is not None
+    if kind.kind is IndexKind.HBASE:
+        place = HBasePlace.of(table._options.write.index_rules.hbase, 1)
+        place.put(
+            (
+                key.encode(),
+                None if group is None else Entry(
+                    newest.time.encode(), group.file_id.encode(), group.partition.encode()
+                ),
+            )
+            for key, group in places.items()
+        )  # fmt: skip
+        return
+    place = place_of(table._fs, table._options.write.index_rules.rocksdb)
+    state = table._state()
+    found = newest_believed(place.fs, state.log, state.timeline)
+    assert found is not None
+    numbers = KeyHash(len(found.buckets)).buckets(pa.array(list(places)))
+    buckets = list(found.buckets)
+    for number, (key, group) in zip(numbers.tolist(), places.items(), strict=True):
+        groups = () if group is None else (group,)
+        target = np.array([0 if groups else -1], np.int32)
+        changes = BucketChanges(pa.array([key]), target, groups)
+        buckets[number] = advance(place, buckets[number], changes, newest.time)
+    publish(place.fs, Checkpoint(Covered.of(state.timeline, mine=newest.time), tuple(buckets)))
+
+
+def made(kind: Indexed, table_type: TableType = TableType.COPY_ON_WRITE) -> Table:
+    table = kind.table(table_type)
+    table.upsert(batch(range(30), 1))
+    table.upsert(batch(range(20, 40), 2))
+    table.delete(keys=["k001"])
+    return table
+
+
+def home(table: Table, partition: str) -> FileGroupId:
+    return table.file_slices(partition)[0].group
+
+
+@pytest.mark.parametrize("table_type", list(TableType), ids=lambda t: t.value)
+def test_an_index_in_step_is_exact(kind: Indexed, table_type: TableType) -> None:
+    table = made(kind, table_type)
+    check = table.index.verify()
+    assert (check.is_exact, check.keys, check.entries, check.copies) == (True, 39, 39, 0)
+    assert table.index.verify(sample=3).keys == 39
+    assert table.index.repair().notes[-1] == "nothing to repair"
+
+
+def test_faults_are_found_and_repaired(kind: Indexed) -> None:
+    table = made(kind)
+    p0, p1 = home(table, "p0"), home(table, "p1")
+    plant(
+        table, kind,
+        {
+            "k000": None,  # missing
+            "k003": FileGroupId("p0", "no-such-group-0"),  # answers nothing: missing
+            "k004": p0,  # lives in p1
+            "nobody": p1,
+        },
+    )  # fmt: skip
+    check = table.index.verify()
+    assert check.faults == {"missing": 2, "stale_partition": 1, "orphaned": 1}
+    assert {e["record_key"] for e in check.examples} == {"k000", "k003", "k004", "nobody"}
+    before = tree(table._fs)
+    told = table.index.repair(dry_run=True)
+    assert (told.put, told.ended, told.instant, told.dry_run) == (3, 1, None, True)
+    assert tree(table._fs) == before and table.index.verify().fault_count == 4
+    done = table.index.repair()
+    newest = table.timeline.commits.last
+    assert newest is not None and (done.put, done.ended, done.instant) == (3, 1, newest.time)
+    assert table.index.verify().is_exact
+    found = table.lookup(["k000", "k003", "k004", "nobody", "k001"])
+    assert found["partition_path"].to_pylist() == ["p0", "p0", "p1", None, None]
+    report = table.upsert(batch([0, 3, 4, 50], 5))
+    assert (report.inserted, report.updated) == (1, 3)
+
+
+def test_many_entries_are_compared_piece_by_piece(
+    kind: Indexed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyhudi.services.store_verify._ROWS", 7)
+    table = made(kind)
+    plant(table, kind, {"a": home(table, "p0"), "z": home(table, "p2"), "k010": None})
+    assert table.index.verify().faults == {"missing": 1, "orphaned": 2}
+    table.index.repair()
+    assert table.index.verify().is_exact
+
+
+def test_figures(kind: Indexed) -> None:
+    stats = made(kind).index.stats()
+    assert stats.entries == 39 and stats.bytes > 39 * 4
+    if kind.kind is IndexKind.ROCKSDB:
+        assert (stats.bucket_count, len(stats.buckets)) == (2, 2)
+        assert stats.files >= 2
+    else:
+        assert "HBase" in stats.advice
+
+
+def test_an_empty_table_has_an_exact_index(kind: Indexed) -> None:
+    table = kind.table()
+    assert table.index.verify().is_exact
+    assert table.index.stats().entries == 0
+
+
+def test_a_store_behind_the_table_is_not_checked_but_repaired() -> None:
+    table = made(Indexed(IndexKind.ROCKSDB))
+    other = Indexed(IndexKind.GLOBAL_SIMPLE).table(fs=table._fs, index__type="GLOBAL_SIMPLE")
+    other.upsert(batch(range(60, 64), 3))
+    with pytest.raises(IndexNotReadyError, match="has not seen all commits"):
+        table.index.verify()
+    done = table.index.repair()
+    assert done.check.is_exact and "were read" in done.notes[0]
+    assert table.index.verify().keys == 43
