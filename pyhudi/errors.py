@@ -6,6 +6,8 @@ Every message is a lower-case sentence that says what is wrong, then the facts, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -146,3 +148,53 @@ class MeasurementError(PyhudiError):
     """Measurements of the same differ too much to be stored."""
 
     code = "MEASUREMENT"
+
+
+@contextmanager
+def line_first() -> Iterator[None]:
+    """Show the line of a PyhudiError before its traceback, to whoever prints tracebacks: PySpark
+    hands nothing else of an error to the driver.  A decorator, too, of functions that are not
+    generators.
+
+    Python prints the cause of an error before the error, so the error names itself, without a
+    traceback, as its cause.  PySpark removes causes, hence a class that keeps it.
+    """
+    try:
+        yield
+    except PyhudiError as error:
+        error.__class__ = _with_line(type(error))
+        raise
+
+
+_with_lines: dict[type[PyhudiError], type[PyhudiError]] = {}
+
+
+def _with_line(kind: type[PyhudiError]) -> type[PyhudiError]:
+    """A class that looks like `kind`, whose instances are their own cause."""
+    if "_line" in vars(kind):
+        return kind
+    if kind not in _with_lines:
+        _with_lines[kind] = _made_with_line(kind)
+    return _with_lines[kind]
+
+
+def _made_with_line(kind: type[PyhudiError]) -> type[PyhudiError]:
+
+    def line(self: PyhudiError) -> PyhudiError:
+        return kind(self.what, hint=self.hint, **self.facts)
+
+    def reduce(self: PyhudiError) -> tuple[object, ...]:
+        twin = line(self)
+        if isinstance(twin, StorageError) and isinstance(self, StorageError):
+            twin.retryable = self.retryable
+        return twin.__reduce__()
+
+    members = {
+        "__cause__": property(line, lambda self, cause: None),
+        "__reduce__": reduce,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "_line": True,
+    }
+    return type(kind.__name__, (kind,), members)

@@ -13,7 +13,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import UserError
+from pyhudi.errors import UserError, line_first
 
 
 class DefaultSource(DataSource):
@@ -26,17 +26,21 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "pyhudi"
 
+    @line_first()
     def schema(self) -> StructType:
         schema: StructType
         schema, self._pin = _room("reading").opened(self.options)
         return schema
 
+    @line_first()
     def reader(self, schema: StructType) -> Any:
         return _room("reading").reader(self.options, schema, self._pin)
 
+    @line_first()
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         return _room("saving").writer(self.options, schema, overwrite=overwrite)
 
+    @line_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UserError(
@@ -45,6 +49,7 @@ class DefaultSource(DataSource):
             )
         return _room("sink").sink(self.options, schema, overwrite=overwrite)
 
+    @line_first()
     def streamReader(self, schema: StructType) -> Any:
         return _room("faces").stream(self.options, schema)
 

@@ -9,6 +9,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.stream import TableStream, newest
 
@@ -25,8 +26,10 @@ class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
         everything = isinstance(limit, ReadAllAvailable)
         return self.after(InstantTime(start["instant"]), None if everything else self.asked.limits)
 
+    @line_first()
     def reportLatestOffset(self) -> dict[str, str]:
         return {"instant": newest(self._state(), BEFORE_ALL_INSTANTS)}
 
+    @line_first()
     def prepareForTriggerAvailableNow(self) -> None:
         self.target = newest(self._state(), BEFORE_ALL_INSTANTS)

@@ -8,10 +8,12 @@ from importlib.util import find_spec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.stream import TableStream, stream_asked
 
 
+@line_first()
 def stream(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """The reader of a stream, with the face that the installed PySpark knows."""
     asked = stream_asked(options)

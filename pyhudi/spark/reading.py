@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import SchemaError
+from pyhudi.errors import SchemaError, line_first
 from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
@@ -115,6 +115,7 @@ class TableReader(DataSourceReader):
         self.pin = pin
         self.filters: tuple[Any, ...] = ()
 
+    @line_first()
     def partitions(self) -> list[InputPartition]:
         """Plans the scan: listings and the footers of files larger than a partition."""
         asked = self.asked
@@ -201,7 +202,8 @@ def read_slices(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Batches of a partition.  Memory: a row group, or a whole slice where it has logs."""
     if not isinstance(partition, Slices):
         return  # what PySpark makes of no partitions at all
-    for task in partition.tasks:
-        for piece in task.pieces():
-            schema = as_spark(piece.spec.schema)
-            yield from spark_batches(read_task(piece), schema, rows=_BATCH_ROWS)
+    with line_first():
+        for task in partition.tasks:
+            for piece in task.pieces():
+                schema = as_spark(piece.spec.schema)
+                yield from spark_batches(read_task(piece), schema, rows=_BATCH_ROWS)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import UserError
+from pyhudi.errors import UserError, line_first
 from pyhudi.spark.target import SaveAsked, check, save, save_asked
 from pyhudi.spark.types import to_arrow
 from pyhudi.write.batch import gathered
@@ -51,10 +51,12 @@ class TableWriter(DataSourceArrowWriter):
         self.schema = schema
         self.folder = parking_folder()
 
+    @line_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ParkedBatch:
         """Runs on workers."""
         return parked_batch(self.asked, self.folder, iterator)
 
+    @line_first()
     def commit(self, messages: list[Any]) -> None:
         fs = self.asked.fs
         try:
@@ -63,6 +65,7 @@ class TableWriter(DataSourceArrowWriter):
         finally:
             fs.delete_folder(self.folder)
 
+    @line_first()
     def abort(self, messages: list[Any]) -> None:
         self.asked.fs.delete_folder(self.folder)
 

@@ -21,7 +21,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import LockError, PyhudiError, StorageError, UserError, WriteConflictError
+from pyhudi.errors import (
+    LockError,
+    PyhudiError,
+    StorageError,
+    UserError,
+    WriteConflictError,
+    line_first,
+)
 from pyhudi.options import StreamOptions
 from pyhudi.spark.saving import ParkedBatch, logged, parked_batch, parked_files
 from pyhudi.spark.target import SaveAsked, SaveMode, save, save_asked
@@ -61,6 +68,7 @@ class TableSink(DataSourceStreamArrowWriter):
         self.asked = asked
         self.schema = schema
 
+    @line_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamPart:
         """Runs on workers."""
         context = TaskContext.get()
@@ -75,6 +83,7 @@ class TableSink(DataSourceStreamArrowWriter):
         done = parked_batch(self.asked, folder, iterator)
         return StreamPart(done.files, done.is_whole, identifier, folder)
 
+    @line_first()
     def commit(self, messages: list[Any], batchId: int) -> None:
         parts = [part for part in messages if part is not None]
         if not parts:
@@ -88,6 +97,7 @@ class TableSink(DataSourceStreamArrowWriter):
         finally:
             remove_parked(fs, parts[0].identifier, until=max(part.folder for part in parts))
 
+    @line_first()
     def abort(self, messages: list[Any], batchId: int) -> None:
         fs = self.asked.fs
         for part in messages:

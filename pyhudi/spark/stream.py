@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import OptionError, SnapshotExpiredError
+from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.read.plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.state import TableState, load_state
@@ -115,6 +115,7 @@ class TableStream(DataSourceStreamReader):
         self.schema = schema
         self.target: InstantTime | None = None
 
+    @line_first()
     def initialOffset(self) -> dict[str, str]:
         state = self._state()
         match self.asked.start.lower():
@@ -124,6 +125,7 @@ class TableStream(DataSourceStreamReader):
                 return {"instant": newest(state, BEFORE_ALL_INSTANTS)}
         return {"instant": as_bound(self.asked.start, state.zone)}
 
+    @line_first()
     def after(self, start: InstantTime, limits: Limits | None) -> dict[str, str]:
         """The offset a batch from `start` ends at; `start` where there is nothing to read."""
         state = self._state()
@@ -139,6 +141,7 @@ class TableStream(DataSourceStreamReader):
                 hint="start it from a new checkpoint, or set failOnDataLoss=false",
             )  # fmt: skip
 
+    @line_first()
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         since, until = InstantTime(start["instant"]), InstantTime(end["instant"])
         if since >= until:

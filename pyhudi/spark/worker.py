@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyhudi.errors import FileMissingError, PyhudiError, StorageError
+from pyhudi.errors import FileMissingError, PyhudiError, StorageError, line_first
 
 Batches = Iterator[pa.RecordBatch]
 Function = Callable[[Any, Batches], Iterator[Any]]
@@ -77,7 +77,8 @@ def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
 def rows(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The batches an order's function yields, as they are; errors end the task."""
     work = _opened(order)
-    return work.function(work.argument, batches)
+    with line_first():
+        yield from work.function(work.argument, batches)
 
 
 def _opened(order: bytes) -> Order:

@@ -1,0 +1,75 @@
+"""What Spark shows of an error begins with the line of the pyhudi error, not with a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
+
+from pyspark.errors import PySparkException
+
+import pyhudi
+import pyhudi.spark as hudi
+
+ROWS = pa.table({"id": ["a", "b"], "ts": [1, 2]})
+KEYS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = pyhudi.create_table(
+        tmp_path / "t", ROWS.schema, record_key="id", ordering="ts", table_type="mor"
+    )
+    made.bulk_insert(ROWS)
+    made.upsert(ROWS)
+    return tmp_path / "t"
+
+
+def beginning(error: PySparkException) -> str:
+    """Everything before the first traceback."""
+    return str(error).partition("Traceback")[0]
+
+
+def test_opening_what_is_no_table(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException) as raised:
+        spark.read.format("pyhudi").load(str(tmp_path / "nothing"))
+    assert "TableNotFoundError: there is no Hudi table here" in beginning(raised.value)
+    assert "pyhudi.create_table" in beginning(raised.value).splitlines()[0]
+
+
+def test_an_option_that_nobody_knows(spark: Any, path: Path) -> None:
+    with pytest.raises(PySparkException) as raised:
+        spark.read.format("pyhudi").option("hoodie.nope", "1").load(str(path))
+    assert "OptionError: unknown option; option=hoodie.nope" in beginning(raised.value)
+
+
+def damage(path: Path) -> None:
+    log = next(path.rglob(".*.log.*"))
+    log.write_bytes(b"#NOLOG" + log.read_bytes()[6:])
+
+
+@pytest.mark.parametrize("through", ["source", "verb"])
+def test_a_damaged_file_met_by_a_task(spark: Any, path: Path, through: str) -> None:
+    if through == "source":
+        frame = spark.read.format("pyhudi").load(str(path))
+    else:
+        frame = hudi.open_table(spark, path).scan()
+    damage(path)
+    with pytest.raises(PySparkException) as raised:
+        frame.collect()
+    assert "CorruptFileError: a log file must begin with #HUDI#" in beginning(raised.value)
+
+
+def test_rows_that_a_write_refuses(spark: Any, path: Path) -> None:
+    frame = spark.createDataFrame([(None, 3)], "id string, ts bigint")
+    with pytest.raises(PySparkException) as raised:
+        frame.write.format("pyhudi").options(**KEYS).mode("append").save(str(path))
+    assert "UserError: a record key is null or empty" in beginning(raised.value)
