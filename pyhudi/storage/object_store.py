@@ -28,6 +28,7 @@ from pyhudi.errors import (
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
+from pyhudi.storage.store_failures import failure, retry_config, watched
 
 SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
@@ -172,19 +173,25 @@ class ObjectStoreFileSystem:
     def pages(self, folder: str = "") -> Iterator[list[FileInfo]]:
         """`below`, a request at a time, in the order of the store (of names, for most).
 
-        A first answer that breaks off is asked for again; one of a later page is an error.
+        A first answer that breaks off is asked for again; one of a later page is an error, and
+        so is a store that did not answer for as long as a request is tried.
         """
         name = self._name(folder)
         for attempt in range(_ATTEMPTS):
             begun = False
             try:
                 with self._typed(folder):
-                    for page in _library().list(self.bucket, name or None, chunk_size=PAGE):
-                        begun = True
-                        yield [self._info(found) for found in page]
+                    answers = iter(_library().list(self.bucket, name or None, chunk_size=PAGE))
+                    page = next(answers, None)
+                while page is not None:
+                    begun = True
+                    yield [self._info(found) for found in page]
+                    with self._typed(folder):
+                        page = next(answers, None)
                 return
             except StorageError as error:
-                if begun or attempt == _ATTEMPTS - 1 or not error.retryable:
+                gave_up = attempt == _ATTEMPTS - 1 or "endpoint" in error.facts
+                if begun or gave_up or not error.retryable:
                     raise
             time.sleep(_PAUSE_SECONDS * 2**attempt)
 
@@ -275,7 +282,8 @@ class ObjectStoreFileSystem:
         """Turn what the store says into the errors of this package."""
         place = f"{self._url}/{path}" if path else self._url
         try:
-            yield
+            with watched(place):
+                yield
         except PyhudiError:
             raise
         except FileNotFoundError:
@@ -289,11 +297,8 @@ class ObjectStoreFileSystem:
                 hint="give credentials in storage_options or in the environment",
             ) from error  # fmt: skip
         except (_library().exceptions.BaseError, ValueError, OSError) as error:
-            raise StorageError(
-                f"the store failed: {_first_line(error)}",
-                path=place,
-                retryable=isinstance(error, _library().exceptions.GenericError),
-            ) from error
+            retryable = isinstance(error, _library().exceptions.GenericError)
+            raise failure(error, place, retryable=retryable) from error
 
 
 _CLIENT: Final = frozenset({
@@ -310,11 +315,12 @@ def _bucket(scheme: str, name: str, options: Mapping[str, Any]) -> Any:
     given = {key.lower(): value for key, value in options.items()}
     client = dict(given.pop("client_options", None) or {})
     client.update({key: given.pop(key) for key in _CLIENT & given.keys()})
+    retry = retry_config(given)
     if any(str(v).startswith("http://") for k, v in given.items() if "endpoint" in k):
         client.setdefault("allow_http", True)
     try:
         return _library().store.from_url(
-            f"{plain}://{name}", client_options=client or None, **given
+            f"{plain}://{name}", client_options=client or None, retry_config=retry, **given
         )
     except (_library().exceptions.BaseError, ValueError, TypeError) as error:
         raise UserError(

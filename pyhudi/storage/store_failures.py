@@ -1,0 +1,139 @@
+"""What an object store's client says when a request fails, as an error that names what to do; how
+long it tries; and a warning while a request waits.
+
+`retry_timeout` of storage_options: seconds (10), or text such as "30s", in which one request is
+tried again; `max_retries` (10): how often.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from pyhudi.errors import StorageError, UserError
+
+RETRY_SECONDS: Final = 10.0
+_RETRIES: Final = 10
+_WARN_SECONDS: Final = 3.0
+_LOG: Final = logging.getLogger("pyhudi")
+_URL: Final = re.compile(r"Error performing [A-Z]+ (\w+://[^/\s]+)")
+_METADATA_SERVICE: Final = re.compile(
+    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|fd00:ec2::254"
+)
+_NO_ANSWER: Final = re.compile(r"error sending request|kind: (Connect|Timeout)|timed out")
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|seconds|ms)?")
+
+
+def retry_config(given: dict[str, Any]) -> dict[str, Any]:
+    """The client's `retry_config`, out of storage options that are taken from `given`.
+
+    Raises UserError.
+    """
+    config = dict(given.pop("retry_config", None) or {})
+    timeout, retries = given.pop("retry_timeout", None), given.pop("max_retries", None)
+    if timeout is not None or "retry_timeout" not in config:
+        config["retry_timeout"] = timedelta(seconds=_seconds(timeout))
+    if retries is not None or "max_retries" not in config:
+        config["max_retries"] = _count(retries)
+    return config
+
+
+def _seconds(value: Any) -> float:
+    if value is None:
+        return RETRY_SECONDS
+    text = _SECONDS.fullmatch(str(value).strip())
+    found = math.nan if text is None else float(text[1]) / (1000 if text[2] == "ms" else 1)
+    if not 0 < found <= 86_400:
+        raise UserError(
+            "retry_timeout must be a number of seconds above zero", retry_timeout=value,
+            hint='such as 30 or "30s"',
+        )  # fmt: skip
+    return found
+
+
+def _count(value: Any) -> int:
+    if value is None:
+        return _RETRIES
+    if not str(value).strip().isdecimal():
+        raise UserError("max_retries must be a whole number", max_retries=value)
+    return int(str(value))
+
+
+def failure(error: BaseException, place: str, *, retryable: bool) -> StorageError:
+    """The error to raise for one of the client."""
+    text = str(error)
+    line = (text.splitlines() or [type(error).__name__])[0]
+    found = _URL.search(text)
+    if _METADATA_SERVICE.search(line):
+        return StorageError(
+            "no credentials for the object store were found", path=place,
+            hint="pass access_key_id and secret_access_key (or skip_signature=True for a public"
+            " bucket) in storage_options, or set them in the environment",
+        )  # fmt: skip
+    if found is not None and _NO_ANSWER.search(text):
+        return StorageError(
+            "the object store does not answer", path=place, endpoint=found[1], reason=line,
+            retryable=retryable,
+            hint="check the endpoint and the network; retry_timeout in storage_options says how"
+            " long a request is tried",
+        )  # fmt: skip
+    return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
+
+
+class _Waiting:
+    """Requests under way; a daemon thread warns once of each that takes long."""
+
+    def __init__(self) -> None:
+        self.since: dict[int, tuple[float, str]] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def request(self, place: str) -> Iterator[None]:
+        number = next(self._numbers)
+        self.since[number] = (time.monotonic(), place)
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+        try:
+            yield
+        finally:
+            self.since.pop(number, None)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._watch, name="pyhudi-requests", daemon=True
+                )
+                self._thread.start()
+
+    def _watch(self) -> None:
+        warned: set[int] = set()
+        while True:
+            time.sleep(_WARN_SECONDS / 3)
+            now, under_way = time.monotonic(), dict(self.since)
+            warned &= under_way.keys()
+            for number, (began, place) in under_way.items():
+                if number not in warned and now - began >= _WARN_SECONDS:
+                    warned.add(number)
+                    _LOG.warning(
+                        "the object store has not answered for %.0f s, still trying: %s",
+                        now - began, place,
+                    )  # fmt: skip
+
+
+_waiting: Final = _Waiting()
+
+
+def watched(place: str) -> Any:
+    """A context in which a request is made; one that takes long is logged while it waits."""
+    return _waiting.request(place)
