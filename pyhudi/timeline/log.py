@@ -24,6 +24,7 @@ from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
 
 _ATTEMPTS = 1000
+_SPARE = 20  # commits that are kept in memory though they are archived
 
 
 @lru_cache(maxsize=16)
@@ -37,7 +38,8 @@ class TimelineLog:
     """The active timeline of one table.
 
     `fs` is rooted at the table; layout 1 keeps its files in `.hoodie`, layout 2 (read only here)
-    in `.hoodie/timeline`.  Commit metadata is kept once read, as completed files never change.
+    in `.hoodie/timeline`.  Commit metadata is kept once read, as completed files never change, for
+    about as many commits as the timeline has.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class TimelineLog:
         self.folder = HOODIE if layout == 1 else f"{HOODIE}/timeline"
         self._clock = clock
         self._commits: dict[Instant, CommitMetadata] = {}
+        self._assumed: dict[Instant, CommitMetadata] = {}
         self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
 
     def path(self, instant: Instant) -> str:
@@ -71,8 +74,18 @@ class TimelineLog:
                 names = tuple(self.fs.names(self.folder))
                 continue
             found = _timeline(names)
+            self._free_archived(found)
             return Timeline(found.instants, rolled_back) if rolled_back else found
         raise StorageError("the list of rolled-back instants keeps changing", path=self.folder)
+
+    def _free_archived(self, now: Timeline) -> None:
+        """Let go of commits that have left the timeline, once they are as many as those on it.
+
+        Views of a moment ago may still ask for some, and would find their files archived.
+        """
+        if len(self._commits) > 2 * len(now) + _SPARE:
+            there = frozenset(now.instants)
+            self._commits = {i: commit for i, commit in self._commits.items() if i in there}
 
     def _known_rolled_back(self, name: str | None) -> frozenset[InstantTime]:
         """What the list of this name says; read once, as no list changes."""
@@ -98,7 +111,7 @@ class TimelineLog:
 
     def commit(self, instant: Instant) -> CommitMetadata:
         """What a completed commit wrote, or an inflight one's profile.  Read once."""
-        known = self._commits.get(instant)
+        known = self._commits.get(instant) or self._assumed.get(instant)
         if known is None:
             data = self.read(instant)
             if instant.is_completed and not data.strip():
@@ -115,7 +128,7 @@ class TimelineLog:
     def assume(self, instant: Instant, content: bytes) -> None:
         """Take a completed instant's content as read, though its file is not there yet."""
         assert instant.is_completed
-        self._commits[instant] = read_commit(content, path=self.path(instant))
+        self._assumed[instant] = read_commit(content, path=self.path(instant))
 
     def requested(self, instant: Instant) -> dict[str, Any]:
         """The plan of a pending instant: the record of its requested file, {} if there is none."""
@@ -178,6 +191,7 @@ class TimelineLog:
         """completed -> inflight: readers stop believing it.  The first act of its rollback."""
         assert instant.is_completed
         self._commits.pop(instant, None)
+        self._assumed.pop(instant, None)
         self.fs.delete([self.path(instant)])
 
     def reopen(self, instant: Instant) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pyhudi.records import InstantTime
 from pyhudi.services.archival import propose
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.instant import Action
+from pyhudi.timeline.stats import CommitMetadata
 from tests.crash.test_every_stop import rows
 from tests.services.test_restore import check_whole
 from tests.services.test_undo import newest, table_of, values
@@ -243,3 +245,25 @@ def test_no_write_reads_the_archive_or_all_of_the_timeline(tmp_path: Path) -> No
     assert len(commits_read()) <= 8
     table.archive()
     assert len(commits_read()) <= 8
+
+
+def test_commits_that_are_archived_do_not_stay_in_memory(tmp_path: Path) -> None:
+    """A table that is kept open holds what its timeline holds, however long its history is."""
+
+    def held() -> int:
+        gc.collect()
+        return sum(isinstance(each, CommitMetadata) for each in gc.get_objects())
+
+    table = table_of(
+        tmp_path / "t",
+        **{**RETAIN_TWO, "hoodie.table.services.enabled": "true"},
+    )
+    before = held()
+    most = 0
+    for ts in range(2, 42):
+        table.upsert(rows(range(2), ts))
+        assert len(values(table)) == 8
+        if ts % 20 == 1:
+            most = max(most, held() - before)
+    archived = len(table.archived_timeline.commits)
+    assert most < archived > 30
