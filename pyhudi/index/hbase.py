@@ -2,9 +2,9 @@
 
 An entry is believed if its commit is completed (or archived) and its file group is in the table.
 So a new key's entry is put before the commit, and a failed commit leaves entries that nobody
-believes.  An entry in place of one that is believed, and the end of one, wait for the commit.  Where
-writers run concurrently, entries of new keys wait too, until the writer holds the lock and has found
-no conflict: an entry put earlier could replace that of another writer which commits first.
+believes.  An entry in place of one that is believed, and the end of one, wait for the commit.
+Where writers run concurrently, entries of new keys wait too, until the writer holds the lock and
+has found no conflict: an entry put earlier could replace that of a writer which commits first.
 
 ```
 .hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended

@@ -77,7 +77,7 @@ def read_slice(
         if row_groups is None:
             row_groups = _pruned(fs, slice, spec, partition_values)
         stored = pa.schema(map(spec.table.field, _stored(spec, partition_values)))
-        rows = _base_rows(fs, slice, stored, row_groups)
+        rows = base_rows(fs, slice, stored, row_groups)
     return _finish(rows, spec, partition_values)
 
 
@@ -140,7 +140,7 @@ def _pruned(
     )
 
 
-def _base_rows(
+def base_rows(
     fs: FileSystem,
     slice: FileSlice,
     stored: pa.Schema,
@@ -209,8 +209,8 @@ def _merged(
     log = list(log_entries(fs, blocks, needed, spec.rules))
     base = None
     if slice.base is not None:
-        coded = set(needed.names).difference(_looked_at(spec.rules))
-        base = _base_rows(fs, slice, needed, row_groups, coded=coded)
+        coded = set(needed.names).difference(looked_at(spec.rules))
+        base = base_rows(fs, slice, needed, row_groups, coded=coded)
     if base is None and not data_of(log):
         return needed.empty_table()
     rules = _present(spec.rules, needed)
@@ -240,7 +240,7 @@ def _as_decided(
     log = data_of(list(log_entries(fs, data, stored, spec.rules)))
     base = None
     if slice.base is not None:
-        base = _base_rows(fs, slice, stored, None, coded=stored.names)
+        base = base_rows(fs, slice, stored, None, coded=stored.names)
     return outcome.rows(base, log, stored.names)
 
 
@@ -257,13 +257,13 @@ def _commutes(spec: SliceSpec) -> bool:
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Columns to read of base and logs: what is visible, and what the merge looks at."""
     known = set(spec.table.names)
-    looked_at = (name for name in _looked_at(spec.rules) if name in known)
+    deciding = (name for name in looked_at(spec.rules) if name in known)
     whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
-    names = dict.fromkeys((*_stored(spec, values), *looked_at, *whole))
+    names = dict.fromkeys((*_stored(spec, values), *deciding, *whole))
     return pa.schema([spec.table.field(name) for name in names])
 
 
-def _looked_at(rules: MergeRules) -> tuple[str, ...]:
+def looked_at(rules: MergeRules) -> tuple[str, ...]:
     """Columns whose values decide the merge."""
     return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
 

@@ -161,7 +161,7 @@ def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[
 
     compacting: instant of the group's planned compaction, which the log must not be part of.
     """
-    newest = compacting or slice_.instant
+    newest = slice_.instant if compacting is None else max(compacting, slice_.instant)
     versions = [0]
     for log in slice_.logs:
         assert isinstance(log.name, LogFileName)

@@ -10,7 +10,8 @@ from pyhudi.formats.avroschema import with_meta_fields
 from pyhudi.index.stores import Changes
 from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.metadata.writer import ShardTarget
-from pyhudi.options import BaseFileOptions
+from pyhudi.options import BaseFileOptions, IndexKind
+from pyhudi.read.hiding import may_hide
 from pyhudi.read.slices import SliceSpec
 from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.timeline.instant import Instant
@@ -131,12 +132,13 @@ def perform(
 
 
 def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
+    rules = setting.state.rules
     return FilePlan(
         setting.state.fs,
         instant.time,
         setting.schema,
         with_meta_fields(setting.avro_schema),
-        setting.state.rules,
+        rules,
         _grouped(setting.options.base_file, planned.parts),
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
@@ -144,19 +146,31 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         and not asks_index(setting, planned.operation),
         order_by=planned.order_by,
         sizing=setting.options.sizing,
-        stored=_stored_spec(setting),
+        stored=_slice_spec(setting) if not rules.picks and rules.function is None else None,
+        hiding=_slice_spec(setting) if _may_revive(setting, planned) else None,
         inflight=instant,
     )
 
 
-def _stored_spec(setting: Setting) -> SliceSpec | None:
-    """How to read the records below new log rows; None where the rules do not need them."""
-    rules = setting.state.rules
-    if rules.picks or rules.function is not None:
-        return None
+def _may_revive(setting: Setting, planned: PlannedWrite) -> bool:
+    """Whether a row may be logged on top of a delete of its key that would hide it.
+
+    An index that names a group for a deleted key is one that looks at base files, or computes the
+    group; by others such a key is new, and goes to logs only where new keys do.
+    """
+    if not setting.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
+        return False
+    kind = setting.index.choice.kind
+    by_base = kind in (IndexKind.BLOOM, IndexKind.SIMPLE, IndexKind.BUCKET)
+    return may_hide(setting.state.rules) and (by_base or setting.index.logs_inserts)
+
+
+def _slice_spec(setting: Setting) -> SliceSpec:
+    """How to read the records below new log rows."""
     schema = with_meta(setting.schema)
     visibility = setting.state.view(partitions=[]).visibility
-    return SliceSpec(schema, (RECORD_KEY, *setting.schema.names), rules, visibility)
+    columns = (RECORD_KEY, *setting.schema.names)
+    return SliceSpec(schema, columns, setting.state.rules, visibility)
 
 
 def _grouped(options: BaseFileOptions, parts: Sequence[Part]) -> BaseFileOptions:

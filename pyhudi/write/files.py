@@ -49,6 +49,7 @@ class FilePlan:
     order_by: tuple[str, ...] = ()  # columns that sort the rows of new files
     keeps_stored: bool = False  # rows are added beside stored ones, also to those of their key
     stored: SliceSpec | None = None  # how to read what a log goes on top of, where it must be known
+    hiding: SliceSpec | None = None  # how to read slices whose logs may hide rows logged on top
     sizing: FileSizing = field(default_factory=FileSizing)
     inflight: Instant | None = None
 

@@ -20,6 +20,8 @@ from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import parquet
 from pyhudi.formats.conform import conform
 from pyhudi.options import BaseFileOptions
+from pyhudi.read.hiding import hides
+from pyhudi.read.slices import read_slice
 from pyhudi.records import (
     RECORD_KEY,
     FileGroupId,
@@ -41,6 +43,7 @@ from pyhudi.write.files import (
 from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed, Router
 from pyhudi.write.settle import outcome, settle, unmatched
+from pyhudi.write.tag import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ def write_targets(task: WriteTask) -> list[Written]:
         match target.mode:
             case Mode.REWRITE:
                 written.append(_rewrite(task.plan, number, target, routed))
+            case Mode.APPEND if _would_hide(task.plan, target, routed):
+                written.append(_merge_logs(task.plan, number, target, routed))
             case Mode.APPEND:
                 written += append(task.plan, number, target, routed)
     return written
@@ -130,6 +135,39 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
     size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
+    stat = _counted(
+        stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
+    )
+    return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+
+
+def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
+    """Whether readers would not see a row, were it logged: see `read.hiding`."""
+    if plan.hiding is None:
+        return False
+    assert target.slice is not None
+    puts = routed.rows.filter(pa.array(routed.action == Action.PUT))
+    return hides(plan.fs, target.slice, puts, plan.hiding)
+
+
+def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
+    """The next base file of a group, of its base file, logs and the incoming rows."""
+    began = time.monotonic()
+    slice_ = target.slice
+    assert slice_ is not None and plan.hiding is not None
+    names = [name for name in plan.hiding.table.names if name not in CONSTANT]
+    stored = read_slice(plan.fs, slice_, spec=replace(plan.hiding, columns=tuple(names)))
+    settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    name = _base_name(plan, number, target.group)
+    rows = with_constants(stored.filter(pa.array(settled.keep)), target.group, str(name))
+    incoming = outcome(stored, routed, settled, plan.rules)
+    fresh = stamped(plan, incoming, target.group, number, str(name), rows.num_rows)
+    rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
+    bloom = new_bloom(plan.base_file)
+    bloom.add(rows.column(RECORD_KEY))
+    kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
+    size = write_base_file(plan, target.group, name, rows, bloom, kind, None)
+    stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
     stat = _counted(
         stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
     )

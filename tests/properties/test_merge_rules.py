@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from pyhudi.agreement import with_merge
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.options import parse_options
+from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
@@ -45,12 +45,13 @@ def small_rows() -> st.SearchStrategy[Row]:
     )
 
 
-def made(rule: Rule, kind: TableType, log_format: str) -> Table:
+def made(rule: Rule, kind: TableType, log_format: str, index: IndexKind) -> Table:
     fs = MemoryFileSystem()
     options = {"hoodie.metadata.record.index.min.filegroup.count": "2", **rule.table_options}
+    options["hoodie.bucket.index.num.buckets"] = "2"
     options["hoodie.logfile.data.block.format"] = log_format
     parsed = with_merge(parse_options(options), rule.function)
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), rule.ordering, parsed))
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), rule.ordering, parsed, index))
     return Table(fs, options=parsed, engine=LocalEngine(1))
 
 
@@ -75,14 +76,16 @@ steps = st.lists(
     max_size=4,
 )
 """Batches to upsert, and keys to delete."""
+INDEXES = st.sampled_from([IndexKind.RECORD, IndexKind.BLOOM, IndexKind.BUCKET])
+"""Those that send a deleted key elsewhere, back where its base file is, and to one place always."""
 
 
-def three_ways(name: str, batches: list[list[Any]], log_format: str) -> None:
+def three_ways(name: str, batches: list[list[Any]], log_format: str, index: IndexKind) -> None:
     """The steps into tables of both types, compared with the model."""
     rule = RULES[name]
     model = Model(rule)
-    cow = made(rule, TableType.COPY_ON_WRITE, log_format)
-    mor = made(rule, TableType.MERGE_ON_READ, log_format)
+    cow = made(rule, TableType.COPY_ON_WRITE, log_format, index)
+    mor = made(rule, TableType.MERGE_ON_READ, log_format, index)
     for batch in batches:
         if isinstance(batch[0], str):
             for key in batch:
@@ -101,19 +104,19 @@ def three_ways(name: str, batches: list[list[Any]], log_format: str) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]))
-@settings(max_examples=4, deadline=None)
+@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
+@settings(max_examples=6, deadline=None)
 def test_rewrite_read_and_merged_slice_equal_the_model(
-    name: str, batches: list[list[Any]], log_format: str
+    name: str, batches: list[list[Any]], log_format: str, index: IndexKind
 ) -> None:
-    three_ways(name, batches, log_format)
+    three_ways(name, batches, log_format, index)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
-@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]))
+@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
 @settings(max_examples=100, deadline=None)
 def test_rewrite_read_and_merged_slice_equal_the_model_long(
-    name: str, batches: list[list[Any]], log_format: str
+    name: str, batches: list[list[Any]], log_format: str, index: IndexKind
 ) -> None:
-    three_ways(name, batches, log_format)
+    three_ways(name, batches, log_format, index)
