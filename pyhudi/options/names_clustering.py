@@ -44,13 +44,14 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false",),
     ),
     honoured(
-        "hoodie.clustering.updates.strategy", _UPDATE_CLASSES, "write.drops_clusterings",
-        "SparkAllowUpdateStrategy: a write into a group of a pending clustering rolls its plan "
-        "back, so that nobody carries it out over the write",
+        "hoodie.clustering.updates.strategy", _UPDATE_CLASSES, "write.into_clustered",
+        "SparkAllowUpdateStrategy: updates go into groups of a pending clustering, and whoever "
+        "carries its plan out finds the conflict and rolls the plan back",
     ),
     honoured(
-        "hoodie.clustering.rollback.pending.replacecommit.on.conflict", FLAG, None,
-        "what hoodie.clustering.updates.strategy says holds either way",
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict", FLAG,
+        "write.rolls_back_clusterings",
+        "under SparkAllowUpdateStrategy: the write itself rolls the plan back",
     ),
     honoured(
         "hoodie.clustering.execution.strategy.class", _EXECUTION_CLASSES,

@@ -211,8 +211,14 @@ class WriteOptions:
     null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
     reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name
     rollback_by_markers: bool = True  # off: the files of a write that died are found by listing
-    drops_clusterings: bool = False  # a write into a group of a pending clustering drops the plan
+    into_clustered: bool = False  # a write may go into a group of a pending clustering
+    rolls_back_clusterings: bool = False  # and such a write rolls the plan back
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def drops_clusterings(self) -> bool:
+        """Whether a write into a group of a pending clustering rolls the plan back."""
+        return self.into_clustered and self.rolls_back_clusterings
 
 
 class CleaningPolicy(Enum):

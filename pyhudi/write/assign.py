@@ -82,7 +82,7 @@ class AssignRules:
     small_files: bool  # False for bulk insert: always new groups
     logs_inserts: bool = False  # MOR: small groups take inserts in their logs
     fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
-    drops_clusterings: bool = False  # groups of a pending clustering take updates
+    into_clustered: bool = False  # groups of a pending clustering take updates
 
 
 def assign(
@@ -105,7 +105,7 @@ def assign(
         for path, count in zip(shard.paths, shard.insert_counts, strict=True):
             if count:
                 inserts[path] = inserts.get(path, 0) + count
-    if not rules.drops_clusterings:
+    if not rules.into_clustered:
         _check_not_clustered(updates, view)
     for group in sorted(updates):
         number[group] = len(targets)
@@ -143,7 +143,7 @@ def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None
             instant=view.pending.clustering[claimed[0]],
             file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in claimed),
             hint="finish the clustering or roll it back, then write again; "
-            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy lets writes drop its plan",
+            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy lets writes go in",
         )
 
 

@@ -210,7 +210,7 @@ def plan_write(
                 small_files=operation.fills_files,
                 logs_inserts=_logs_inserts(setting, operation),
                 fills_files=bulk.fills_files,
-                drops_clusterings=setting.options.drops_clusterings,
+                into_clustered=setting.options.into_clustered,
             ),
             new_file_id=new_file_id,
         )

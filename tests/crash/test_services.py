@@ -36,7 +36,8 @@ BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"
 GIVES_WAY = {
     "hoodie.clustering.updates.strategy": (
         "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
-    )
+    ),
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
 }
 ONE_DAY = {
     "hoodie.partition.ttl.strategy.days.retain": "1",

@@ -259,23 +259,57 @@ def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> No
         buckets.cluster("x")
 
 
-def test_a_planned_clustering_takes_no_updates_unless_they_drop_it(tmp_path: Path) -> None:
-    table = table_of_small_files(tmp_path / "t", "cow")
+ALLOWS = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
+DROPS = ALLOWS | {"hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+REJECTS = {"hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+
+
+def an_update() -> pa.Table:
+    return batch(0, 3).slice(1).set_column(1, "ts", pa.array([20, 20]))
+
+
+@pytest.mark.parametrize("options", [{}, REJECTS], ids=["", "rollback.on.conflict"])
+def test_a_planned_clustering_takes_no_updates(tmp_path: Path, options: dict[str, str]) -> None:
+    table_of_small_files(tmp_path / "t", "cow")
+    table = pyhudi.open_table(tmp_path / "t", options=SMALL | options)
     planned = table.schedule_clustering("x")
-    update = batch(0, 3).slice(1).set_column(1, "ts", pa.array([20, 20]))
     with pytest.raises(WriteConflictError, match=str(planned)):
-        table.upsert(update)
+        table.upsert(an_update())
     assert table.schedule_clustering("x") is None, "all groups are claimed"
     table.insert(batch(7, 10))
     report = table.cluster()
     assert report.instants == (planned,) and report.sort_by == ("x",)
-    again = table.schedule_clustering(["y"])
-    lenient = pyhudi.open_table(
-        tmp_path / "t",
-        options=SMALL | {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"},
-    )
-    done = lenient.upsert(update)
-    assert done.updated == 2 and any(str(again) in note for note in done.notes), done.notes
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_updates_that_are_allowed_leave_the_plan_to_whoever_carries_it_out(
+    tmp_path: Path, kind: str
+) -> None:
+    table = table_of_small_files(tmp_path / "t", kind)
+    planned = table.schedule_clustering("x")
+    lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | ALLOWS)
+    done = lenient.upsert(an_update())
+    assert done.updated == 2 and not done.notes
+    pending = table.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED)
+    assert [instant.time for instant in pending] == [planned]
+    with pytest.raises(WriteConflictError, match=str(planned)):
+        lenient.delete_partitions("p0")
+    report = table.cluster()
+    assert not report.instants and report.dropped == (planned,)
+    assert not table.timeline.pending
+    found = table.scan(["ts"], where=pc.field("ts") == 20).to_arrow()
+    assert found.num_rows == 2
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_write_rolls_a_planned_clustering_back_where_that_is_asked_for(
+    tmp_path: Path, kind: str
+) -> None:
+    table = table_of_small_files(tmp_path / "t", kind)
+    planned = table.schedule_clustering("y")
+    lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | DROPS)
+    done = lenient.upsert(an_update())
+    assert done.updated == 2 and any(str(planned) in note for note in done.notes), done.notes
     assert not table.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
     lenient.schedule_clustering("x")
     lenient.delete_partitions("p0")
@@ -357,10 +391,7 @@ class Meanwhile(LocalEngine):
 
 def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> None:
     table_of_small_files(tmp_path / "t", "mor")
-    lenient = pyhudi.open_table(
-        tmp_path / "t",
-        options=SMALL | {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"},
-    )
+    lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | DROPS)
     update = batch(0, 3).slice(1).set_column(1, "ts", pa.array([20, 20]))
 
     def act() -> None:
@@ -378,6 +409,25 @@ def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> Non
     assert table.lookup(keys)["found"].to_pylist() == [True] * 3
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("mode", ["single_writer", "optimistic_concurrency_control"])
+def test_a_clustering_finds_the_update_that_came_while_it_ran(
+    tmp_path: Path, kind: str, mode: str
+) -> None:
+    table_of_small_files(tmp_path / "t", kind)
+    beside = SMALL | ALLOWS | {"hoodie.write.concurrency.mode": mode}
+    lenient = pyhudi.open_table(tmp_path / "t", options=beside)
+    engine = Meanwhile(lambda: lenient.upsert(an_update()))
+    table = pyhudi.open_table(tmp_path / "t", options=SMALL, engine=engine)
+    with pytest.raises(WriteConflictError, match="the same file groups"):
+        table.cluster("x")
+    assert table.scan(["ts"], where=pc.field("ts") == 20).to_arrow().num_rows == 2
+    assert len(table.cluster().dropped) == 1
+    assert table.cluster("x").file_groups == 6
+    assert table.scan(["ts"], where=pc.field("ts") == 20).to_arrow().num_rows == 2
+    assert table.scan().count() == 1798
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_a_stop_while_a_write_drops_a_plan_leaves_the_old_rows_or_the_new(kind: TableType) -> None:
@@ -385,9 +435,7 @@ def test_a_stop_while_a_write_drops_a_plan_leaves_the_old_rows_or_the_new(kind: 
     open_(start).schedule_clustering("ts")
     old = snapshot(start)
     new = old | {"k0": 7, "k1": 7, "k2": 7}
-    lenient = parse_options(
-        OPTIONS | {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
-    )
+    lenient = parse_options(OPTIONS | DROPS)
 
     def write(fs: FileSystem) -> None:
         Table(fs, options=lenient, engine=LocalEngine(1)).upsert(rows(range(3), 7))
