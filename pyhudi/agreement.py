@@ -13,6 +13,7 @@ from pyhudi.errors import OptionError
 from pyhudi.options import Options, QueryRequest
 from pyhudi.read.payloads import function_name
 from pyhudi.read.rules import MergeFunction, python_function
+from pyhudi.table.capture import CDC_MODE, cdc_mode
 from pyhudi.table.config import TableConfig
 
 _KEY_FIELDS = "hoodie.datasource.write.recordkey.field"
@@ -38,6 +39,9 @@ def agreed(options: Options, config: TableConfig) -> Options:
     _same("hoodie.datasource.write.hive_style_partitioning", said.hive_style, config.hive_style)
     _same("hoodie.datasource.write.partitionpath.urlencode", said.url_encoded, config.url_encoded)
     _same("hoodie.table.timeline.timezone", said.timezone, config.timezone)
+    _same("hoodie.table.cdc.enabled", said.cdc, config.cdc_enabled)
+    mode = cdc_mode(config)
+    _same(CDC_MODE, said.cdc_mode, mode.value if mode else None)
     _same("hoodie.database.name", said.database or None, config.database)
     _same("hoodie.record.merge.mode", options.table.merge_mode, config.merge_mode.value)
     kind = request.key_generator

@@ -110,6 +110,11 @@ def is_native_log(name: str) -> bool:
     return _NATIVE_LOG.fullmatch(name) is not None
 
 
+def cdc_log_of(base: BaseFileName) -> LogFileName:
+    """Name of the log of the changes that a base file brought."""
+    return LogFileName(base.file_id, base.instant, 1, base.write_token, is_cdc=True)
+
+
 def parse_marker(name: str) -> MarkerName | None:
     """A direct marker's file name (without folders), or None."""
     match = _MARKER.fullmatch(name)

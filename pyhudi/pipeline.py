@@ -42,6 +42,7 @@ from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
+from pyhudi.table.capture import cdc_mode
 from pyhudi.table.config import WRITABLE_VERSION, TableConfig, load_config, store_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
@@ -302,8 +303,7 @@ def check_table(config: TableConfig) -> None:
         raise UnsupportedTableError("a table without meta columns cannot be written")
     if config.drops_partition_columns:
         raise UnsupportedTableError("a table that drops partition columns cannot be written")
-    if config.cdc_enabled:
-        raise UnsupportedTableError("change data capture logs are not written yet")
+    cdc_mode(config)  # raises for one that is not known
     if config.partition_metafile_in_base_format:
         raise UnsupportedTableError("partition metafiles in Parquet are not written")
     check_writable(config)

@@ -68,13 +68,13 @@ def read_content(block: LogBlock, file: RandomAccess) -> bytes:
 def encode_data(rows: pa.Table, *, kind: BlockKind, avro_schema: str) -> pa.Buffer:
     """The content of a data block.
 
-    rows: columns are taken by name and fitted to the schema.  kind: AVRO or PARQUET.
+    rows: columns are taken by name and fitted to the schema.  kind: AVRO, PARQUET or CDC.
     """
     codec = _codec(avro_schema)
     fitted = conform(rows, codec.arrow_schema)
     if kind is BlockKind.PARQUET:
         return _parquet_content(fitted, avro_schema)
-    if kind is not BlockKind.AVRO:
+    if kind not in (BlockKind.AVRO, BlockKind.CDC):
         raise UserError("rows are logged as Avro or Parquet", kind=kind.name)
     batches = fitted.combine_chunks().to_batches()
     body = [codec.encode_framed(batch) for batch in batches]

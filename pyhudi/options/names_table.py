@@ -171,13 +171,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.table.multiple.base.file.formats.enable", "base files are Parquet",
         harmless=("false",),
     ),
-    refused(
-        "hoodie.table.cdc.enabled", "logs of changes are read (table.capture), not written",
-        "table.diff(a, b), which needs no log of changes", harmless=("false",),
-    ),
-    refused(
-        "hoodie.table.cdc.supplemental.logging.mode", "logs of changes are read, not written",
-        "table.diff(a, b)",
+    honoured("hoodie.table.cdc.enabled", FLAG, "table.cdc", "for new tables"),
+    honoured(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        words("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"), "table.cdc_mode",
+        "for new tables",
     ),
     refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
     refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),

@@ -309,6 +309,8 @@ class TableOptions:
     hive_style: bool | None = None  # `city=sf` as the name of a partition's folder
     url_encoded: bool | None = None  # values that would hurt a path as `%XX`
     timezone: str | None = None  # of instants: "UTC", as for None, or "LOCAL"
+    cdc: bool | None = None  # whether rewrites of base files log their changes
+    cdc_mode: str | None = None  # what they log of a change; all of it for None
     database: str | None = None  # of the catalog; part of the checksum of a table's properties
     payload_class: str | None = None
     merge_mode: str | None = None

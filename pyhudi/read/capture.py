@@ -32,10 +32,10 @@ from pyhudi.read.state import TableState
 from pyhudi.read.tasks import ReadTask
 from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.capture import CdcMode, cdc_mode
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import CommitMetadata
 
-_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 _OPERATIONS = {"insert": "i", "update": "u", "delete": "d"}
 
 
@@ -138,7 +138,7 @@ def _logs(
     state: TableState, commit: CommitMetadata, values: pa.Schema
 ) -> Iterator[tuple[FileGroupId, CdcTask]]:
     """CDC logs of a commit that tell all of their file group's changes."""
-    if (state.config.properties.get(_MODE) or "DATA_BEFORE_AFTER").upper() != "DATA_BEFORE_AFTER":
+    if cdc_mode(state.config) is not CdcMode.DATA_BEFORE_AFTER:
         return
     for stat in commit.stats:
         for path in stat.cdc_sizes or ():

@@ -135,7 +135,8 @@ def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
     """Names by partition, in the order of the slices."""
     found: dict[str, list[str]] = {}
     for piece in slices:
-        found.setdefault(piece.partition, []).extend(str(file.name) for file in piece.files)
+        files = (*piece.files, *piece.cdc_logs)
+        found.setdefault(piece.partition, []).extend(str(file.name) for file in files)
     return {partition: tuple(names) for partition, names in sorted(found.items())}
 
 

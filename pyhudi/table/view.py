@@ -45,12 +45,16 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group: a base file (or none yet) and its logs, oldest first."""
+    """One version of a file group: a base file (or none yet) and its logs, oldest first.
+
+    cdc_logs: logs of the changes that the base file brought, which no query of rows reads.
+    """
 
     group: FileGroupId
     instant: InstantTime
     base: DataFile | None = None
     logs: tuple[DataFile, ...] = ()
+    cdc_logs: tuple[DataFile, ...] = ()
 
     @property
     def partition(self) -> str:
@@ -182,6 +186,7 @@ def build_view(
     pending = pending or PendingPlans()
     bases: dict[tuple[str, str], list[DataFile]] = {}
     logs: dict[tuple[str, str], list[DataFile]] = {}
+    cdc_logs: dict[tuple[str, str], list[DataFile]] = {}
     for partition, info in files:
         name = parse_data_file(info.name)
         if name is None:
@@ -193,7 +198,7 @@ def build_view(
             if not visibility.sees(name.instant):
                 continue
         elif name.is_cdc:
-            continue
+            of = cdc_logs
         else:
             of = logs
         file = DataFile(name, partition, info.size_bytes)
@@ -215,9 +220,16 @@ def build_view(
             compacting,
             completions or {},
         )
+        if place in cdc_logs:
+            slices = tuple(_with_cdc_logs(piece, cdc_logs[place]) for piece in slices)
         if slices:
             groups[group] = FileGroup(group, slices, compacting if layout == 1 else None)
     return TableView(groups, visibility, pending)
+
+
+def _with_cdc_logs(piece: FileSlice, logs: list[DataFile]) -> FileSlice:
+    mine = [log for log in logs if log.name.instant == piece.instant]
+    return replace(piece, cdc_logs=_in_order(mine)) if mine else piece
 
 
 def _cut_by_name(

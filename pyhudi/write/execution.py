@@ -14,6 +14,7 @@ from pyhudi.options import BaseFileOptions, IndexKind
 from pyhudi.read.hiding import may_hide
 from pyhudi.read.slices import SliceSpec
 from pyhudi.records import RECORD_KEY, with_meta
+from pyhudi.table.capture import cdc_mode
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Mode, Target
@@ -149,6 +150,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         stored=_slice_spec(setting) if not rules.picks and rules.function is None else None,
         hiding=_slice_spec(setting) if _may_revive(setting, planned) else None,
         inflight=instant,
+        cdc=cdc_mode(setting.state.config),
     )
 
 

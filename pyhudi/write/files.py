@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OvertakenError
-from pyhudi.filenames import HOODIE
+from pyhudi.filenames import HOODIE, BaseFileName, cdc_log_of, join, parse_data_file
 from pyhudi.options import BaseFileOptions, FileSizing, LogFormat
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
@@ -26,6 +26,7 @@ from pyhudi.records import (
     InstantTime,
 )
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.capture import CdcMode
 from pyhudi.timeline.instant import Instant, State, file_name
 from pyhudi.timeline.stats import WriteStat
 
@@ -35,7 +36,8 @@ class FilePlan:
     """What every file of a write has in common.
 
     schema: user columns.  inflight: the instant on the timeline, which has to stand for as long as
-    files are written; None outside a transaction.
+    files are written; None outside a transaction.  cdc: what is logged of each change to a base
+    file; None for nothing.
     """
 
     fs: FileSystem
@@ -52,10 +54,12 @@ class FilePlan:
     hiding: SliceSpec | None = None  # how to read slices whose logs may hide rows logged on top
     sizing: FileSizing = field(default_factory=FileSizing)
     inflight: Instant | None = None
+    cdc: CdcMode | None = None
 
     def check_stands(self, path: str) -> None:
-        """Delete the file just written at `path` and raise OvertakenError if nobody will take it:
-        the instant was rolled back meanwhile, or completed without this task.
+        """Delete the file just written at `path`, and the CDC log of a base file, and raise
+        OvertakenError if nobody will take it: the instant was rolled back meanwhile, or completed
+        without this task.
 
         Cost: two requests for the existence of a file.
         """
@@ -65,7 +69,10 @@ class FilePlan:
         mine, done = (f"{HOODIE}/{file_name(each)}" for each in (self.inflight, completed))
         if self.fs.exists(mine) and not self.fs.exists(done):
             return
-        self.fs.delete([path])
+        name = parse_data_file(path.rpartition("/")[2])
+        folder = path.rpartition("/")[0]
+        logs = [join(folder, str(cdc_log_of(name)))] if isinstance(name, BaseFileName) else []
+        self.fs.delete([path, *logs])
         raise OvertakenError(
             "the write was rolled back or has ended while this task was still writing",
             instant=self.instant,

@@ -32,6 +32,7 @@ from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.append import append
 from pyhudi.write.assign import Mode, Target
+from pyhudi.write.cdc import write_cdc_log
 from pyhudi.write.files import (
     CONSTANT,
     FilePlan,
@@ -133,11 +134,17 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     else:
         bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
+    cdc_sizes = None
+    if plan.cdc is not None:
+        announce(plan.fs, plan.instant, target.group.partition, name, kind=MarkerKind.MERGE)
+        replaced = stored.filter(pa.array(~settled.keep))
+        cdc_sizes = write_cdc_log(plan, target.group, name, replaced, incoming)
     size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
     stat = _counted(
-        stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
-    )
+        replace(stat, cdc_sizes=cdc_sizes),
+        inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted,
+    )  # fmt: skip
     return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
 
 

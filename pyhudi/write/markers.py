@@ -29,6 +29,7 @@ from pyhudi.filenames import (
     DataFileName,
     LogFileName,
     MarkerName,
+    cdc_log_of,
     join,
     parse_data_file,
     parse_marker,
@@ -156,6 +157,8 @@ def leftovers(
         if marker.kind is not MarkerKind.APPEND:
             if file.instant == instant and marker.path not in written:
                 left.append(marker.path)
+                if marker.kind is MarkerKind.MERGE and isinstance(file, BaseFileName):
+                    left.append(join(marker.partition, str(cdc_log_of(file))))
         elif (marker.partition, file.file_id, file.write_token) not in written_logs:
             attempts = logs.setdefault(marker.partition, set())
             attempts.add((file.file_id, file.write_token or "", file.instant))

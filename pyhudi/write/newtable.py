@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.errors import SchemaError, UserError
+from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
 from pyhudi.index.choice import bucket_rule, kept_properties
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.payloads import merge_choice
+from pyhudi.table.capture import CDC_MODE, CdcMode
 from pyhudi.table.config import TableConfig, TableType, new_table_properties
 from pyhudi.write.keyrule import key_rule
 from pyhudi.write.keys import PythonKeys
@@ -72,7 +73,7 @@ def config_of(table: NewTable) -> TableConfig:
         timezone=options.table.timezone or "UTC",
         key_generator=keys.kind,
         database=options.table.database or "",
-        more=keys.properties,
+        more={**keys.properties, **_capture(options)},
     )
     key_rule(config, table.options, functions=table.functions)
     rules = table.options.write.index_rules
@@ -90,3 +91,19 @@ def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
                 "records cannot be ordered by a column of this type", column=name,
                 type=str(schema.field(name).type), hint="name a column of numbers, texts or times",
             )  # fmt: skip
+
+
+def _capture(options: Options) -> dict[str, str]:
+    """The properties of change data capture, where it is asked for.  Raises OptionError."""
+    mode = options.table.cdc_mode
+    if not options.table.cdc:
+        if mode is not None:
+            raise OptionError(
+                "the table logs no changes", option=CDC_MODE, value=mode,
+                hint="set hoodie.table.cdc.enabled=true too",
+            )  # fmt: skip
+        return {}
+    return {
+        "hoodie.table.cdc.enabled": "true",
+        CDC_MODE: mode or CdcMode.DATA_BEFORE_AFTER.value,
+    }
