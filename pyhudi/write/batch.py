@@ -29,6 +29,7 @@ from pyhudi.read.rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.staging import Staged, Staging
+from pyhudi.write.texts import check_key_lengths, check_texts
 
 _STARTS: Final = b"starts"
 PART_ROWS: Final = 256 * 1024
@@ -47,6 +48,8 @@ class KeyPlan:
     hash: KeyHash
     rules: MergeRules | None = None
     """How records are merged: its ordering columns may not hold nulls; None for deletes."""
+    has_index_files: bool = False
+    """Whether keys go into HFiles, which bound their length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,15 @@ class Rows(Protocol):
 
 
 def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
-    """The keyed part of some rows.  Raises UserError for a null key or ordering value."""
+    """The keyed part of some rows.  Raises UserError for a null key or ordering
+    value, text that is not UTF-8, and a key too long for the index."""
     fitted = conform(rows, plan.schema, loss=Loss.REFUSED)
+    check_texts(fitted, first_row=first_row)
     if plan.rules is not None:
         _check_ordering(fitted, plan.rules, first_row)
     keys = record_keys(fitted, plan.rule, first_row=first_row)
+    if plan.has_index_files:
+        check_key_lengths(keys, first_row=first_row)
     paths = partition_paths(fitted, plan.rule, first_row=first_row)
     return fitted.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, paths)
 

@@ -186,7 +186,7 @@ def plan_write(
     _check_rules(rules, setting)
     with setting.watch.phase("key"):
         mine = rules if operation.brings_rows else None
-        plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, mine)
+        plan = _key_plan(setting, mine)
         parts = tuple(rows.stage(plan, setting.staging, setting.engine))
         for path in _paths(parts):
             setting.state.fs.sub(path)  # raises UserError for a name that the store cannot have
@@ -234,6 +234,11 @@ def plan_write(
         setting.skips_unchanged,
         tuple(rings.values()),
     )
+
+
+def _key_plan(setting: Setting, rules: MergeRules | None) -> KeyPlan:
+    has_index_files = setting.index.records is not None
+    return KeyPlan(setting.schema, setting.rule, setting.index.hash, rules, has_index_files)
 
 
 def _check_rules(rules: MergeRules, setting: Setting) -> None:
