@@ -206,13 +206,13 @@ def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None)
     for instant in timeline.where(COMMITS, State.REQUESTED, State.INFLIGHT):
         if instant.time > newest.time:
             return None
-        if instant.time not in commits.times and not _is_clustering(log, instant):
+        if instant.time not in commits.times and not is_planned_clustering(log, instant):
             return instant
     return None
 
 
-def _is_clustering(log: TimelineLog, instant: Instant) -> bool:
-    """Whether a pending replace commit only rearranges rows."""
+def is_planned_clustering(log: TimelineLog, instant: Instant) -> bool:
+    """Whether a pending instant is a clustering, which rearranges rows and brings none."""
     if instant.action is not Action.REPLACE_COMMIT:
         return False
     return bool(log.requested(instant).get("clusteringPlan"))

@@ -2,7 +2,8 @@
 
 An offset is {"instant": T}: everything up to and including T was read.  A batch is the changes of
 the commits between two offsets: of each key the state at the later one, deleted keys not at all.
-It ends before the first write that is still pending, so that nothing slips in behind.
+It ends before the first write that is still pending, so that nothing slips in behind; a clustering
+that is planned or running brings no rows, and is not waited for.
 
 ```
 startOffset   earliest (all rows there are), latest, or a point in time
@@ -28,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.read.changes import is_planned_clustering
 from pyhudi.read.plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.state import TableState, load_state
 from pyhudi.read.times import as_bound
@@ -36,6 +38,8 @@ from pyhudi.spark.asked import Given, given
 from pyhudi.spark.reading import check_types, partitions, read_slices
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locate import locate
+from pyhudi.timeline.instant import COMMITS, Instant
+from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata
 
 _START: Final = "hoodie.datasource.streaming.startOffset"
@@ -171,7 +175,7 @@ def commits_after(
     """Commits that ended after `since` and before any that is pending, in the order they count."""
     pending = None
     if state.log.layout == 1:
-        pending = next((i.time for i in state.timeline.pending if _writes(i.action.value)), None)
+        pending = next((i.time for i in state.timeline.pending if _brings_rows(state.log, i)), None)
     found = [
         (instant.completed_at or instant.time, instant)
         for instant in state.timeline.commits
@@ -183,8 +187,9 @@ def commits_after(
         yield end, state.log.commit(instant)
 
 
-def _writes(action: str) -> bool:
-    return action in ("commit", "deltacommit", "replacecommit")
+def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
+    """Whether a pending instant may bring rows when it completes."""
+    return pending.action in COMMITS and not is_planned_clustering(log, pending)
 
 
 def newest(state: TableState, since: InstantTime) -> InstantTime:

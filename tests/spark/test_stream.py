@@ -148,6 +148,25 @@ def test_nothing_slips_in_behind_an_offset(path: Path) -> None:
     assert read(mine, at, end) == "k2 k3 k4"
 
 
+def test_a_planned_clustering_does_not_hold_the_stream_up(path: Path) -> None:
+    """It brings no rows: not while it is planned, not when it is done."""
+    small = {"hoodie.parquet.small.file.limit": "0"}
+    table = pyhudi.open_table(path, options=small)
+    before = reader(path)
+    at = before.latestOffset(before.initialOffset(), ALL)
+    assert table.schedule_clustering("id") is not None
+    table.insert(some_rows("k7"))
+    mine = reader(path)
+    end = mine.latestOffset(at, ALL)
+    assert read(mine, at, end) == "k7"
+    assert read(mine, mine.initialOffset(), end) == "k1 k2 k3 k4 k7"
+    assert table.cluster().file_groups > 0
+    table.insert(some_rows("k8"))
+    last = mine.latestOffset(end, ALL)
+    assert read(mine, end, last) == "k8"
+    assert read(mine, at, last) == "k7 k8"
+
+
 def test_a_batch_that_is_read_again_is_the_same(path: Path) -> None:
     first, second, _ = times(path)
     start, end = {"instant": first}, {"instant": second}
