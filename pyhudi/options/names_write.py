@@ -6,7 +6,7 @@ from typing import Final
 
 from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.settings import KnownKeys, LogFormat, SortMode
-from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, count, number, words
+from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, count, number
 
 _CODECS: Final = {"uncompressed": "none", "none": "none", "gzip": "gzip", "zstd": "zstd",
                   "snappy": "snappy", "lz4_raw": "lz4", "lz4": "lz4"}  # fmt: skip
@@ -17,7 +17,8 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.parquet.max.file.size", BYTES, "write.sizing.file_bytes_max"),
     honoured("hoodie.parquet.small.file.limit", BYTES, "write.sizing.small_file_bytes"),
     honoured(
-        "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes"
+        "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes",
+        "while no commit tells it; where it is not given, a sample of the batch is measured",
     ),
     refused(
         "hoodie.copyonwrite.insert.auto.split", "new files are sized by their bytes",
@@ -151,8 +152,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.ignore.failed", "a row that cannot be written fails the write",
         "remove the row, or correct it, and write again", harmless=("false",),
     ),
-    honoured("hoodie.write.executor.type", words("SIMPLE", "BOUNDED_IN_MEMORY", "DISRUPTOR"),
-             None, "every one gives the same files"),
+    *without_effect("every executor gives the same files", "hoodie.write.executor.type"),
     *without_effect(
         "a row that cannot be written fails the write, so no share of failures is reported",
         "hoodie.memory.writestatus.failure.fraction",

@@ -54,7 +54,7 @@ class FileSizing:
 
     file_bytes_max: int = 125_829_120  # a base file of this size is read in well under a second
     small_file_bytes: int = 104_857_600  # files below take inserts before new ones are opened
-    record_bytes: int = 1024  # guess for a table without commits and without rows to measure
+    record_bytes: int | None = None  # where no commit tells it; None: measured in the batch
     rewrite_ratio_max: float = 4.0  # MOR: inserts join a small file at most this much larger,
     rewrite_bytes_free: int = 16 << 20  # or up to this size: it is rewritten in no time
     small_files_max: int = 1  # MOR: small files of a partition that one write adds to
@@ -67,7 +67,6 @@ class FileSizing:
         _positive("hoodie.parquet.max.file.size", self.file_bytes_max)
         _positive("hoodie.logfile.max.size", self.log_file_bytes_max)
         _positive("hoodie.logfile.data.block.max.size", self.log_block_bytes_max)
-        _positive("hoodie.copyonwrite.record.size.estimate", self.record_bytes)
 
 
 @dataclass(frozen=True, slots=True)

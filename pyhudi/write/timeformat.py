@@ -167,6 +167,7 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 def _expressions(pattern: str) -> Iterator[str]:
     """One expression a token.  Digits are taken greedily, as Joda does, and never given back."""
     found = tokens(pattern)
+    seen: set[str] = set()
     for token, following in zip(found, (*found[1:], None), strict=True):
         letter, count = token.text, token.count
         if count == 0:
@@ -174,6 +175,9 @@ def _expressions(pattern: str) -> Iterator[str]:
             continue
         if letter not in _PARSED:
             raise _bad(pattern, f"the letter {letter} is not read")
+        if letter in seen:
+            raise _bad(pattern, f"the letter {letter} is there twice")
+        seen.add(letter)
         if letter in "yY" and count == 2:
             raise _bad(pattern, "two digits do not say a year; write the input as yyyy")
         yield f"(?P<{letter}>{_expression(letter, count, following)})"

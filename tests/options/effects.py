@@ -1,0 +1,462 @@
+"""What can be observed of an option: one function a scenario, all on tables in memory.
+
+A scenario takes options and returns a value that can be compared; errors are values too.  Instants
+are replaced by their rank, so that two runs with the same options give the same value.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyhudi.agreement import agreed
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import PyhudiError
+from pyhudi.options import IndexKind, parse_options
+from pyhudi.pipeline import NewTable, create
+from pyhudi.records import RECORD_KEY
+from pyhudi.services.compaction import compaction_is_due
+from pyhudi.spark.asked import read_asked
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.config import TableType
+from pyhudi.timeline.instant import Action, State
+from pyhudi.write.newtable import config_of
+from pyhudi.write.timekeys import time_rule, time_texts
+from tests.support.filesystems import clone
+
+Given = Mapping[str, str]
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("v", pa.int64())]
+)
+SMALL = {
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.index.bloom.num_entries": "50",
+}
+QUIET = {**SMALL, "hoodie.table.services.enabled": "false"}
+_INSTANT = re.compile(r"20\d{15}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+
+
+def rows(ids: Any, ts: int, part: str | None = None) -> pa.Table:
+    made = [{"id": f"k{i:05}", "ts": ts, "part": part or f"p{i % 2}", "v": i * 7 % 11} for i in ids]
+    return pa.Table.from_pylist(made, SCHEMA)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """The value of a call, or its error, without what differs from run to run."""
+    try:
+        return plain(call())
+    except PyhudiError as error:
+        return type(error).__name__, _text(error.what)
+
+
+def plain(value: Any) -> Any:
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(text: str) -> str:
+    times = sorted(set(_INSTANT.findall(text)))
+    return _UUID.sub("<id>", _INSTANT.sub(lambda m: f"<{times.index(m[0])}>", text))
+
+
+def table(
+    given: Given,
+    kind: str = "cow",
+    *,
+    fs: FileSystem | None = None,
+    index: IndexKind = IndexKind.RECORD,
+    base: Given = QUIET,
+    ordering: tuple[str, ...] = ("ts",),
+    schema: pa.Schema = SCHEMA,
+) -> Table:
+    """A new table in memory, or the one at `fs`, opened with options."""
+    options = parse_options({**base, **given})
+    if fs is None:
+        fs = MemoryFileSystem()
+        table_type = TableType.COPY_ON_WRITE if kind == "cow" else TableType.MERGE_ON_READ
+        create(fs, NewTable(schema, "t", table_type, ("id",), ("part",), ordering, options, index))
+    return Table(fs, options=options, engine=LocalEngine(1))
+
+
+@cache
+def _built(kind: str) -> MemoryFileSystem:
+    """Two partitions, five commits; merge-on-read with logs: three in p0, two in p1."""
+    made = table({}, kind)
+    made.bulk_insert(rows(range(40), 1))
+    made.upsert(rows(range(40), 2))
+    made.upsert(rows(range(0, 40, 2), 3))
+    made.bulk_insert(rows(range(100, 110), 4))
+    made.upsert(rows(range(0, 20, 2), 5))
+    return made._fs  # type: ignore[return-value]
+
+
+def built(given: Given, kind: str) -> Table:
+    return table(given, kind, fs=clone(_built(kind)))
+
+
+# ---- what a table is, and what a call asks for -------------------------------------------------
+
+
+def parsed(given: Given) -> Any:
+    return outcome(lambda: bool(parse_options(given)))
+
+
+def properties(given: Given) -> Any:
+    def made() -> Any:
+        wanted = NewTable(
+            SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ("ts",), parse_options(given)
+        )
+        return sorted(config_of(wanted).properties.items())
+
+    return outcome(made)
+
+
+def agreement(given: Given) -> Any:
+    """Of opening a table that is there."""
+    config = _built("cow")
+    there = table({}, fs=config).config
+    return outcome(lambda: agreed(parse_options(given), there).ignored)
+
+
+def spark_read(given: Given) -> Any:
+    return outcome(lambda: repr(read_asked({"path": "t", **given}).request))
+
+
+def spark_stream(given: Given) -> Any:
+    from pyhudi.spark.stream import stream_asked
+
+    return outcome(lambda: stream_asked({"path": "t", **given}).start)
+
+
+def options_only(given: Given) -> Any:
+    """Of names that another option makes known."""
+    return outcome(lambda: sorted(parse_options({**given, "my.job": "1"}).write.commit_metadata))
+
+
+def complex_keys(given: Given) -> Any:
+    options = {**QUIET, "hoodie.datasource.write.keygenerator.type": "COMPLEX", **given}
+    fs = MemoryFileSystem()
+    wanted = ("id",), ("part", "ts"), ()
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, *wanted, parse_options(options)))
+    made = Table(fs, options=parse_options(options), engine=LocalEngine(1))
+    made.insert(rows([1], 1))
+    return made.scan([RECORD_KEY]).to_arrow()[RECORD_KEY].to_pylist()
+
+
+def times(values: list[Any], kind: pa.DataType) -> Callable[[Given], Any]:
+    def seen(given: Given) -> Any:
+        base = {"hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd HH"}
+        settings = parse_options({**base, **given}).keygen
+        column = pa.chunked_array([pa.array(values, kind)])
+        return outcome(lambda: time_texts(column, "at", rule=time_rule(settings)).to_pylist())
+
+    return seen
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def changes(given: Given) -> Any:
+    return outcome(lambda: built(given, "cow").changes("000").to_arrow().num_rows)
+
+
+def changes_past_a_pending_instant(given: Given) -> Any:
+    fs = clone(_built("cow"))
+    made = table(given, fs=fs)
+    second = list(made.timeline.commits)[1]
+    fs.delete([made._state().log.path(second)])
+    return outcome(lambda: made.changes("000").to_arrow().num_rows)
+
+
+def changes_of_a_cleaned_range(given: Given) -> Any:
+    fs = clone(_built("cow"))
+    few = table({"hoodie.clean.commits.retained": "1"}, fs=fs)
+    first, second = [instant.time for instant in few.timeline.commits][:2]
+    few.clean()
+    return outcome(lambda: table(given, fs=fs).changes(first, second).to_arrow().num_rows)
+
+
+def changes_of_an_older_schema(given: Given) -> Any:
+    fs = clone(_built("cow"))
+    made = table(given, fs=fs)
+    last = [instant.time for instant in made.timeline.commits][-1]
+    wider = rows([1], 9).append_column("w", pa.array([1]))
+    made.upsert(wider)
+    return made.changes("000", last).schema.names
+
+
+def listed_by(given: Given) -> Any:
+    return built(given, "cow")._state().listed_by
+
+
+def skipped(given: Given) -> Any:
+    fs = MemoryFileSystem()
+    facts = {"hoodie.metadata.index.column.stats.enable": "true"}
+    made = table(facts)
+    fs = made._fs  # type: ignore[assignment]
+    made.bulk_insert(rows(range(10), 1, "p0"))
+    made.bulk_insert(rows(range(50, 60), 7, "p0"))
+    return outcome(lambda: str(table(given, fs=fs).scan(where=pc.field("ts") == 7).explain()))
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+def data_files(made: Table) -> list[tuple[str, int]]:
+    """(kind, size) of each data file."""
+    partitions = made._state().listing.partitions()
+    infos = [info for partition in partitions for info in made._fs.children(partition)]
+    return sorted(
+        ("log" if ".log." in info.name else "base", info.size_bytes)
+        for info in infos
+        if ".log." in info.name or info.name.endswith(".parquet")
+    )
+
+
+def loaded(verb: str = "bulk_insert", count: int = 3000) -> Callable[[Given], Any]:
+    """How the rows of a load lie, and the number of its files."""
+
+    def seen(given: Given) -> Any:
+        made = table(given)
+        getattr(made, verb)(rows([i * 7919 % count for i in range(count)], 1, "p0"))
+        return made.scan(["id", "v"]).to_arrow().slice(0, 50).to_pylist(), len(data_files(made))
+
+    return seen
+
+
+def base_file(given: Given) -> Any:
+    """Codec, size and footer of a base file."""
+    made = table(given)
+    made.bulk_insert(rows(range(3000), 1, "p0"))
+    [info] = [i for i in made._fs.children("p0") if i.name.endswith(".parquet")]
+    footer = pq.read_metadata(pa.BufferReader(made._fs.read(f"p0/{info.name}")))
+    kinds = {footer.row_group(0).column(c).compression for c in range(footer.num_columns)}
+    bloom = {k: v for k, v in footer.metadata.items() if b"bloom" in k}
+    pages = sum(footer.row_group(0).column(c).total_uncompressed_size for c in range(5, 9))
+    return sorted(kinds), bloom, pages
+
+
+def inserted_twice(kind: str = "cow") -> Callable[[Given], Any]:
+    """File groups after some inserts into one partition."""
+
+    def seen(given: Given) -> Any:
+        made = table(given, kind)
+        for turn in range(3):
+            made.bulk_insert(rows(range(10 * turn, 10 * turn + 10), turn, "p0"))
+        report = made.insert(rows(range(500, 503), 9, "p0"))
+        return len(made._state().slices("p0")), report.file_groups
+
+    return seen
+
+
+def sized_by_history(given: Given) -> Any:
+    """File groups of a bulk insert after a commit whose rows were wide."""
+    made = table({"hoodie.parquet.max.file.size": "40kb", **given})
+    wide = pa.Table.from_pylist(
+        [{"id": f"w{i}" + "x" * 900 + str(i * 7919), "ts": 1, "part": "p1", "v": 1}
+         for i in range(60)], SCHEMA
+    )  # fmt: skip
+    made.bulk_insert(wide)
+    made.bulk_insert(rows(range(3000), 1, "p0"))
+    return len(made._state().slices("p0"))
+
+
+def logged(given: Given) -> Any:
+    """Logs of an upsert."""
+    made = table(given, "mor")
+    made.bulk_insert(rows(range(2000), 1, "p0"))
+    made.upsert(rows(range(2000), 2, "p0"))
+    return [size // 64 for kind, size in data_files(made) if kind == "log"]
+
+
+def inserted_again(given: Given) -> Any:
+    made = table(given)
+    made.insert(rows(range(4), 1))
+    return outcome(lambda: made.insert(rows(range(2, 6), 2)).inserted)
+
+
+def doubled(verb: str) -> Callable[[Given], Any]:
+    """A batch that names a key twice."""
+
+    def seen(given: Given) -> Any:
+        made = table(given)
+        batch = pa.concat_tables([rows([1], 1), rows([1], 2)])
+        return outcome(lambda: getattr(made, verb)(batch).inserted)
+
+    return seen
+
+
+def overwritten(given: Given) -> Any:
+    made = built(given, "cow")
+    made.insert_overwrite(rows([0], 9, "p0"))
+    return made.scan().count()
+
+
+def lacking_a_column(given: Given) -> Any:
+    made = built(given, "cow")
+    return outcome(lambda: made.upsert(rows([1], 9).drop_columns(["v"])).updated)
+
+
+def marked_delete(given: Given) -> Any:
+    payload = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+    base = {**QUIET, "hoodie.datasource.write.payload.class": payload}
+    made = table(given, "mor", base=base)
+    made.upsert(rows(range(4), 1))
+    made.upsert(pc_set(rows([1], 2), "v", 77))
+    made.upsert(pc_set(rows([2], 2), "v", 88))
+    return made.scan().count()
+
+
+def pc_set(batch: pa.Table, name: str, value: int) -> pa.Table:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), pa.array([value] * len(batch), pa.int64()))
+
+
+def moved(index: IndexKind) -> Callable[[Given], Any]:
+    """Partition of a key that comes with another one."""
+
+    def seen(given: Given) -> Any:
+        made = table(given, index=index)
+        made.upsert(rows([1], 1, "p0"))
+        made.upsert(rows([1], 2, "p1"))
+        return made.scan(["_hoodie_partition_path"]).to_arrow().to_pydict()
+
+    return seen
+
+
+def found_by(kind: str = "cow", index: IndexKind = IndexKind.RECORD) -> Callable[[Given], Any]:
+    """The path a look-up takes, and where new keys go."""
+
+    def seen(given: Given) -> Any:
+        made = table(given, kind, index=index)
+        made.upsert(rows(range(6), 1, "p0"))
+        made.upsert(rows(range(20, 26), 1, "p0"))
+        report = made.upsert(rows(range(3, 9), 2, "p0"))
+        methods = [name for name in ("seek", "scan", "hash") if report.lookup.get(name)]
+        kinds = [kind for kind, _ in data_files(made)]
+        return plain(report.index), methods, kinds, len(made._state().slices())
+
+    return seen
+
+
+def metadata_files(
+    index: IndexKind = IndexKind.RECORD, base: Given = QUIET
+) -> Callable[[Given], Any]:
+    """File groups of each partition of the metadata table, and its compactions."""
+
+    def groups(made: Table, path: str) -> list[str]:
+        names = [info.name for info in made._fs.children(f".hoodie/metadata/{path}")]
+        return sorted({n.split("_")[0].lstrip(".") for n in names if not n.startswith(".hoodie")})
+
+    def seen(given: Given) -> Any:
+        made = table(given, index=index, base=base)
+        for ts in range(1, 5):
+            made.upsert(rows(range(4), ts))
+        found = {path: groups(made, path) for path in sorted(made.config.metadata_partitions)}
+        names = [info.name for info in made._fs.children(".hoodie/metadata/files")]
+        return found, sum(name.endswith(".hfile") for name in names)
+
+    return seen
+
+
+# ---- services ----------------------------------------------------------------------------------
+
+
+def after_writes(count: int, kind: str = "cow") -> Callable[[Given], Any]:
+    """Notes of some upserts, and what is left of files and instants."""
+
+    def seen(given: Given) -> Any:
+        made = table(given, kind, base=SMALL)
+        notes = [len(made.upsert(rows(range(4), ts)).notes) for ts in range(1, count + 1)]
+        state = made._state()
+        plans = len(state.timeline.pending.instants)
+        kinds = [instant.action.value for instant in state.timeline]
+        return notes, len(data_files(made)), plans, kinds
+
+    return seen
+
+
+def planned_clean(given: Given) -> Any:
+    report = built({"hoodie.clean.commits.retained": "1", **given}, "cow").clean(dry_run=True)
+    return report.files, report.partitions, report.kept_from is None
+
+
+def planned_compaction(given: Given) -> Any:
+    made = built(given, "mor")
+    report = outcome(lambda: made.compact(dry_run=True))
+    due = compaction_is_due(made._state(), parse_options(given).services.compaction)
+    if isinstance(report, tuple):
+        return report
+    return report.file_groups, report.log_files, due
+
+
+def planned_later(given: Given) -> Any:
+    """`planned_compaction` when more than a second has passed."""
+    _built("mor")
+    time.sleep(1.1)
+    return planned_compaction(given)
+
+
+def planned_log_compaction(given: Given) -> Any:
+    report = built(given, "mor").compact_logs(dry_run=True)
+    return report.file_groups
+
+
+def planned_clustering(given: Given) -> Any:
+    """The plan that is written, without names."""
+
+    def plan() -> Any:
+        made = built(given, "cow")
+        if made.schedule_clustering() is None:
+            return None
+        state = made._state()
+        [pending] = state.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED)
+        record = state.log.requested(pending)["clusteringPlan"]
+        groups = [
+            ([(part["partitionPath"], "4.parquet" in part["dataFilePath"]) for part in g["slices"]],
+             [p["dataFilePath"][-30:-8] for p in g["slices"]], g["numOutputFileGroups"])
+            for g in record["inputGroups"]
+        ]  # fmt: skip
+        shape = [(parts, count, len(names)) for parts, names, count in groups]
+        order = [names for _, names, _ in groups]
+        ranks = {name: n for n, name in enumerate(sorted(n for names in order for n in names))}
+        return shape, [[ranks[n] for n in names] for names in order], record["strategy"]
+
+    return outcome(plan)
+
+
+def archived(given: Given) -> Any:
+    few = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+    made = table({**few, **given})
+    for ts in range(1, 8):
+        made.upsert(rows(range(2), ts))
+    made.savepoint("kept", [i.time for i in made.timeline.commits][1])
+    told = made.archive(dry_run=True)
+    return len(told.instants), told.held_by
+
+
+def archive_files(given: Given) -> Any:
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+           "hoodie.metadata.compact.max.delta.commits": "1"}  # fmt: skip
+    made = table({**few, **given})
+    merged = 0
+    for ts in range(1, 11):
+        made.upsert(rows(range(2), ts))
+        merged += made.archive().merged
+    files = [i for i in made._fs.children(".hoodie/archived") if i.name.startswith(".commits")]
+    return merged, len(files), [info.size_bytes // 256 for info in files]
+
+
+def expired(given: Given) -> Any:
+    """Partitions that expire in a table whose rows are a day old or older."""
+    made = built(given, "cow")
+    return outcome(lambda: made.expire_partitions(dry_run=True).partitions)
