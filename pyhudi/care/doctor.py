@@ -10,6 +10,7 @@ from pyhudi.care.ground import Ground
 from pyhudi.care.history import check_archive
 from pyhudi.care.instants import check_instants, check_properties
 from pyhudi.care.remains import check_leftovers, check_pending
+from pyhudi.care.replaced import check_replaced
 from pyhudi.care.verify import check_metadata
 from pyhudi.engine import Engine
 from pyhudi.errors import (
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     check_pending,
     check_leftovers,
     check_archive,
+    check_replaced,
 )
 
 

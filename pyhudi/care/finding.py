@@ -25,6 +25,7 @@ class Mend(Enum):
     FORGET = "the instant's files are set aside"
     ROLL_BACK = "the pending write is rolled back"
     SWEEP = "what is left over is deleted"
+    REPLACE = "a replace commit takes the file group out of the table"
     METAFILE = "the partition's metafile is written anew"
     SET_ASIDE = "the file is moved out of the table"
     METADATA = "the metadata table is rebuilt"

@@ -2,7 +2,8 @@
 
 ```
 properties -> half a rebuild ended -> files of the timeline -> failed writes rolled back
--> metafiles -> damaged and nobody's files set aside -> metadata table rebuilt
+-> replaced groups taken out -> metafiles -> damaged and nobody's files set aside
+-> metadata table rebuilt
 ```
 
 Nothing that holds data is deleted: a file that has to go is moved to `.hoodie/.set_aside/<when>/`
@@ -23,6 +24,7 @@ from pyhudi.care.ground import Ground
 from pyhudi.care.instants import sound_properties
 from pyhudi.care.rebuilding import rebuild_metadata
 from pyhudi.care.recommit import compaction_plan_of, content_of
+from pyhudi.care.replaced import take_out_again
 from pyhudi.care.setaside import set_aside, sweep
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
@@ -163,6 +165,9 @@ def _carry_out(
                 sweep(fs, [step.path for step in mine])
             case Mend.METADATA:
                 rebuild_metadata(fs, options, engine)
+            case Mend.REPLACE:
+                time = take_out_again(fs, [step.path for step in mine], options, engine)
+                notes.append(f"replacecommit {time} takes {len(mine)} file groups out of the table")
             case Mend.ROLL_BACK:
                 _roll_back(fs)
             case _:

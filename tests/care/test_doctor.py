@@ -6,14 +6,18 @@ import json
 
 import pytest
 
+from pyhudi.api import Table
 from pyhudi.care.doctor import examine
 from pyhudi.care.finding import Mend
 from pyhudi.care.repair import repair
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HEARTBEATS, PROPERTIES, TEMP
 from pyhudi.metadata.rebuild import REBUILT
+from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
+from pyhudi.timeline.archivefiles import ArchiveFiles
 from tests.crash.torn import copy_of, died, index_of, opened, rows, snapshot, table
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_names, golden_table
@@ -87,6 +91,58 @@ def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) ->
     assert repair(fs).is_healthy
     assert snapshot(fs) == want
     assert index_of(fs) == set(want)
+
+
+def hurt(sound: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
+    """A table whose replace commit is archived while the files that it replaced are there, and
+    the rows that it should have."""
+    fs = copy_of(sound)
+    table = opened(fs)
+    table.savepoint("keep")
+    table.insert_overwrite(rows(range(58, 60, 2), 70))
+    replacement = table.timeline.commits.last
+    assert replacement is not None
+    table.upsert(rows(range(1, 4, 2), 71))
+    want = snapshot(fs)
+    log = table._state().log
+    older = [i for i in log.load().commits if i.time <= replacement.time]
+    files = ArchiveFiles(log, ".hoodie/archived")
+    files.append(older, batch=10)
+    files.remove(older)
+    return fs, want
+
+
+def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSystem) -> None:
+    fs, want = hurt(sound)
+    plain = parse_options({"hoodie.metadata.enable": "false"})
+    unlisted = Table(fs, options=plain, engine=LocalEngine(1))
+    assert snapshot(fs) != want
+    found = [f for f in examine(fs).problems if f.code == "replaced-alive"]
+    assert found and {f.mend for f in found} == {Mend.REPLACE}
+    assert not any(f.loses for f in found)
+    assert repair(fs).is_healthy
+    assert snapshot(fs) == want
+    assert index_of(fs) == set(want)
+    assert unlisted.scan().to_arrow().num_rows == len(want)
+    opened(fs).upsert(rows(range(2), 80))
+    assert snapshot(fs) == want | {"k0": 80, "k1": 80}
+    assert examine(fs).is_healthy
+
+
+def test_rows_written_to_groups_that_are_back_are_given_up_only_when_asked_to(
+    sound: MemoryFileSystem,
+) -> None:
+    fs, want = hurt(sound)
+    opened(fs).metadata.rebuild()  # the index finds the rows that are back, and so do updates
+    key = next(key for key in snapshot(fs) if key not in want)
+    number = int(key[1:])
+    opened(fs).upsert(rows(range(number, number + 1), 90))
+    (found,) = [f for f in examine(fs).problems if f.code == "replaced-alive" and f.loses]
+    assert "_hoodie_commit_time" in found.advice
+    assert not repair(fs).is_healthy
+    assert snapshot(fs)[key] == 90
+    assert repair(fs, allow_loss=True).is_healthy
+    assert snapshot(fs) == want
 
 
 def test_lost_properties_come_back_from_the_copy(fs: MemoryFileSystem) -> None:
