@@ -40,6 +40,7 @@ from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.services.stores import Opening, open_store, told_mismatches
 from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
 from pyhudi.table.capture import cdc_mode
@@ -242,9 +243,8 @@ def _index_notes(setting: Setting, planned: PlannedWrite) -> tuple[str, ...]:
 
 
 def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
-    newest = setting.state.timeline.commits.last
-    after = newest.time if newest else None
-    store_kept(setting.state.fs, done.instant, Kept(after, done.content, report.to_dict()))
+    kept = Kept(setting.state.timeline, done.content, report.to_dict())
+    store_kept(setting.state.fs, done.instant, kept)
 
 
 def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
@@ -264,7 +264,10 @@ def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
     with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
-        done = discard(fs, config, timeline_log(fs, config), InstantTime(time))
+        done = discard(
+            fs, config, timeline_log(fs, config), InstantTime(time),
+            options.concurrency.heartbeats,
+        )  # fmt: skip
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
@@ -433,7 +436,8 @@ def scratch(fs: FileSystem, request: WriteRequest) -> Iterator[Staging]:
     try:
         yield FileStaging(fs, folder)
     finally:
-        fs.delete_folder(folder)
+        with tolerating("rows", folder):
+            fs.delete_folder(folder)
 
 
 def sweep(fs: FileSystem) -> None:

@@ -19,7 +19,7 @@ from pyhudi.metadata.records import (
 )
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
-from pyhudi.options import Options, ReadOptions
+from pyhudi.options import Heartbeats, Options, ReadOptions
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import load_state
 from pyhudi.records import RECORD_KEY, FileGroupId
@@ -41,7 +41,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     check_writable(config)
     listed = config.metadata_partitions or _partitions_there(fs)
     log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
-    _roll_back(fs, config, log)
+    _roll_back(fs, config, log, options.write.concurrency.heartbeats)
     shards = None
     if RECORD_INDEX.path in listed:
         shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
@@ -69,12 +69,16 @@ def check_rebuildable(fs: FileSystem) -> None:
     check_none_kept(fs, log.load())
 
 
-def _roll_back(fs: FileSystem, config: TableConfig, log: TimelineLog) -> None:
+def _roll_back(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats
+) -> None:
     """With the metadata table's help where that is sound, else without it."""
     try:
-        roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
+        roll_back_failed(
+            fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
+        )
     except (CorruptFileError, FileMissingError):
-        roll_back_failed(fs, config, log, metadata_rollback=_no_metadata)
+        roll_back_failed(fs, config, log, metadata_rollback=_no_metadata, heartbeats=heartbeats)
 
 
 def _no_metadata(*_: object, **__: object) -> None:

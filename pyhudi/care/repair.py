@@ -169,9 +169,9 @@ def _carry_out(
                 time = take_out_again(fs, [step.path for step in mine], options, engine)
                 notes.append(f"replacecommit {time} takes {len(mine)} file groups out of the table")
             case Mend.ROLL_BACK:
-                _roll_back(fs)
+                _roll_back(fs, options)
             case _:
-                _mend_files(fs, mine, when, notes)
+                _mend_files(fs, mine, options, when, notes)
     except PyhudiError as refused:
         notes.append(f"{kind.value}: {refused}")
     return mine
@@ -184,9 +184,11 @@ def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
         notes.append(f"{PROPERTIES}: restored from {source}")
 
 
-def _mend_files(fs: FileSystem, steps: Sequence[Step], when: str, notes: list[str]) -> None:
+def _mend_files(
+    fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
+) -> None:
     ground = Ground.of(fs, load_config(fs))
-    if steps[0].mend is Mend.SET_ASIDE and _undone(ground, steps, notes):
+    if steps[0].mend is Mend.SET_ASIDE and _undone(ground, steps, options, notes):
         return
     for step in steps:
         match step.mend:
@@ -200,13 +202,16 @@ def _mend_files(fs: FileSystem, steps: Sequence[Step], when: str, notes: list[st
                 set_aside(fs, [step.path], when)
 
 
-def _roll_back(fs: FileSystem) -> None:
+def _roll_back(fs: FileSystem, options: Options) -> None:
     config = load_config(fs)
     ground = Ground.of(fs, finish_swap(fs, config))
-    roll_back_failed(fs, ground.config, ground.log, metadata_rollback=rollback_metadata)
+    roll_back_failed(
+        fs, ground.config, ground.log, metadata_rollback=rollback_metadata,
+        heartbeats=options.write.concurrency.heartbeats,
+    )  # fmt: skip
 
 
-def _undone(ground: Ground, steps: Sequence[Step], notes: list[str]) -> bool:
+def _undone(ground: Ground, steps: Sequence[Step], options: Options, notes: list[str]) -> bool:
     """Take the newest commit back if all that is damaged is its own, and nothing hinders."""
     newest = ground.timeline.commits.last
     if newest is None or not all(step.loses for step in steps):
@@ -217,8 +222,9 @@ def _undone(ground: Ground, steps: Sequence[Step], notes: list[str]) -> bool:
         return False
     try:
         rollback(
-            ground.fs, ground.config, ground.log, newest.time, metadata_rollback=rollback_metadata
-        )
+            ground.fs, ground.config, ground.log, newest.time, metadata_rollback=rollback_metadata,
+            heartbeats=options.write.concurrency.heartbeats,
+        )  # fmt: skip
     except (UserError, PyhudiError) as refused:
         notes.append(f"commit {newest.time} could not be taken back whole: {refused.what}")
         return False

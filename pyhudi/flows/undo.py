@@ -61,8 +61,9 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
         _check_no_clean(state)
         _tell_hbase(state, options, {InstantTime(instant)})
         done = roll_back(
-            fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata
-        )
+            fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata,
+            heartbeats=options.write.concurrency.heartbeats,
+        )  # fmt: skip
         _put_right(fs, options)
     return RollbackReport(
         undone=done.failed.time,

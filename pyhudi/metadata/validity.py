@@ -7,8 +7,7 @@ Source: table_format 9.8 (suffixes), 9.9 (reader rule).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.table.view import Visibility
@@ -70,17 +69,12 @@ def valid_instants(
     known |= {i.time for i in own.where({Action.DELTA_COMMIT}, State.COMPLETED) if is_own(i.time)}
     start = min(known, default=BEFORE_ALL_INSTANTS)
     for instant in data.where(_ROLLBACKS, State.COMPLETED).after(InstantTime(start)):
-        known.update(rolled_back(data_log, instant))
+        # one that is complete here was written by a process that had lost the table's lock
+        known |= rolled_back(data_log, instant) - visibility.completed
     return frozenset(time for time in known if visibility.sees(InstantTime(time)))
 
 
-def rolled_back(log: TimelineLog, instant: Instant) -> Iterator[str]:
+def rolled_back(log: TimelineLog, instant: Instant) -> frozenset[InstantTime]:
     """The instants that a completed rollback or restore took back."""
-    record = log.record(instant)
-    if instant.action is Action.ROLLBACK:
-        yield from record.get("commitsRollback") or ()
-        return
-    per_instant: dict[str, list[dict[str, Any]]] = record.get("hoodieRestoreMetadata") or {}
-    for rollbacks in per_instant.values():
-        for rollback in rollbacks:
-            yield from rollback.get("commitsRollback") or ()
+    assert instant.is_completed
+    return log.taken_back(instant)

@@ -38,6 +38,7 @@ from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import Rewriting, rewriting, scratch
 from pyhudi.services.rollback import is_clustering, roll_back_service
 from pyhudi.services.transaction import Touched, complete, finishing, is_claimed, table_lock
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.clustering import (
     SORT_COLUMNS,
     ClusterGroup,
@@ -228,7 +229,8 @@ def _publish(
         if IndexKind.HBASE in kinds_beside(state.config, options.write):
             ask_to_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
-    remove_markers(fs, completed.time)
+    with tolerating("markers", completed):
+        remove_markers(fs, completed.time)
     return Done(completed, plan, stats)
 
 

@@ -38,6 +38,7 @@ from pyhudi.services.transaction import (
     roll_back_dead,
     undoing,
 )
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.instant import Action, Instant
@@ -77,8 +78,7 @@ def commit(setting: Setting, planned: PlannedWrite) -> Done:
 
     done = _drawn(setting, planned, publish)
     settle_stores(setting, done.files)
-    mark_rings(state.fs, planned.rings, done.instant.time)
-    remove_markers(state.fs, done.instant.time)  # the commit stands, whatever becomes of them
+    _clean_up(state, planned, done.instant)
     return done
 
 
@@ -177,9 +177,16 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             publish_stores(setting, files)
             completed = complete(state, inflight, content)
             settle_stores(setting, files)
-    mark_rings(state.fs, planned.rings, completed.time)
-    remove_markers(state.fs, completed.time)
+    _clean_up(state, planned, completed)
     return Done(completed, files, content, dropped)
+
+
+def _clean_up(state: TableState, planned: PlannedWrite, completed: Instant) -> None:
+    """The commit stands, whatever becomes of this."""
+    with tolerating("hashing metadata", completed):
+        mark_rings(state.fs, planned.rings, completed.time)
+    with tolerating("markers", completed):
+        remove_markers(state.fs, completed.time)
 
 
 def publish_stores(setting: Setting, files: WrittenFiles) -> None:
@@ -191,7 +198,8 @@ def publish_stores(setting: Setting, files: WrittenFiles) -> None:
 def settle_stores(setting: Setting, files: WrittenFiles) -> None:
     """The commit stands: what entries outside the table had to wait for."""
     for store, written in zip(setting.index.stores, files.stores, strict=True):
-        store.settle(written)
+        with tolerating("index entries", setting.state.fs.url):
+            store.settle(written)
 
 
 def touched(setting: Setting, planned: PlannedWrite) -> Touched:

@@ -26,6 +26,7 @@ from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.transaction import Touched, complete, finishing
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.plans import replaced_groups
 from pyhudi.table.view import FileSlice
@@ -151,7 +152,8 @@ def _publish(state: TableState, pending: Instant, options: Options, engine: Engi
     with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         completed = complete(state, inflight, content.to_json())
-    remove_markers(fs, completed.time)
+    with tolerating("markers", completed):
+        remove_markers(fs, completed.time)
     return Done(completed, stats)
 
 

@@ -6,18 +6,23 @@ from dataclasses import replace
 
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Heartbeats
 from pyhudi.read.state import TableState
 from pyhudi.read.trust import TrustedListing, trusted_metadata
 from pyhudi.records import InstantTime
+from pyhudi.services.publication import publish_instant
 from pyhudi.services.rollback import roll_back_failed
 from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.payload import read_commit
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.commit import Conflict, Touched, completed_since, find_conflict
 from pyhudi.write.kept import Kept, forget_kept, kept_writes, load_kept
 from pyhudi.write.markers import remove_markers
 
@@ -25,25 +30,39 @@ from pyhudi.write.markers import remove_markers
 def publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
     """Complete a kept write: from here on every reader sees it.
 
-    Raises UserError if there is none at `time`, WriteConflictError if a writer that does not
-    know of kept writes has committed since; the write is then kept still.
+    Raises UserError if there is none at `time`; WriteConflictError if a commit has completed,
+    whatever its instant, or a commit was taken back, or a service planned for its file groups,
+    since it was planned; the write is then kept still.
     """
     timeline = log.load()
     instant = _find(fs, timeline, time)
     kept = load_kept(fs, instant)
-    newest = timeline.commits.last
-    if newest is not None and newest.time != kept.after:
+    other = _conflict(log, kept, timeline, instant)
+    if other is not None:
+        groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
         raise WriteConflictError(
-            "another writer has committed since this write was planned",
-            instant=newest.time,
-            kept=time,
-            file_groups=_shared(log, newest, instant),
+            other.what, instant=other.instant.time, kept=time, file_groups=groups or None,
             hint=f"table.discard('{time}') and write again",
-        )
+        )  # fmt: skip
     check_lock(fs)
-    log.complete(instant, kept.content)
-    remove_markers(fs, time)
+    publish_instant(fs, log, instant, kept.content, known=timeline)
+    with tolerating("markers", time):
+        remove_markers(fs, time)
     return kept
+
+
+def _conflict(log: TimelineLog, kept: Kept, now: Timeline, mine: Instant) -> Conflict | None:
+    """What has come between.  Nothing of the plan was retained but the file groups, so any commit
+    may have changed a key that the write looked up."""
+    touched = Touched(read_commit(kept.content, path=log.path(mine)).groups)
+    found = find_conflict(log, before=kept.known, now=now, mine=mine, touched=touched)
+    if found is not None and not found.instant.is_completed:
+        return found
+    for other in reversed(completed_since(kept.known, now)):
+        what = "another writer has committed since this write was planned"
+        groups = sorted(log.commit(other).groups & touched.groups)
+        return Conflict(other, what, tuple(groups))
+    return found
 
 
 def as_if_published(state: TableState, time: InstantTime) -> TableState:
@@ -59,17 +78,18 @@ def as_if_published(state: TableState, time: InstantTime) -> TableState:
     return replace(state, log=log, timeline=timeline, metadata=metadata, listing=listing)
 
 
-def _shared(log: TimelineLog, other: Instant, mine: Instant) -> str | None:
-    shared = sorted(log.commit(other).groups & log.commit(mine).groups)
-    return ", ".join(f"{g.partition}/{g.file_id}" for g in shared) or None
-
-
 def discard(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, time: InstantTime
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    time: InstantTime,
+    heartbeats: Heartbeats | None = None,
 ) -> list[RolledBack]:
     """Roll a kept write back.  Raises UserError if there is none at `time`."""
     forget_kept(fs, _find(fs, log.load(), time))
-    return roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
+    return roll_back_failed(
+        fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
+    )
 
 
 def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:

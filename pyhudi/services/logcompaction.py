@@ -32,6 +32,7 @@ from pyhudi.reports import Report
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.rollback import roll_back_service
 from pyhudi.services.transaction import Touched, complete, finishing, is_claimed
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.compaction import AT_ONCE, compaction_record
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Action, Instant, State
@@ -190,7 +191,8 @@ def _publish(
     with finishing(state, inflight, options.write, touched=touched) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         complete(state, inflight, content.to_json())
-    remove_markers(state.fs, inflight.time)
+    with tolerating("markers", inflight):
+        remove_markers(state.fs, inflight.time)
     return stats
 
 

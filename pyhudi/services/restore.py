@@ -26,6 +26,7 @@ from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
+from pyhudi.services.publication import publish_instant
 from pyhudi.services.restore_metadata import restore_metadata
 from pyhudi.services.rollback import (
     forget,
@@ -180,7 +181,8 @@ def carry_out(fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
     _forget_rollbacks(log, to)
     took_millis = round((time.monotonic() - began) * 1000)
     result = _result(done, at.time, fs.url, took_millis)
-    log.complete(at, write_avro(RESTORE_METADATA, result))
+    check_lock(fs)
+    publish_instant(fs, log, at, write_avro(RESTORE_METADATA, result), known=Timeline())
     return RestoreReport(
         restored_to=to,
         instant=at.time,

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import (
+    METADATA_TABLE,
     TEMP,
     LogFileName,
     join,
@@ -34,6 +35,7 @@ from pyhudi.formats.logblock import rollback_block
 from pyhudi.index.ring import remove_rings
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.services.publication import publish_instant
 from pyhudi.services.rollback_checks import (
     check_metadata_table,
     check_not_built_on,
@@ -56,6 +58,7 @@ from pyhudi.services.rollback_plan import (
 )
 from pyhudi.services.rolledback import leave_markers_of_unseen, note_rollbacks, sweep_markers
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.compaction import is_at_once
 from pyhudi.table.config import TableConfig
@@ -109,6 +112,9 @@ def roll_back_failed(
     marked = [InstantTime(i.name) for i in fs.children(TEMP) if i.is_folder]
     timeline = now or log.load()
     note_rollbacks(fs, config, log, timeline)
+    for late in log.late:
+        check_lock(fs)
+        log.unpublish(late)
     done = [
         execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
         for at, resumed in _cut_short(log, timeline)
@@ -132,12 +138,13 @@ def rollback(
     instant: InstantTime,
     *,
     metadata_rollback: MetadataRollback,
+    heartbeats: Heartbeats | None = None,
 ) -> RolledBack:
     """Undo the newest completed commit, for good.  The caller holds the table's lock.
 
     Raises UserError, before anything is changed, for what `plan_rollback` refuses.
     """
-    roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback)
+    roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback, heartbeats=heartbeats)
     planned = plan_rollback(fs, config, log, instant)
     at = _request(fs, log, planned)
     return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
@@ -194,12 +201,15 @@ def failed_writes(
     log: TimelineLog, timeline: Timeline, heartbeats: Heartbeats | None = None
 ) -> list[Instant]:
     """Pending commits, delta commits and replace commits that are no planned service's, not kept
-    to be published and not alive; and log compactions that run at once or never."""
+    to be published and not alive, or that lost the table's lock at their commit point; and log
+    compactions that run at once or never."""
     actions = WRITES - _SERVICES | {Action.LOG_COMPACTION}
     pending = timeline.where(actions, State.REQUESTED, State.INFLIGHT)
     if not pending.instants:
         return []
-    alive = living(log.fs, heartbeats)
+    alive = living(log.fs, heartbeats) & pending.times
+    if alive:
+        alive -= without_lock(log, pending)
     return [
         instant
         for instant in pending
@@ -208,6 +218,20 @@ def failed_writes(
         and not is_clustering(log, instant)
         and not is_kept(log.fs, instant)
     ]
+
+
+def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
+    """Pending instants whose writers lost the table's lock at their commit point.
+
+    Their delta commit of the metadata table is complete, which is written under the lock, right
+    before the data commit.  Whoever finds one under the lock knows that its writer has lost it:
+    the writer may live, but what it publishes now was not checked against the commits of others.
+    Cost: one listing where anything is pending.
+    """
+    if not pending.instants:
+        return frozenset()
+    own = TimelineLog(log.fs.sub(METADATA_TABLE)).load()
+    return own.where({Action.DELTA_COMMIT}, State.COMPLETED).times & pending.times
 
 
 def is_clustering(log: TimelineLog, instant: Instant) -> bool:
@@ -289,12 +313,15 @@ def execute(
         leave_markers_of_unseen(fs, done)
         log.remember_rolled_back([at.time, planned.time])
     forget(log, planned)
+    unpublish(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
     result = to_metadata(done, root=fs.url, took_millis=took_millis)
-    log.complete(at, write_avro(ROLLBACK_METADATA, result))
-    if planned.keeps_request:
-        remove_markers(fs, planned.time)
-    remove_heartbeat(fs, planned.time)
+    content = write_avro(ROLLBACK_METADATA, result)
+    publish_instant(fs, log, at, content, known=Timeline())
+    with tolerating("markers", planned.time):
+        if planned.keeps_request:
+            remove_markers(fs, planned.time)
+        remove_heartbeat(fs, planned.time)
     return done
 
 
@@ -309,6 +336,7 @@ def take_back(
     """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     unpublish(log, planned)
+    log.reopen(failed)  # from here on a commit that is published late is told by what it lacks
     if not planned.keeps_request and is_clustering(log, failed):
         fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # so that nobody resumes it
     deleted = tuple(path for removal in planned.removals for path in removal.files)

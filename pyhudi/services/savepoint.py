@@ -21,6 +21,8 @@ from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
+from pyhudi.services.publication import publish_instant
+from pyhudi.storage.lock import check_lock
 from pyhudi.table.cleaning import file_names, planned_files
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
@@ -54,7 +56,9 @@ def create_savepoint(
     commit, record = _planned(state, comment, instant)
     begun = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
     state.fs.create(state.log.path(begun), b"")
-    state.log.complete(begun, write_avro(SAVEPOINT_METADATA, record))
+    check_lock(state.fs)
+    content = write_avro(SAVEPOINT_METADATA, record)
+    publish_instant(state.fs, state.log, begun, content, known=state.timeline)
     return _described(commit.time, record)
 
 

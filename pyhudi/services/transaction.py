@@ -12,6 +12,7 @@ How a service uses it: docs/transactions.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,16 +24,18 @@ from pyhudi.errors import OvertakenError, PyhudiError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.state import TableState, load_state
+from pyhudi.services.publication import publish_instant
 from pyhudi.services.recovery import Recovered, recover
+from pyhudi.services.rollback import is_clustering, without_lock
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock, check_lock
+from pyhudi.storage.lock import TableLock, check_lease, check_lock, lock_seconds_left
 from pyhudi.table.config import TableConfig, load_config
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.commit import Conflict, Touched, find_conflict
 from pyhudi.write.heartbeat import Heartbeat, living
-from pyhudi.write.kept import check_none_kept
+from pyhudi.write.kept import check_none_kept, is_kept
 
 
 def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock:
@@ -133,8 +136,33 @@ def check_nothing_between(state: TableState, mine: Instant, touched: Touched) ->
     if other is not None:
         raise overtaken_by(other)
     if not any(i.time == mine.time for i in now):
-        raise OvertakenError("somebody rolled this instant back", instant=mine.time)
+        raise OvertakenError("another process rolled this instant back", instant=mine.time)
+    _check_all_hold_locks(state, now, mine)
+    check_lease(state.fs)
     return now
+
+
+def _check_all_hold_locks(state: TableState, now: Timeline, mine: Instant) -> None:
+    """Raise OvertakenError if another writer lost the lock at its commit point, or if a rollback
+    was cut short, perhaps of such a writer.
+
+    Its commit may still appear, unseen by this one's search for conflicts.  The retry of this
+    write begins with the rollback of that one.
+    """
+    if math.isinf(lock_seconds_left(state.fs)):  # nobody can have lost it and live on
+        return
+    actions = WRITES - {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
+    others = now.where(actions, State.REQUESTED, State.INFLIGHT)
+    others = Timeline(tuple(i for i in others if i.time != mine.time))
+    cut_short = now.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT).first
+    if cut_short is not None:
+        raise OvertakenError("a rollback was cut short", instant=cut_short.time)
+    for time in sorted(without_lock(state.log, others)):
+        instant = next(i for i in others if i.time == time)
+        if not is_clustering(state.log, instant) and not is_kept(state.fs, instant):
+            raise OvertakenError(
+                "another writer lost the table's lock at its commit point", instant=time
+            )
 
 
 def overtaken_by(other: Conflict) -> OvertakenError:
@@ -161,9 +189,10 @@ def undoing(failed: BaseException) -> Iterator[None]:
 
 
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:
-    """The commit point.  Raises LockError if the lock was lost while it was held."""
+    """The commit point: returns only if the instant is complete for good, and raises only if it is
+    not, or if the store does not tell.  Raises LockError if the lock was lost while it was held."""
     check_lock(state.fs)
-    return state.log.complete(mine, content)
+    return publish_instant(state.fs, state.log, mine, content, known=state.timeline)
 
 
 __all__ = [

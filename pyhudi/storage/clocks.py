@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -15,6 +18,25 @@ def steady_seconds() -> float:
     Where the system has such a clock (Linux), it goes on while the machine sleeps.
     """
     return time.clock_gettime(_CLOCK)
+
+
+_END: Final[ContextVar[float]] = ContextVar("_END", default=math.inf)
+
+
+@contextmanager
+def ending_within(seconds: float) -> Iterator[None]:
+    """Requests made inside end, with all their retries, before so many seconds are over, as far
+    as the store's client allows it."""
+    token = _END.set(min(steady_seconds() + seconds, _END.get()))
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def seconds_allowed() -> float:
+    """How long a request may take that is made now; infinity where there is no limit."""
+    return max(_END.get() - steady_seconds(), 0.0)
 
 
 def keep_trying(attempt: Callable[[], bool], *, wait_seconds: float, poll_seconds: float) -> bool:

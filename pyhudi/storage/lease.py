@@ -21,11 +21,12 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from pyhudi.errors import StorageError
-from pyhudi.storage.clocks import Watch, keep_trying, steady_seconds
+from pyhudi.storage.clocks import Watch, ending_within, keep_trying, steady_seconds
 
 LEASE_SECONDS: Final = 30.0
 _RENEWALS: Final = 4  # in one lease, so that a lost request or two do no harm
 _POLL_SECONDS: Final = 0.5
+_REQUEST_SHARE: Final = 0.5  # of a lease, for one request with its retries
 
 
 class LeaseObject(Protocol):
@@ -86,7 +87,7 @@ class LeaseMutex:
 
     def _try(self) -> bool:
         """Take the lock if it is free, or if its holder has been silent for a lease."""
-        found = self._target.read()
+        found = self._read()
         if found is not None and _holder(found[0]) and not self._is_silent(found[1]):
             return False
         holder, started = secrets.token_hex(8), steady_seconds()
@@ -116,18 +117,26 @@ class LeaseMutex:
         """
         failed: StorageError | None = None
         try:
-            written = self._target.write(content, version)
+            written = self._write_object(content, version)
         except StorageError as error:
             failed, written = error, None
         if written is None:
-            found = self._target.read()
+            found = self._read()
             if found is not None and found[0] == content:  # no two contents are equal
                 return found[1]
             if found is not None and self._is_mine(found[0]) and found[1] != version:
-                return self._target.write(content, found[1])
+                return self._write_object(content, found[1])
         if failed is not None:
             raise failed
         return written
+
+    def _read(self) -> tuple[bytes, Any] | None:
+        with ending_within(self._lease_seconds * _REQUEST_SHARE):
+            return self._target.read()
+
+    def _write_object(self, content: bytes, version: Any) -> Any | None:
+        with ending_within(self._lease_seconds * _REQUEST_SHARE):
+            return self._target.write(content, version)
 
     def _is_mine(self, content: bytes) -> bool:
         return bool(self._holder) and _holder(content) == self._holder

@@ -92,6 +92,7 @@ class TableLock:
                 hint="wait for it to end, or allow a longer wait",
             )
         if gate.depth == 1:
+            gate.wait_seconds = self._wait_seconds
             gate.sign(self._purpose)
 
     def __exit__(self, *_: object) -> None:
@@ -110,6 +111,13 @@ def check_lock(fs: FileSystem) -> None:
     """
     for gate in _held_gates(fs):
         if not gate.confirm():
+            raise lock_lost(gate.where)
+
+
+def check_lease(fs: FileSystem) -> None:
+    """`check_lock` by the clock alone, without asking the store: what has run out is lost."""
+    for gate in _held_gates(fs):
+        if not gate.seconds_left():
             raise lock_lost(gate.where)
 
 
@@ -153,6 +161,11 @@ def retake_lock(fs: FileSystem, wait_seconds: float) -> None:
             raise lock_lost(gate.where)
 
 
+def lock_wait_seconds(fs: FileSystem) -> float:
+    """How long the holder of the lock was ready to wait for it."""
+    return max((gate.wait_seconds for gate in _held_gates(fs)), default=0.0)
+
+
 def _held_gates(fs: FileSystem) -> list[_Gate]:
     """The gates of the table's lock that this process is in, outermost first."""
     own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
@@ -171,6 +184,7 @@ class _Gate:
         self._threads = threading.RLock()
         self._turn = threading.Lock()  # those who wait, one at a time before who comes back
         self._is_gone = False  # given back before the end, and not retaken
+        self.wait_seconds = 0.0  # of the holder
 
     def confirm(self) -> bool:
         return not self._is_gone and self._mutex.confirm()

@@ -25,8 +25,10 @@ from pyhudi.errors import (
     StorageError,
     UserError,
 )
+from pyhudi.storage.clocks import seconds_allowed
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.limited import Buckets
 from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
 from pyhudi.storage.store_failures import failure, retry_config, watched
 
@@ -60,7 +62,7 @@ class ObjectStoreFileSystem:
 
     url: `scheme://bucket/folder`.  options: as obstore's stores take them (`endpoint`, `region`,
     `access_key_id`, ...); credentials are found in the environment where none are given.
-    Pickles by these two.
+    Pickles by these two.  bucket: a client of obstore, or those of another file system.
     """
 
     def __init__(
@@ -71,7 +73,10 @@ class ObjectStoreFileSystem:
         scheme, _, rest = self._url.partition("://")
         name, _, folder = rest.partition("/")
         self._root = folder
-        self.bucket = bucket if bucket is not None else _bucket(scheme, name, self.options)
+        if not isinstance(bucket, Buckets):
+            made = bucket is not None
+            bucket = Buckets.of(bucket) if made else _buckets(scheme, name, self.options)
+        self._buckets = bucket
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectStoreFileSystem, (self._url, self.options)
@@ -86,7 +91,12 @@ class ObjectStoreFileSystem:
     def sub(self, folder: str) -> ObjectStoreFileSystem:
         self._name(folder)
         url = f"{self._url}/{folder}" if folder else self._url
-        return ObjectStoreFileSystem(url, self.options, bucket=self.bucket)
+        return ObjectStoreFileSystem(url, self.options, bucket=self._buckets)
+
+    @property
+    def bucket(self) -> Any:
+        """obstore's client for a request that is made now."""
+        return self._buckets.now
 
     def _name(self, path: str) -> str:
         checked(path)
@@ -215,7 +225,8 @@ class ObjectStoreFileSystem:
                 return True
             except StorageError as error:
                 taken = isinstance(error.__cause__, _library().exceptions.AlreadyExistsError)
-                if not taken and (attempt == _ATTEMPTS - 1 or not error.retryable):
+                last = attempt == _ATTEMPTS - 1 or not seconds_allowed()
+                if not taken and (last or not error.retryable):
                     raise
             found = self._attempt_at(path, name)
             if found is not None:
@@ -309,8 +320,8 @@ _CLIENT: Final = frozenset({
 """Options of the connection, which the library takes apart from those of the store."""
 
 
-def _bucket(scheme: str, name: str, options: Mapping[str, Any]) -> Any:
-    """The store of a bucket.  Raises UserError for options it does not know."""
+def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
+    """The clients of a bucket.  Raises UserError for options it does not know."""
     plain = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme)
     given = {key.lower(): value for key, value in options.items()}
     client = dict(given.pop("client_options", None) or {})
@@ -318,14 +329,20 @@ def _bucket(scheme: str, name: str, options: Mapping[str, Any]) -> Any:
     retry = retry_config(given)
     if any(str(v).startswith("http://") for k, v in given.items() if "endpoint" in k):
         client.setdefault("allow_http", True)
-    try:
-        return _library().store.from_url(
-            f"{plain}://{name}", client_options=client or None, retry_config=retry, **given
-        )
-    except (_library().exceptions.BaseError, ValueError, TypeError) as error:
-        raise UserError(
-            f"the object store cannot be used: {_first_line(error)}", path=f"{scheme}://{name}"
-        ) from error
+
+    def make(client: Mapping[str, Any], retry: Mapping[str, Any]) -> Any:
+        try:
+            return _library().store.from_url(
+                f"{plain}://{name}", client_options=dict(client) or None,
+                retry_config=dict(retry) or None, **given,
+            )  # fmt: skip
+        except (_library().exceptions.BaseError, ValueError, TypeError) as error:
+            raise UserError(
+                f"the object store cannot be used: {_first_line(error)}",
+                path=f"{scheme}://{name}",
+            ) from error
+
+    return Buckets(make, client, retry)
 
 
 def _first_line(error: BaseException) -> str:

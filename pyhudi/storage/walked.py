@@ -17,7 +17,7 @@ class WalkedObjectStore(ObjectStoreFileSystem):
     """
 
     def __init__(self, fs: ObjectStoreFileSystem, folder: str, files: Iterable[FileInfo]) -> None:
-        super().__init__(fs.url, fs.options, bucket=fs.bucket)
+        super().__init__(fs.url, fs.options, bucket=fs._buckets)
         self._prefix = ""
         self._folder = folder
         self._walked = {info.path: info for info in files}

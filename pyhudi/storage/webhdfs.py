@@ -12,10 +12,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+from pyhudi.storage.clocks import seconds_allowed
 
 _ATTEMPTS: Final = 4
 _PAUSE_SECONDS: Final = 0.25  # before the second attempt; twice as long before each further one
 _TIMEOUT_SECONDS: Final = 60.0
+_LEAST_SECONDS: Final = 0.05
 _NOT_READY: Final = {"RetriableException", "SafeModeException", "StandbyException"}
 _DENIED: Final = {"AccessControlException", "SecurityException", "AuthenticationException"}
 
@@ -38,6 +40,11 @@ class NameNode:
         self._timeout = float(given.pop("timeout", _TIMEOUT_SECONDS))
         self._fsspec = _connection(host, port, given)
         self._failures = _failures()
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that a request which is made now may take."""
+        return max(min(self._timeout, seconds_allowed() / _ATTEMPTS), _LEAST_SECONDS)
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes from an offset, fewer where the file ends.  Raises FileMissingError, and
@@ -73,7 +80,7 @@ class NameNode:
             answer = self._ask("PUT", "CREATE", path, follow=False, overwrite="true")
             place = self._fsspec._apply_proxy(answer.headers["Location"])
             return self._checked(
-                self._fsspec.session.put(place, data=content, timeout=self._timeout), path
+                self._fsspec.session.put(place, data=content, timeout=self._patience), path
             )
 
         self._again(put)
@@ -119,11 +126,11 @@ class NameNode:
         redirects = follow and not self._fsspec.proxy
         session = self._fsspec.session
         answer = session.request(
-            method, url, params=asked, allow_redirects=redirects, timeout=self._timeout
+            method, url, params=asked, allow_redirects=redirects, timeout=self._patience
         )
         if follow and answer.is_redirect:
             place = self._fsspec._apply_proxy(answer.headers["Location"])
-            answer = session.request(method, place, timeout=self._timeout)
+            answer = session.request(method, place, timeout=self._patience)
         return self._checked(answer, path)
 
     def _checked(self, answer: Any, path: str) -> Any:
@@ -151,7 +158,7 @@ class NameNode:
     def _again(self, act: Callable[[], Any]) -> Any:
         """What `act` gives, tried again where that may help."""
         for attempt in range(_ATTEMPTS):
-            last = attempt == _ATTEMPTS - 1
+            last = attempt == _ATTEMPTS - 1 or not seconds_allowed()
             try:
                 return act()
             except self._failures as error:

@@ -7,6 +7,7 @@ point: it appears whole or not at all and is never written again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
@@ -18,6 +19,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse
+from pyhudi.timeline.late import TAKES_BACK, suspects, taken_back
 from pyhudi.timeline.payload import read_avro, read_commit
 from pyhudi.timeline.rolledback import add_to_list, newest_list, read_list
 from pyhudi.timeline.stats import CommitMetadata
@@ -58,14 +60,18 @@ class TimelineLog:
         self._commits: dict[Instant, CommitMetadata] = {}
         self._assumed: dict[Instant, CommitMetadata] = {}
         self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
+        self._taken_back: dict[Instant, frozenset[InstantTime]] = {}
+        self.late: tuple[Instant, ...] = ()
+        """Commits that the last `load` left out: published after they had been rolled back."""
 
     def path(self, instant: Instant) -> str:
         """Path of the instant's file, from the table's root."""
         return f"{self.folder}/{file_name(instant)}"
 
     def load(self, walked: FileSystem | None = None) -> Timeline:
-        """The timeline as it is on the store now.  One listing; walked: the table's store with
-        its listings as they were at one moment."""
+        """The timeline as it is on the store now, without commits that were published after they
+        had been rolled back.  One listing; walked: the table's store with its listings as they
+        were at one moment."""
         names = tuple((walked or self.fs).names(self.folder))
         for _ in range(_ATTEMPTS):
             try:
@@ -73,6 +79,10 @@ class TimelineLog:
             except FileMissingError:  # a newer list has replaced it since
                 names = tuple(self.fs.names(self.folder))
                 continue
+            self.late = self._late(names, rolled_back)
+            if self.late:
+                hidden = {file_name(instant) for instant in self.late}
+                names = tuple(name for name in names if name not in hidden)
             found = _timeline(names)
             self._free_archived(found)
             return Timeline(found.instants, rolled_back) if rolled_back else found
@@ -101,6 +111,34 @@ class TimelineLog:
         To be called before the instant's files leave the timeline, under the table's lock.
         """
         add_to_list(self.fs, self.folder, times)
+
+    def _late(
+        self, names: tuple[str, ...], rolled_back: frozenset[InstantTime]
+    ) -> tuple[Instant, ...]:
+        """Cost: nothing in most cases; else a small read a rollback, once.
+
+        rolled_back: those listed for good.
+        """
+        found = suspects(names) if self.layout == 1 else ()
+        if not found:
+            return ()
+        gone = set(rolled_back)
+        for instant in _timeline(names).where(TAKES_BACK):
+            with suppress(CorruptFileError, FileMissingError):  # torn, or archived meanwhile
+                gone.update(self.taken_back(instant))
+        return tuple(instant for instant in found if instant.time in gone)
+
+    def taken_back(self, instant: Instant) -> frozenset[InstantTime]:
+        """The instants that a rollback or restore takes back, or is going to.  Read once.
+
+        Raises CorruptFileError for a plan that was cut short."""
+        known = self._taken_back.get(instant)
+        if known is None:
+            known = frozenset(
+                taken_back(instant, lambda i, state: self.record(replace(i, state=state)))
+            )
+            self._taken_back[instant] = known
+        return known
 
     def read(self, instant: Instant) -> bytes:
         return self.fs.read(self.path(instant))

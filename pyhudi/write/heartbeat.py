@@ -3,7 +3,8 @@
 `.hoodie/.heartbeat/<T>` is that of an instant which is worked on outside the table's lock; readers
 have others (`services/holds`).  On the machine that wrote one the process is asked, so a killed one
 is known at once; from elsewhere the file's age tells, as Apache Hudi does, whose heartbeats are
-empty files.  Ages compare the store's clock with this machine's.  Source: table_format 6.2.
+empty files.  Ours state their interval, so that a caller with other options judges them by it.
+Ages compare the store's clock with this machine's.  Source: table_format 6.2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,8 +26,12 @@ from pyhudi.filenames import HEARTBEATS, join
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.leftovers import tolerating
 
 INTERVAL_SECONDS: Final = Heartbeats().interval_seconds
+INTERVAL_SECONDS_MAX: Final = 24 * 3600.0
+"""A longer interval is not believed of a heartbeat's file."""
+
 _BEATING: Final[set[str]] = set()
 """Tokens of the heartbeats of this process that have not ended."""
 
@@ -54,8 +59,10 @@ def is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> b
         return False
     if who is not None and who.is_here:
         return who.lives
-    # a store that tells no times: never roll back what may be alive
-    return beat.modified is None or now - beat.modified <= rules.seconds_max
+    if beat.modified is None:  # a store without times: never roll back what may be alive
+        return True
+    stated = rules if who is None else who.rules(rules)
+    return now - beat.modified <= max(rules.seconds_max, stated.seconds_max)
 
 
 class Beat:
@@ -75,7 +82,7 @@ class Beat:
     ) -> None:
         self._fs, self._path = fs, path
         self._interval_seconds = interval_seconds
-        self._who = _Beater.own()
+        self._who = _Beater.own(interval_seconds)
         self._text = json.dumps({**(facts or {}), **asdict(self._who)}).encode()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="pyhudi-heartbeat", daemon=True)
@@ -104,7 +111,8 @@ class Beat:
         _BEATING.discard(self._who.token)
         if self._thread.is_alive():
             self._thread.join()
-        self._fs.delete([self._path])
+        with tolerating("a heartbeat", self._path):
+            self._fs.delete([self._path])
 
     def __enter__(self) -> Self:
         return self.start()
@@ -129,17 +137,19 @@ class Heartbeat(Beat):
 
 @dataclass(frozen=True, slots=True)
 class _Beater:
-    """Who writes a heartbeat.  machine: of the boot and of the process ids, "" where not known."""
+    """Who writes a heartbeat.  machine: of the boot and of the process ids, "" where not known.
+    interval_seconds: between two beats, 0 where not stated."""
 
     machine: str
     pid: int
     started: str
     token: str
+    interval_seconds: float = 0.0
 
     @classmethod
-    def own(cls) -> _Beater:
+    def own(cls, interval_seconds: float) -> _Beater:
         pid = os.getpid()
-        return cls(_machine(), pid, _started(pid), secrets.token_hex(8))
+        return cls(_machine(), pid, _started(pid), secrets.token_hex(8), interval_seconds)
 
     @classmethod
     def parse(cls, content: bytes) -> _Beater | None:
@@ -147,10 +157,17 @@ class _Beater:
         try:
             found = json.loads(content)
             return cls(
-                str(found["machine"]), int(found["pid"]), str(found["started"]), str(found["token"])
-            )
+                str(found["machine"]), int(found["pid"]), str(found["started"]),
+                str(found["token"]), float(found.get("interval_seconds") or 0),
+            )  # fmt: skip
         except (ValueError, KeyError, TypeError):
             return None
+
+    def rules(self, rules: Heartbeats) -> Heartbeats:
+        """The rules of whoever judges, with the interval that this writer keeps to."""
+        if not 0 < self.interval_seconds <= INTERVAL_SECONDS_MAX:
+            return rules
+        return replace(rules, interval_seconds=self.interval_seconds)
 
     @property
     def is_here(self) -> bool:

@@ -4,8 +4,8 @@ A kept write T stops one step before its commit point: data files, index entries
 commit of the metadata table are there, `T.inflight` is the newest state of its instant.
 
 ```
-.hoodie/.temp/<T>/kept.json   {"after": <newest commit it was planned on>, "report": {...},
-                               "content": <what T.commit will hold>}
+.hoodie/.temp/<T>/kept.json   {"known": [<files of the timeline it was planned on>],
+                               "report": {...}, "content": <what T.commit will hold>}
 ```
 
 The file is what tells a kept write from a failed one.  It stands among T's markers, so whoever
@@ -25,7 +25,7 @@ from pyhudi.errors import CorruptFileError, WriteConflictError
 from pyhudi.filenames import TEMP
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import WRITES, Instant, State
+from pyhudi.timeline.instant import WRITES, Instant, State, parse
 from pyhudi.timeline.timeline import Timeline
 
 _NAME: Final = "kept.json"
@@ -33,9 +33,9 @@ _NAME: Final = "kept.json"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What publishing needs.  after: time of the newest commit then, None if there was none."""
+    """What publishing needs.  known: the timeline that the write was planned on."""
 
-    after: InstantTime | None
+    known: Timeline
     content: bytes
     report: dict[str, Any]
 
@@ -50,7 +50,8 @@ def is_kept(fs: FileSystem, instant: Instant) -> bool:
 
 def store_kept(fs: FileSystem, instant: Instant, kept: Kept) -> None:
     """Make a pending write a kept one; the last thing it does."""
-    body = {"after": kept.after, "report": kept.report, "content": kept.content.decode()}
+    known = [str(instant) for instant in kept.known]
+    body = {"known": known, "report": kept.report, "content": kept.content.decode()}
     fs.create(_path(instant.time), json.dumps(body).encode())
 
 
@@ -59,8 +60,8 @@ def load_kept(fs: FileSystem, instant: Instant) -> Kept:
     path = _path(instant.time)
     try:
         body = json.loads(fs.read(path))
-        after = body["after"]
-        return Kept(after and InstantTime(after), body["content"].encode(), dict(body["report"]))
+        known = Timeline.of(i for name in body["known"] if (i := parse(name)) is not None)
+        return Kept(known, body["content"].encode(), dict(body["report"]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise CorruptFileError("not the file of a kept write", path=path) from broken
 

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pyhudi.api import Table
+from pyhudi.errors import StorageError
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.timeline.instant import Action
+from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.write.heartbeat import Heartbeat, heartbeat_path, living
 from tests.concurrency.test_conflicts import new_table, open_, rows, snapshot
@@ -56,6 +59,68 @@ def test_a_heartbeat_of_elsewhere_is_judged_by_its_age() -> None:
         assert living(fs, Heartbeats()) == {T}
         time.sleep(0.06)
         assert not living(fs, rules)
+
+
+SLOW = {"hoodie.client.heartbeat.interval_in_ms": "600000"}
+
+
+@pytest.fixture(params=["stated", "empty"])
+def slow_writer(request: pytest.FixtureRequest) -> tuple[MemoryFileSystem, Instant]:
+    """A table with a writer elsewhere whose last beat, of one every ten minutes, is five old."""
+    fs = new_table()
+    assert isinstance(fs, MemoryFileSystem)
+    log = TimelineLog(fs)
+    pending = log.start(log.request(Action.COMMIT), b"{}")
+    facts = {"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}
+    stated = json.dumps({**facts, "interval_seconds": 600.0}).encode()
+    fs.replace(heartbeat_path(pending.time), stated if request.param == "stated" else b"")
+    fs.store.times[fs._file(heartbeat_path(pending.time))] -= 300
+    return fs, pending
+
+
+CALLS: dict[str, Callable[[Table], object]] = {
+    "upsert": lambda table: table.upsert(rows(range(4), 2)),
+    "rollback": lambda table: table.rollback(str(table.upsert(rows(range(4), 2)).instant)),
+    "a failing write": lambda table: fails(table),
+    "discard": lambda table: table.discard(table.upsert(rows(range(4), 2), publish=False).instant),
+    "repair": lambda table: table.repair(),
+    "clean": lambda table: table.clean(),
+}
+
+
+def fails(table: Table) -> None:
+    run = table._engine.run
+
+    def failing(task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == "write":
+            raise StorageError("no space left on device")
+        return run(task, items, label=label)
+
+    table._engine.run = failing  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="no space"):
+        table.upsert(rows(range(4), 2))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_call_rolls_back_a_living_writer_that_beats_slowly(
+    slow_writer: tuple[MemoryFileSystem, Instant], call: str
+) -> None:
+    fs, pending = slow_writer
+    CALLS[call](open_(fs, **SLOW, **{"hoodie.write.concurrency.mode": "single_writer"}))
+    assert pending in open_(fs).timeline
+
+
+def test_a_stated_interval_counts_for_callers_with_the_default_options() -> None:
+    fs, rules = MemoryFileSystem(), Heartbeats(interval_seconds=0.01)
+    facts = {"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}
+    for stated, lives in ((600, True), (0.01, False), (None, False), (1e300, False), (-1, False)):
+        content = json.dumps({**facts, "interval_seconds": stated}).encode()
+        fs.replace(heartbeat_path(T), content)
+        fs.store.times[heartbeat_path(T)] = time.time() - 300
+        assert bool(living(fs, rules)) is lives, stated
+    beat = Heartbeat(fs, T, interval_seconds=600).start()
+    assert json.loads(fs.read(heartbeat_path(T)))["interval_seconds"] == 600
+    beat.stop()
 
 
 def test_one_that_has_ended_in_this_process_is_dead_though_its_file_is_there() -> None:

@@ -92,3 +92,107 @@ def test_who_has_lost_the_lock_does_not_roll_back_the_next_holders_write(
     open_(store, Process("next")).upsert(row("c", 3))
     assert stored(store) == {"0": 0, "b": 2, "c": 3}
     assert not open_(store, Process("reader")).timeline.pending
+
+
+WRITES: dict[str, Callable[[Table], object]] = {
+    "insert": lambda table: table.insert(row("a", 1)),
+    "insert_overwrite_table": lambda table: table.insert_overwrite_table(row("a", 1)),
+    "delete": lambda table: table.delete(keys=["0"]),
+}
+
+
+def publishes(path: str) -> bool:
+    """Whether a path is that of a completed write of the table."""
+    folder, _, name = path.rpartition("/")
+    action = name.partition(".")[2]
+    return folder == "t/.hoodie" and action in ("commit", "deltacommit", "replacecommit")
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_commit_published_after_its_rollback_is_never_believed(
+    kind: TableType, mode: str, write: str
+) -> None:
+    store = new_table(kind)
+    one, late = Process("one"), []
+    one.before = lambda path: one.stop() if publishes(path) else None
+    first = Call(lambda: WRITES[write](open_(store, one, mode)))
+    one.wait_for_stop()  # the lock is confirmed, the request is on its way
+    open_(store, Process("other")).upsert(row("b", 2))
+    one.after = lambda path: (late.append(path), one.stop()) if publishes(path) else None
+    one.before = lambda path: None
+    one.resume()
+    one.wait_for_stop()  # the request has been carried out, and not been answered yet
+    assert late[0] in store.files
+    assert stored(store) == {"0": 0, "b": 2}
+    changed = open_(store, Process("reader")).changes("000").to_arrow()
+    assert sorted(changed["id"].to_pylist()) == ["0", "b"]
+    open_(store, Process("next")).upsert(row("c", 3))
+    assert late[0] not in store.files
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    assert stored(store) == {"0": 0, "b": 2, "c": 3}
+    assert not open_(store, Process("reader")).timeline.pending
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_commit_that_outlived_its_lease_stands_if_nobody_came_between(mode: str) -> None:
+    store = new_table(TableType.COPY_ON_WRITE)
+    one = Process("one")
+    one.after = lambda path: one.stop() if publishes(path) else None
+    first = Call(lambda: open_(store, one, mode).insert(row("a", 1)))
+    one.wait_for_stop()
+    open_(store, Process("other")).upsert(row("b", 2))
+    one.after = lambda path: None
+    one.resume()
+    assert first.ended().error is None
+    assert stored(store) == {"0": 0, "a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(mode: str) -> None:
+    store = new_table(TableType.COPY_ON_WRITE)
+    one, other = Process("one"), Process("other")
+    one.before = lambda path: one.stop() if "/.hoodie/metadata/files/" in path else None
+    first = Call(lambda: open_(store, one, mode).insert(row("a", 1)))
+    one.wait_for_stop()  # about to write a log of the metadata table
+    open_(store, other).upsert(row("b", 2))
+    one.before = lambda path: None
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    assert stored(store) == {"0": 0, "b": 2}
+    table = open_(store, Process("next"))
+    table.upsert(row("c", 3))
+    assert stored(store) == {"0": 0, "b": 2, "c": 3}
+    assert not table.metadata.verify().problems
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_writer_that_ends_gives_way_to_the_rollback_of_one_that_lost_the_lock(
+    kind: TableType,
+) -> None:
+    """Both update one key, and neither begins after the other has stopped."""
+    store = new_table(kind)
+    one, other = Process("one"), Process("other")
+
+    def begun(path: str) -> None:
+        if path.endswith("inflight"):
+            other.after = lambda path: None
+            other.pause()
+
+    other.after = begun
+    second = Call(lambda: open_(store, other, MODES[1]).upsert(row("0", 2)))
+    other.wait_for_stop()
+    one.before = lambda path: one.stop() if publishes(path) else None
+    first = Call(lambda: open_(store, one, MODES[1]).upsert(row("0", 1)))
+    one.wait_for_stop()
+    other.resume()
+    assert second.ended().error is None
+    one.before = lambda path: None
+    one.resume()
+    first.ended()
+    assert stored(store) == {"0": 2 if first.error else 1}
+    if first.error is None:  # then it was written on top of the other one
+        assert getattr(first.result, "conflicts", 0) == 1
+    assert not open_(store, Process("reader")).timeline.pending

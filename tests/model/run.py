@@ -1,9 +1,9 @@
 """Every order of steps of three writers, a crash and the services, with put-if-absent and without.
 
-    python -m tests.model.run [--writers 3] [--crashes 1] [--services 2]
+    python -m tests.model.run [--writers 3] [--crashes 1] [--services 1] [--losses 1]
 
-With it no state may be bad; without it a counter-example must come out, or the model sees
-nothing.  Prints one line of totals; exit code 3 otherwise.
+With it no state may be bad; without it, and without each of the other rules, a counter-example
+must come out, or the model sees nothing.  Prints one line of totals; exit code 3 otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 from tests.model.table import KEYS, Rules, Table, faults, start, steps
@@ -36,7 +36,7 @@ def search(first: Table, rules: Rules) -> Searched:
             if after in came_from:
                 continue
             came_from[after] = (table, name)
-            fault = next(faults(after), None)
+            fault = next(faults(after, rules), None)
             if fault is not None:
                 return Searched(len(came_from), _path(came_from, after), fault)
             todo.append(after)
@@ -67,27 +67,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--writers", type=int, default=3)
     parser.add_argument("--crashes", type=int, default=1)
-    parser.add_argument("--services", type=int, default=2)
+    parser.add_argument("--services", type=int, default=1)
+    parser.add_argument("--losses", type=int, default=1)
     asked = parser.parse_args()
+    rules = Rules(crashes=asked.crashes, services=asked.services, losses=asked.losses)
     states = bad = 0
-    example = Searched(0)
     for first in starts(asked.writers):
-        rules = Rules(crashes=asked.crashes, services=asked.services)
-        with_it = search(first, rules)
-        states += with_it.states
-        if with_it.fault:
+        found = search(first, rules)
+        states += found.states
+        if found.fault:
             bad += 1
-            print(f"with put-if-absent: {with_it.fault}:\n  " + "\n  ".join(with_it.path))
-        if not example.fault:
-            example = search(first, Rules(False, asked.crashes, asked.services))
-    if example.fault:
-        print(f"without put-if-absent: {example.fault}:\n  " + "\n  ".join(example.path))
-    told = f"a counter-example of {len(example.path)} steps" if example.fault else "NONE FOUND"
-    print(
-        f"model of {asked.writers} writers: {states} states with put-if-absent, {bad} bad; "
-        f"without it {told}"
-    )
-    return 0 if not bad and example.fault else 3
+            print(f"with all rules: {found.fault}:\n  " + "\n  ".join(found.path))
+    missing = 0
+    for name, without in weakened(rules).items():
+        example = next((f for f in (search(s, without) for s in starts(2)) if f.fault), Searched(0))
+        missing += not example.fault
+        told = f"a counter-example of {len(example.path)} steps" if example.fault else "NONE FOUND"
+        print(f"without {name}: {told}: {example.fault}\n  " + "\n  ".join(example.path))
+    print(f"model of {asked.writers} writers: {states} states with all rules, {bad} bad")
+    return 0 if not bad and not missing else 3
+
+
+def weakened(rules: Rules) -> dict[str, Rules]:
+    """The rules without one of what they rest on."""
+    return {
+        "put-if-absent": replace(rules, atomic_put=False),
+        "fencing of late commits": replace(rules, fenced=False),
+        "giving way to rollbacks": replace(rules, gives_way=False),
+    }
 
 
 if __name__ == "__main__":

@@ -164,6 +164,35 @@ def test_a_kept_write_is_not_published_over_a_foreign_commit(fs: MemoryFileSyste
     assert open_(fs).unpublished() == [at]
 
 
+def test_a_kept_write_is_not_published_over_an_older_instant_that_completed_since(
+    fs: MemoryFileSystem,
+) -> None:
+    """The newest commit is the same as when it was planned; still a key was updated meanwhile."""
+    older: list[str] = []
+
+    class Meanwhile(LocalEngine):
+        def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+            if label == "write" and not older:
+                open_(fs).upsert(rows(range(1, 2), 4))
+                older.append(open_(fs).upsert(rows(range(0, 2, 2), 5), publish=False).instant or "")
+            return super().run(task, items, label=label)
+
+    beside = {**OPTIONS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+    table = Table(fs, options=parse_options(beside), engine=Meanwhile(1))
+    done = table.upsert(rows(range(2, 4, 2), 3))
+    if done.conflicts:  # it was planned anew, so it is the newer one
+        pytest.fail("the writers were to go on beside each other")
+    at = kept_at(fs)
+    assert str(done.instant) < at
+    with pytest.raises(WriteConflictError, match=f"instant={done.instant}, kept={at}"):
+        open_(fs).publish(at)
+    assert open_(fs).unpublished() == [at]
+    open_(fs).discard(at)
+    want = {**{f"k{i}": 1 for i in range(8)}, "k1": 4, "k2": 3}
+    assert stored(fs) == want
+    check_index(fs, want)
+
+
 def test_a_kept_write_that_somebody_rolled_back_is_missed_by_name(fs: MemoryFileSystem) -> None:
     """As Apache Hudi does with pending writes: markers, kept file and instant are gone."""
     WRITES["upsert"](open_(fs))

@@ -366,6 +366,7 @@ def test_the_order_of_a_rollback_is_pinned() -> None:
         f"create .hoodie/{r}.rollback.requested",
         f"create .hoodie/{r}.rollback.inflight",
         f"delete .hoodie/{x}.deltacommit",
+        f"delete .hoodie/{x}.deltacommit.inflight",
         f"delete p1/.fresh_{x}.log.1_7-1-2",
         f"delete p1/new_7-1-2_{x}.parquet",
         f"create p0/.a_{T[0]}.log.3_1-0-1",
@@ -378,6 +379,7 @@ def test_the_order_of_a_rollback_is_pinned() -> None:
         "create .hoodie/.pyhudi.rolled_back.1",
         f"delete .hoodie/{x}.deltacommit.inflight",
         f"delete .hoodie/{x}.deltacommit.requested",
+        f"delete .hoodie/{x}.deltacommit",
         f"create .hoodie/{r}.rollback",
         f"delete .hoodie/.heartbeat/{x}",
     ]

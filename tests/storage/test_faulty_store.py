@@ -4,6 +4,7 @@ and whatever the store did meanwhile, one writer wins and the table is whole."""
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -11,8 +12,13 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.api import Table
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError, StorageError
-from pyhudi.storage.object_store import ObjectStoreFileSystem
+from pyhudi.options import parse_options
+from pyhudi.storage.clocks import ending_within
+from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.object_store import ObjectStoreFileSystem, _Lease
 from tests.support.faulty import Fault, Proxy, faulty
 from tests.support.object_stores import shared_s3
 
@@ -166,3 +172,64 @@ def test_a_write_ends_whole_or_with_an_error_and_nothing(
             found = again.scan(["id", "v"]).to_arrow().to_pylist()
             assert {row["id"]: row["v"] for row in found} == held, part
             assert again.lookup([key]).column("found").to_pylist() == [key in held]
+
+
+@pytest.mark.parametrize("fault", ["503", "never answered", "cut"])
+def test_a_put_that_must_end_in_time_does(
+    proxy: Proxy, options: dict[str, object], fault: str
+) -> None:
+    """With the client's own patience it would go on for minutes."""
+    patient = {k: v for k, v in options.items() if k not in ("timeout", "retry_config")}
+    fs = ObjectStoreFileSystem(f"s3://bucket/faulty/{next(_NAMES)}", patient)
+    kinds = {"503": Fault("PUT", "/f", status=503), "cut": Fault("PUT", "/f")}
+    proxy.faults.append(kinds.get(fault, Fault("PUT", "/f", held_seconds=20)))
+    proxy.faults[0].times = 1000
+    for seconds in (1, 3):
+        began = time.monotonic()
+        with ending_within(seconds), pytest.raises(StorageError) as caught:
+            fs.create("f", b"mine")
+        assert time.monotonic() - began < seconds + 0.5 and caught.value.retryable
+    proxy.faults.clear()
+
+
+class ShortLease(ObjectStoreFileSystem):
+    """An object store whose lock is a lease of two seconds."""
+
+    def sub(self, folder: str) -> ObjectStoreFileSystem:
+        return ShortLease(f"{self.url}/{folder}", self.options, bucket=self._buckets)
+
+    def mutex(self, path: str) -> LeaseMutex:
+        return LeaseMutex(_Lease(self, self._file(path)), f"{self.url}/{path}", lease_seconds=2)
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_commit_that_the_store_does_late_counts_only_if_it_was_reported(
+    options: dict[str, object], proxy: Proxy, times: int
+) -> None:
+    """The request to publish is held for longer than its lease, once or each time."""
+    url, direct = f"s3://bucket/faulty/{next(_NAMES)}", shared_s3().options
+    table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=direct)
+    table.upsert(rows(("0", 0)))
+    store = ShortLease(url, {**direct, "endpoint": proxy.endpoint})
+    slow = Table(store, options=parse_options({}), engine=LocalEngine(1))
+    proxy.faults.append(Fault("PUT", ".commit", held_seconds=8, times=times, ends=True))
+    try:
+        stands = slow.upsert(rows(("a", 1))).published
+    except StorageError:
+        stands = False
+    assert stands or times > 1
+    expected = {"0": 0, **({"a": 1} if stands else {})}
+    again = pyhudi.open_table(url, storage_options=direct)
+    known = {str(i) for i in again.timeline.commits}
+    assert {r["id"]: r["v"] for r in again.scan(["id", "v"]).to_arrow().to_pylist()} == expected
+    while proxy.held:  # what was held is done by and by
+        time.sleep(0.1)
+    names = set(shared_s3().fs(url.partition("bucket/")[2]).names(".hoodie"))
+    late = {n for n in names if n.endswith(".commit")} - known
+    assert bool(late) is not stands
+    again = pyhudi.open_table(url, storage_options=direct)
+    assert {r["id"]: r["v"] for r in again.scan(["id", "v"]).to_arrow().to_pylist()} == expected
+    again.upsert(rows(("b", 2)))
+    assert not late & set(shared_s3().fs(url.partition("bucket/")[2]).names(".hoodie"))
+    found = pyhudi.open_table(url, storage_options=direct).scan(["id", "v"]).to_arrow()
+    assert {r["id"]: r["v"] for r in found.to_pylist()} == {**expected, "b": 2}

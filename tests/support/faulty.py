@@ -6,6 +6,8 @@ A fault says which requests it is for and what becomes of them:
     Fault("PUT", "commit", status=500, done=True)         done by the server, answered with an error
     Fault("PUT", "commit", status=None, done=True)        done, and the connection is cut
     Fault("GET", "parquet", cut=10)                       answered short by ten bytes, then cut
+    Fault("PUT", "commit", held_seconds=5)                done by the server five seconds later,
+                                                          whether its client still waits or not
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -25,7 +27,8 @@ class Fault:
     """What happens to `times` requests of a method whose target holds `part`.
 
     status: the answer, None for none.  done: whether the server is asked before.  delay_seconds:
-    what the answer waits.  cut: bytes that the server's own answer lacks.
+    what the answer waits.  cut: bytes that the server's own answer lacks.  held_seconds: what
+    the request waits.  ends: the target ends with `part`.
     """
 
     method: str
@@ -35,11 +38,18 @@ class Fault:
     times: int = 1
     delay_seconds: float = 0.0
     cut: int = 0
+    held_seconds: float = 0.0
+    ends: bool = False
+
+    def fits(self, method: str, target: str) -> bool:
+        found = target.endswith(self.part) if self.ends else self.part in target
+        return self.times > 0 and self.method == method and found
 
 
 @dataclass
 class Proxy:
-    """endpoint: where it listens.  faults: those to come.  seen: `METHOD target` of requests."""
+    """endpoint: where it listens.  faults: those to come.  seen: `METHOD target` of requests.
+    held: requests that wait before the server."""
 
     endpoint: str
     faults: list[Fault] = field(default_factory=list)
@@ -48,12 +58,21 @@ class Proxy:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.ended = threading.Event()
+        self.held = 0
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        with self._lock:
+            self.held += 1
+        yield
+        with self._lock:
+            self.held -= 1
 
     def take(self, method: str, target: str) -> Fault | None:
         with self._lock:
             self.seen.append(f"{method} {target}")
             for fault in self.faults:
-                if fault.times > 0 and fault.method == method and fault.part in target:
+                if fault.fits(method, target):
                     fault.times -= 1
                     return fault
         return None
@@ -85,12 +104,17 @@ def faulty(server: str) -> Iterator[Proxy]:
             if fault is None:
                 self._send(*self._forward(body))
                 return
-            if fault.done or fault.cut:
+            if fault.held_seconds:
+                with proxy.holding():
+                    proxy.ended.wait(fault.held_seconds)
+                    found = self._forward(body)
+            elif fault.done or fault.cut:
                 found = self._forward(body)
             if fault.delay_seconds:
                 proxy.ended.wait(fault.delay_seconds)
-            if fault.cut:
-                self._send(*found, cut=fault.cut)
+            if fault.cut or fault.held_seconds:
+                with suppress(ConnectionError):  # who asked may have gone
+                    self._send(*found, cut=fault.cut)
             elif fault.status is None:
                 self.close_connection = True
             else:

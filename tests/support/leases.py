@@ -42,6 +42,7 @@ class Process:
         self._resumed.wait(60)
 
     def resume(self) -> None:
+        self._stopped.clear()
         self._running.set()
         self._resumed.set()
 

@@ -1,0 +1,112 @@
+"""The commit point: one file created, and whether it stands.
+
+The request may be answered late, wrongly or not at all, and the table's lock may be lost while it
+runs.  So it ends, with all its retries, before the lock's lease does; and whatever it says, the
+instant is complete when the timeline says so to the holder of the lock.  A process that has lost
+the lock takes it again before it looks, since its next holder may be rolling the instant back.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from pyhudi.errors import CorruptFileError, LockError, PyhudiError, StorageError, WriteConflictError
+from pyhudi.storage.clocks import ending_within, steady_seconds
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.lock import (
+    check_lock,
+    lock_seconds_left,
+    lock_wait_seconds,
+    retake_lock,
+    was_held_throughout,
+)
+from pyhudi.timeline.instant import COMPLETES_AS, Instant, State
+from pyhudi.timeline.late import TAKES_BACK
+from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+_ROUNDS: Final = 3
+_PAUSE_SECONDS: Final = 0.5
+
+
+def publish_instant(
+    fs: FileSystem, log: TimelineLog, mine: Instant, content: bytes, *, known: Timeline
+) -> Instant:
+    """Complete an inflight instant under the table's lock, which has just been confirmed.
+
+    known: the timeline that the instant was planned on.  Returns only if the instant is complete
+    for good.  Raises what the store said if it is not; LockError if another process took the lock
+    and rolled it back; StorageError, naming the instant, if the store does not tell.
+    """
+    failed: Exception
+    for round_ in range(_ROUNDS):
+        if round_:
+            time.sleep(_PAUSE_SECONDS * round_)
+            check_lock(fs)
+        try:
+            with ending_within(lock_seconds_left(fs)):
+                completed = log.complete(mine, content)
+            if was_held_throughout(fs):
+                return completed
+            failed = LockError(
+                "the table's lock was lost while the commit was published", instant=mine.time,
+                hint="another writer rolled it back; write again",
+            )  # fmt: skip
+        except (PyhudiError, OSError) as error:
+            failed = error
+        found = _outcome(fs, log, mine, content, known, failed)
+        if found is not None:
+            return found
+        if not getattr(failed, "retryable", False):
+            break
+    raise failed
+
+
+def _outcome(
+    fs: FileSystem,
+    log: TimelineLog,
+    mine: Instant,
+    content: bytes,
+    known: Timeline,
+    failed: Exception,
+) -> Instant | None:
+    """The completed instant if it stands, None if it does not; asked until the store answers, for
+    as long as a writer waits for the lock."""
+    end = steady_seconds() + lock_wait_seconds(fs)
+    while True:
+        try:
+            if not was_held_throughout(fs):
+                retake_lock(fs, max(end - steady_seconds(), 0))
+            return _standing(log, mine, content, known)
+        except (StorageError, LockError, OSError) as unknown:
+            if steady_seconds() >= end:
+                raise StorageError(
+                    "the store does not tell whether the commit stands",
+                    instant=mine.time, path=log.path(mine), reason=str(unknown),
+                    hint="look for the instant in table.timeline before writing again",
+                ) from failed  # fmt: skip
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _standing(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) -> Instant | None:
+    """The completed instant if the timeline has it, with this content, not rolled back since.
+
+    Raises WriteConflictError where the instant was completed otherwise.  The caller holds the
+    lock.
+    """
+    now = log.load()
+    for instant in now.where(TAKES_BACK):
+        with suppress(CorruptFileError):  # a plan cut short, of a rollback that never began
+            if instant.time not in known.times and mine.time in log.taken_back(instant):
+                return None
+    ends = COMPLETES_AS[mine.action]
+    for instant in now.where({ends}, State.COMPLETED):
+        if instant.time == mine.time:
+            if log.read(instant) != content:
+                raise WriteConflictError(
+                    "another writer has completed this instant", instant=instant
+                )
+            return instant
+    return None
