@@ -30,6 +30,7 @@ from pyhudi.errors import UserError
 from pyhudi.options import HolesPolicy, Options, parse_options
 from pyhudi.pipeline import create
 from pyhudi.read.capture import capture_rows
+from pyhudi.read.changes import check_range
 from pyhudi.read.diff import diff_rows
 from pyhudi.read.history import history_rows
 from pyhudi.read.lookup import fetch_rows
@@ -209,7 +210,8 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """Rows of a snapshot.
 
         columns: in the order wanted; None is all.  as_of: an instant, `2026-11-21`,
-        `2026-11-21 09:30:00[.123]` in the table's time zone, or a datetime.
+        `2026-11-21 09:30:00[.123]` in the table's time zone, ISO 8601 with a zone, or a datetime;
+        not before the table's first commit (UserError).
         mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` has `_hoodie_*`.
         """
         return self._scan(
@@ -245,6 +247,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         hide_unchanged: leave out rows that hold what they held at `since`.
         """
         options = self._options.read
+        check_range(since, until, self._state().zone)
         wanted = ChangeRange(
             since,
             until,
@@ -291,8 +294,9 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
         """
-        wanted = ChangeRange(since, until, self._options.read.holes)
-        return capture_rows(self._state(), wanted, engine=self._engine)
+        wanted, state = ChangeRange(since, until, self._options.read.holes), self._state()
+        check_range(since, until, state.zone)
+        return capture_rows(state, wanted, engine=self._engine)
 
     def history(self, key: Any) -> pa.Table:
         """Each version of one record, oldest first, as far as its files are there.

@@ -146,7 +146,8 @@ def dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
     with scratch(fs, request) as staging:
         setting, _ = make_setting(fs, None, request, staging, Stopwatch())
         planned = plan_request(setting, request)
-        return report_of(setting, planned, instant=None, files=None, notes=replace_notes(planned))
+        notes = replace_notes(planned)
+        return report_of(setting, planned, instant=None, files=None, dry_run=True, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from fnmatch import fnmatchcase
 
 import pyarrow.compute as pc
@@ -138,6 +139,15 @@ class ChangeWindow:
             if base or logs:
                 found.append(replace(piece, base=base, logs=logs))
         return found
+
+
+def check_range(since: PointInTime, until: PointInTime | None, zone: tzinfo | None) -> None:
+    """Raise UserError for a range that ends before it begins."""
+    if until is not None and as_bound(since, zone) > as_bound(until, zone):
+        raise UserError(
+            "the range of changes ends before it begins", since=since, until=until,
+            hint="since is exclusive, until inclusive",
+        )  # fmt: skip
 
 
 def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:

@@ -9,13 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyhudi.errors import SnapshotExpiredError
+from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.plans import replaced_groups
 from pyhudi.table.view import TableView
 from pyhudi.timeline.instant import Action, State
+
+
+def check_reached(state: TableState, limit: InstantTime) -> None:
+    """Raise UserError for a time before the table's first commit; an empty table has none.
+
+    Reads the archive only where no active commit is old enough.
+    """
+    times = [i.time for i in state.timeline.commits]
+    if times and times[0] <= limit:
+        return
+    archived = () if state.archive.is_empty else state.archive.commits
+    times = [*(commit.time for commit in archived), *times]
+    if times and times[0] > limit:
+        raise UserError(
+            "the table has no commit at or before this time", as_of=limit, first_commit=times[0],
+            hint="times without a zone are in the table's time zone",
+        )  # fmt: skip
 
 
 def check_not_expired(

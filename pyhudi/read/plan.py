@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.read.changes import ChangeRange, ChangeWindow, open_window
-from pyhudi.read.expiry import check_not_expired
+from pyhudi.read.expiry import check_not_expired, check_reached
 from pyhudi.read.partitions import matching, partition_values
 from pyhudi.read.skipping import Skipped, Wanted, skip
 from pyhudi.read.slices import SliceSpec
@@ -109,6 +109,8 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     window = _window(state, request)
     moment = state if window is None else window.state
     limit = _limit(state, request) if window is None else window.limit
+    if request.as_of is not None and limit is not None:
+        check_reached(state, limit)
     of_end = request.changes is not None and request.changes.schema_of_end
     schema = moment.schema(limit=limit if request.as_of is not None or of_end else None)
     columns = columns_of(schema, request)

@@ -2,16 +2,17 @@
 
     20261121093000000                    an instant, 14 digits or more; compared as text
     2026-11-21                           the start of that day
-    2026-11-21 09:30:00[.123]            that moment (a T may stand for the blank)
+    2026-11-21 09:30[:00[.123]]          that moment (a T may stand for the blank)
+    2026-11-21T09:30:00Z, ...+05:30      that moment of the zone (ISO 8601)
     datetime                             with a zone: that moment; without: in the table's zone
 
-All in the zone of `hoodie.table.timeline.timezone`.
+Without a zone: in that of `hoodie.table.timeline.timezone`.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from pyhudi.errors import UserError
@@ -21,7 +22,8 @@ from pyhudi.timeline.clock import format_instant
 PointInTime = str | datetime | date
 
 _TEXT: Final = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2}):(\d{2})(?:[.,](\d{1,6}))?)?"
+    r"(\d{4})-(\d{2})-(\d{2})"
+    r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}:?(?:\d{2})?)?)?"
 )
 
 
@@ -39,15 +41,23 @@ def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise _unknown(point)
-    year, month, day, hour, minute, second, fraction = match.groups()
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
     millis = int((fraction or "0").ljust(3, "0")[:3])
     try:
-        return _digits(
-            datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0),
-                     int(second or 0), millis * 1000)
+        moment = datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0),
+            millis * 1000,
         )  # fmt: skip
-    except ValueError as error:
+        return _digits(moment) if offset is None else format_instant(_at(moment, offset), zone)
+    except (ValueError, OverflowError) as error:
         raise _unknown(point) from error
+
+
+def _at(moment: datetime, offset: str) -> datetime:
+    """The moment in the zone of an offset such as `Z`, `+05:30` or `-08`."""
+    digits = "0000" if offset == "Z" else offset[1:].replace(":", "").ljust(4, "0")
+    distance = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return moment.replace(tzinfo=timezone(-distance if offset[0] == "-" else distance))
 
 
 def as_bound(point: PointInTime, zone: tzinfo | None) -> InstantTime:
@@ -66,5 +76,6 @@ def _unknown(point: object) -> UserError:
     return UserError(
         "not a point in time",
         given=point,
-        hint="give an instant, 2026-11-21, '2026-11-21 09:30:00.123' or a datetime",
+        hint="give an instant, 2026-11-21, '2026-11-21 09:30:00.123', "
+        "2026-11-21T09:30:00Z or a datetime",
     )

@@ -207,9 +207,10 @@ def report_of(
     *,
     instant: Instant | None,
     files: WrittenFiles | None,
+    dry_run: bool = False,
     **more: object,
 ) -> WriteReport:
-    """The report of a write, or of a dry run (no files)."""
+    """The report of a write; files: None where nothing was written."""
     written = files.data if files else ()
     stats = files.stats if files else ()
     return WriteReport(
@@ -230,7 +231,7 @@ def report_of(
         if asks_index(setting, planned.operation)
         else "not asked: inserts do not look keys up",
         lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
-        dry_run=files is None,
+        dry_run=dry_run,
         matched=planned.matched,
         new=planned.new,
         **more,  # type: ignore[arg-type]

@@ -119,8 +119,10 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         settled = unmatched(stored, routed)
     else:
         settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
-    name = _base_name(plan, number, target.group)
     incoming = outcome(stored, routed, settled, plan.rules)
+    if not incoming.num_rows and settled.keep.all():  # every row lost to what is stored
+        return Written(None, 0, 0, 0, settled.unchanged)
+    name = _base_name(plan, number, target.group)
     kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
     rows = with_constants(kept, target.group, str(name))
     if incoming.num_rows:

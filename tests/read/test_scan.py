@@ -81,7 +81,8 @@ def test_as_of_sees_the_rows_of_that_instant(mor: Handmade) -> None:
     assert values(table.scan(as_of=T1).to_arrow()) == {"a": 1, "b": 2, "c": 3, "e": 5}
     assert values(table.scan(as_of=T2).to_arrow()) == {"a": 1, "b": 20, "e": 5}
     assert values(table.scan(as_of="2026-01-02 00:00:00").to_arrow()) == {"a": 1, "b": 20, "e": 5}
-    assert values(table.scan(as_of="2025-12-31").to_arrow()) == {}
+    with pytest.raises(UserError, match="no commit at or before"):
+        table.scan(as_of="2025-12-31").to_arrow()
 
 
 def test_changes_are_the_rows_of_commits_in_the_range(mor: Handmade) -> None:
@@ -317,7 +318,8 @@ def test_a_cleaned_snapshot_has_expired(mor: Handmade) -> None:
             table.changes("000", instant).to_arrow()
     assert values(table.changes(T1, T4).to_arrow()) == {"a": 1, "b": 20, "d": 4}
     assert values(table.scan(as_of=T4).to_arrow()) == {"a": 1, "b": 20, "e": 5, "d": 4}
-    assert values(table.scan(as_of="2025-12-31").to_arrow()) == {}
+    with pytest.raises(UserError, match="no commit at or before"):
+        table.scan(as_of="2025-12-31").to_arrow()
 
 
 def test_columns_added_since_are_null_in_older_files() -> None:
