@@ -25,11 +25,7 @@ def check_function(holder: ModuleType | type, definition: ast.FunctionDef) -> No
     compiled = getattr(holder, definition.name)
     if definition.name.startswith("__") or definition.decorator_list:
         return  # slots and properties carry no signature
-    try:
-        signature = inspect.signature(compiled)
-    except ValueError:
-        return
-    assert list(signature.parameters) == parameters(definition), definition.name
+    assert list(inspect.signature(compiled).parameters) == parameters(definition), definition.name
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)

@@ -15,6 +15,9 @@ from tests.interop.apache_hudi.install import CommandFailed, bundle, compiled
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the CPU time of the defaults: small queries end before the optimizing compiler pays."""
 
+OPENS = "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
+"""Without it Java 17 cannot serialize the metadata reader of bloom look-ups."""
+
 JVM_OPTIONS = os.environ.get("HUDI_ORACLE_JVM", SHORT_LIVED)
 
 SETTINGS = {
@@ -29,7 +32,7 @@ SETTINGS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {JVM_OPTIONS}",
+    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {OPENS} {JVM_OPTIONS}",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
