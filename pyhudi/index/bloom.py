@@ -3,8 +3,8 @@
 Ranges and filters are in the footers of base files; the metadata table may keep them too
 (`column_stats`, `bloom_filters`), and is asked instead with `hoodie.bloom.index.use.metadata`.
 A slice without a base file, and one whose base file tells no range or has no filter, is always
-looked through.  As in Apache Hudi, a key that is in a slice's logs only is not found if the slice
-has a base file: writers put new keys of such tables into base files.
+looked through, and so is one whose logs got new keys while the table had another index: writers
+with this index put new keys into base files.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def lenses_of(
         some = slices[start : start + _AT_ONCE]
         known = _told(work, [s for _, s in some])
         for number, slice_ in some:
-            yield number, slice_, known.get(slice_.group) or _by_footer(work, slice_)
+            if slice_.group in work.unpruned:
+                yield number, slice_, FileLens(None, None)
+            else:
+                yield number, slice_, known.get(slice_.group) or _by_footer(work, slice_)
 
 
 def _told(work: ProbeWork, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileLens]:

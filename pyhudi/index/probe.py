@@ -119,7 +119,8 @@ class ProbeWork:
     """What a task needs to look some slices through.  slices: by number, ordered by partition.
 
     spec: reads the record key of the table's slices.  told: what the metadata table says of their
-    base files; None: footers are asked.
+    base files; None: footers are asked.  unpruned: file groups whose logs may hold keys that
+    their base files do not.
     """
 
     fs: FileSystem
@@ -128,6 +129,7 @@ class ProbeWork:
     runs: tuple[Stored, ...]
     everywhere: bool
     told: Told | None = None
+    unpruned: frozenset[FileGroupId] = frozenset()
 
 
 def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int, FileSlice]]]]:

@@ -24,6 +24,7 @@ from pyhudi.metadata.lookup import RecordIndex
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
+from pyhudi.records import FileGroupId
 from pyhudi.table.view import FileSlice
 from pyhudi.write.gather import Gathered, GatherTask, Known, TagPlan, gather_shard
 from pyhudi.write.staging import Staged, Staging
@@ -92,11 +93,13 @@ not have begun by then."""
 @dataclass(frozen=True)
 class Where:
     """The table as an index looks through it.  spec: reads record keys; rings: of the batch's
-    partitions, where the bucket index hashes consistently."""
+    partitions, where the bucket index hashes consistently; log_inserts: file groups whose logs may
+    hold keys that their base files do not."""
 
     slices: Sequence[FileSlice]
     spec: SliceSpec
     rings: Mapping[str, Ring] = field(default_factory=dict)
+    log_inserts: frozenset[FileGroupId] = frozenset()
 
 
 def tag_rows(
@@ -221,10 +224,9 @@ def _probed(
     told = None
     if index.asks_metadata and index.metadata is not None:
         told = told_of(index.metadata, slices)
+    work = ProbeWork(plan.fs, where.spec, (), runs, asked.everywhere, told, where.log_inserts)
     tasks = [
-        ProbeTask(
-            ProbeWork(plan.fs, where.spec, some, runs, asked.everywhere, told), look, plan.staging
-        )
+        ProbeTask(replace(work, slices=some), look, plan.staging)
         for some in dealt(slices, engine.parallelism)
     ]
     hits = tuple(engine.run(probe, tasks, label="find"))

@@ -21,6 +21,7 @@ from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.filenames import new_file_id
 from pyhudi.index.ring import Ring
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
+from pyhudi.read.log_inserts import groups_with_log_inserts
 from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
@@ -354,7 +355,9 @@ def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) ->
     view = setting.state.view()
     rules = setting.state.rules
     spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
-    return Where([] if operation.replaces else view.latest_slices(), spec, rings)
+    slices = [] if operation.replaces else view.latest_slices()
+    inserts = groups_with_log_inserts(setting.state, slices)
+    return Where(slices, spec, rings, inserts)
 
 
 def _with_folded(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[Part, ...]:

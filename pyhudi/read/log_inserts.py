@@ -1,0 +1,35 @@
+"""File groups whose log files hold keys that their base files do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyhudi.read.state import TableState
+from pyhudi.records import FileGroupId
+from pyhudi.table.view import FileSlice
+
+
+def groups_with_log_inserts(
+    state: TableState, slices: Sequence[FileSlice]
+) -> frozenset[FileGroupId]:
+    """Groups, of these slices, where a key may be in the logs alone: what a base file's key range
+    and bloom filter say is not enough there.
+
+    Read off the commits since the base files.  Where those may be archived it may be so.
+    """
+    logged = {piece.group: piece.instant for piece in slices if piece.base and piece.logs}
+    if not logged:
+        return frozenset()
+    oldest = min(logged.values())
+    commits = [i for i in state.timeline.commits if i.time > oldest]
+    inserted = {
+        stat.group
+        for instant in commits
+        for stat in state.log.commit(instant).stats
+        if stat.log_version is not None and stat.insert_count
+    }
+    first = state.timeline.commits.first
+    unknown: set[FileGroupId] = set()
+    if first is not None and oldest < first.time and not state.archive.is_empty:
+        unknown = {group for group, instant in logged.items() if instant < first.time}
+    return frozenset(logged.keys() & (inserted | unknown))
