@@ -7,7 +7,8 @@ since is exclusive, until inclusive.  Layout 1 compares instants, layout 2 compl
 
 The cost is that of the commits in the range, whatever the table holds: their metadata tells the
 file groups and, for a copy-on-write table, the very files; nothing is listed.  Only where the
-range reaches back into the archive are all file groups looked at.
+range reaches back into the archive are all file groups looked at; in layout 2 those of the newest
+snapshot, as Apache Hudi 1.2.0 does, so that rows which later commits have written are left out.
 
 A hole is a write that is still pending before a completed one.  When it completes, its rows lie
 before an instant that readers have passed: FAIL refuses such a range, BLOCK ends it before the
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from fnmatch import fnmatchcase
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
@@ -32,7 +34,7 @@ from pyhudi.read.rules import MergeRules
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
-from pyhudi.table.view import DataFile, FileSlice, Visibility
+from pyhudi.table.view import DataFile, FileSlice
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata
@@ -63,7 +65,8 @@ class ChangeWindow:
     """A range, looked up on the timeline.
 
     state: the table with what the range may see.  limit: the newest instant to see.  commits:
-    those in the range, oldest first; None where some of them may be archived.
+    those in the range, oldest first; None where some of them may be archived.  where: what holds
+    for rows of the range where `reaches_archive`, None for all.
     """
 
     state: TableState
@@ -71,6 +74,8 @@ class ChangeWindow:
     limit: InstantTime | None
     commits: tuple[tuple[Instant, CommitMetadata], ...] | None
     partitions: str | None = None
+    where: pc.Expression | None = None
+    reaches_archive: bool = False
 
     def allows(self, partition: str) -> bool:
         return self.partitions is None or fnmatchcase(partition, self.partitions)
@@ -95,6 +100,8 @@ class ChangeWindow:
 
     def filter(self) -> pc.Expression | None:
         """What holds for rows of the range and for no others of the snapshot at `limit`."""
+        if self.reaches_archive:
+            return self.where
         wheres = _commit_filter(self.state, self.since, self.limit)
         result: pc.Expression | None = None
         for where in wheres:
@@ -158,13 +165,44 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
     if not state.config.has_meta_columns:
         raise UserError("changes need the meta columns, which this table does not keep")
     since = as_bound(changes.since, state.zone)
-    moment, limit = state, None
-    if changes.until is not None:
-        moment, limit = state.until(as_bound(changes.until, state.zone))
+    until = None if changes.until is None else as_bound(changes.until, state.zone)
+    if _reaches_archive(state, since, until):
+        where = _archived_filter(state, since, until)
+        return ChangeWindow(state, since, None, None, changes.partitions, where, True)
+    moment, limit = (state, None) if until is None else state.until(until)
     limit = _before_holes(moment, changes.holes, limit)
     return ChangeWindow(
         moment, since, limit, commits_between(moment, since, limit), changes.partitions
     )
+
+
+def _reaches_archive(state: TableState, since: InstantTime, until: InstantTime | None) -> bool:
+    """Whether an archived commit completed in the range (layout 2)."""
+    return state.is_archived(since) and any(
+        done > since and (until is None or done <= until)
+        for done in state.archive.completions.values()
+    )
+
+
+def _archived_filter(
+    state: TableState, since: InstantTime, until: InstantTime | None
+) -> pc.Expression | None:
+    """Rows of commits that completed after `since` up to `until`, archived ones included.
+
+    Commits that the archive no longer has are older than all that it has.
+    """
+    archived = state.archive.completions
+    active = {i.time: i.completed_at or i.time for i in state.timeline.commits}
+    others = [
+        time
+        for time, done in {**archived, **active}.items()
+        if done <= since or (until is not None and done > until)
+    ]
+    time = pc.field(COMMIT_TIME)
+    where = ~time.isin(pa.array(others, pa.string())) if others else None
+    if any(done <= since for done in archived.values()):
+        return where & (time >= min(archived))
+    return where
 
 
 def commits_between(
@@ -172,7 +210,7 @@ def commits_between(
 ) -> tuple[tuple[Instant, CommitMetadata], ...] | None:
     """Completed commits after `since` up to `limit`, oldest first, with what they wrote; None
     where some of them may be archived."""
-    visibility = Visibility.of(state.timeline, limit=limit)
+    visibility = state.visibility(limit=limit)
     if visibility.start is None or since < visibility.start:
         return None
     return tuple(
@@ -237,10 +275,10 @@ def _commit_filter(
         later = time > since
         return [later if until is None else later & (time <= until)]
     before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]
-    earliest = state.timeline.commits.first
     filters = [~time.isin(before)] if before else []
-    if earliest is not None and earliest.completed_at and since >= earliest.completed_at:
-        filters.append(time >= earliest.time)  # what is archived is older than `since`
+    start = state.start
+    if start is not None and (since >= start or state.archive.commits):
+        filters.append(time >= start)  # no archived commit is in the range
     return filters
 
 

@@ -7,6 +7,7 @@ Source: table_format 5.7, 7.10; decisions 3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ import pyarrow.types as pt
 from pyhudi.records import DEFAULT_PARTITION
 from pyhudi.table.config import KeyGeneratorKind, TableConfig
 
+_NUMBER: Final = re.compile(r"-?\d+")
 _FROM_PATH: Final = frozenset({KeyGeneratorKind.SIMPLE, KeyGeneratorKind.COMPLEX})
 
 
@@ -58,13 +60,22 @@ def _text(level: str, name: str, config: TableConfig) -> str | None:
 def _value(text: str | None, data_type: pa.DataType) -> pa.Scalar | None:
     if text is None:
         return pa.scalar(None, data_type)
-    plain = pa.scalar(text, pa.string())
     try:
-        if pt.is_timestamp(data_type):  # Java writes the raw number
-            return plain.cast(pa.int64()).cast(data_type)
-        return plain.cast(data_type)
+        if pt.is_timestamp(data_type):
+            return _moment(text, data_type)
+        return pa.scalar(text, pa.string()).cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         return None
+
+
+def _moment(text: str, data_type: pa.TimestampType) -> pa.Scalar:
+    """A timestamp of a path: the number that Java writes, or a date and time as Spark SQL writes
+    them, escaped (`2024-01-05 18%3A00%3A00`), in UTC."""
+    plain = pa.scalar(unquote(text), pa.string())
+    if _NUMBER.fullmatch(text):
+        return plain.cast(pa.int64()).cast(data_type)
+    local = plain.cast(pa.timestamp("us"))
+    return (local if data_type.tz is None else pc.assume_timezone(local, "UTC")).cast(data_type)
 
 
 def matching(

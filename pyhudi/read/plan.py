@@ -184,7 +184,7 @@ def _found_slices(
     written = None if window is None or checked else window.written_slices()
     if written is not None:
         kept = [s for s in written if s.partition in values]
-        seen = Visibility.of(state.timeline, limit=limit)
+        seen = state.visibility(limit=limit)
         return _Found(kept, seen, len(written) - len(kept), BY_COMMITS)
     view = state.view(partitions=list(values), limit=limit)
     groups = None if window is None else window.groups

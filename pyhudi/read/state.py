@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
@@ -17,18 +17,34 @@ from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.rules import MergeRules, merge_rules
 from pyhudi.read.schema import footer_schema, full_schema, stated_schema
 from pyhudi.read.trust import TrustedListing, trusted_metadata
-from pyhudi.records import InstantTime
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.walked import WalkedObjectStore
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
 from pyhudi.table.plans import check_readable, load_view, replaced_groups, without_undone
-from pyhudi.table.view import FileSlice, TableView
+from pyhudi.table.view import FileSlice, TableView, Visibility
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What an earlier moment of a table of layout 2 saw beyond the active timeline of then.
+
+    first: the first commit of the active timeline of now.  start: instants before it count as
+    completed; None where only those of `archived` do.  later: instants that completed after that
+    moment.  replaced: file groups that the archived ones took out, and when.
+    """
+
+    first: InstantTime | None
+    start: InstantTime | None
+    later: frozenset[InstantTime]
+    archived: frozenset[InstantTime] = frozenset()
+    replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,7 @@ class TableState:
     merging: Merging = field(default_factory=Merging)
     config_tag: str | None = None
     lookup: str = "auto"  # how the record index is asked
+    past: Past | None = None  # of `until`
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -88,7 +105,36 @@ class TableState:
             self.listing,
             partitions=None if partitions is None else list(partitions),
             limit=limit,
+            visibility=self.visibility(limit=limit),
+            archive=self.archive,
+            replaced=None if self.past is None else self.past.replaced,
         )
+
+    def visibility(self, *, limit: InstantTime | None = None) -> Visibility:
+        """Which instants a reader as of `limit` believes."""
+        seen = Visibility.of(self.timeline, limit=limit)
+        past = self.past
+        if past is None:
+            return seen
+        return replace(
+            seen,
+            completed=seen.completed | past.archived,
+            start=past.start,
+            unfinished=seen.unfinished | past.later,
+        )
+
+    @property
+    def start(self) -> InstantTime | None:
+        """The first commit of the active timeline as loaded; earlier ones are archived."""
+        if self.past is not None:
+            return self.past.first
+        first = self.timeline.commits.first
+        return None if first is None else first.time
+
+    def is_archived(self, time: InstantTime) -> bool:
+        """Whether commits that completed after `time` may be archived (layout 2)."""
+        start = self.start
+        return self.log.layout != 1 and start is not None and time < start
 
     def partitions(self) -> list[str]:
         """Partition paths, less those all of whose file groups were replaced or dropped.
@@ -116,8 +162,29 @@ class TableState:
         with: layout 2 tells by completion times, layout 1 by the instants' own."""
         if self.log.layout == 1:
             return self, time
-        kept = (i for i in self.timeline if i.completed_at is None or i.completed_at <= time)
-        return replace(self, timeline=self.timeline.holding(kept)), None
+        kept, later = [], set()
+        for instant in self.timeline:
+            if instant.completed_at is None or instant.completed_at <= time:
+                kept.append(instant)
+            else:
+                later.add(instant.time)
+        past = Past(self.start, Visibility.of(self.timeline).start, frozenset(later))
+        if self.is_archived(time):
+            past = _archived_past(past, self.archive, time)
+        return replace(self, timeline=self.timeline.holding(kept), past=past), None
+
+
+def _archived_past(past: Past, archive: Archive, time: InstantTime) -> Past:
+    """The same, for a moment before some archived commit may have completed."""
+    seen = [entry for entry in archive.commits if (entry.completed_at or entry.time) <= time]
+    replaced = {
+        FileGroupId(partition, file_id): entry.time
+        for entry in seen
+        for partition, ids in (entry.metadata.replaced or {}).items()
+        for file_id in ids
+    }
+    archived = frozenset(entry.time for entry in seen)
+    return replace(past, start=None, archived=archived, replaced=replaced)
 
 
 def load_state(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.clustering import planned_groups
 from pyhudi.table.config import READABLE_VERSIONS, TableConfig
 from pyhudi.table.listing import Listing
 from pyhudi.table.view import PendingPlans, TableView, Visibility, build_view
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import COMPLETES_AS, Action, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -85,8 +88,15 @@ def load_view(
     *,
     partitions: list[str] | None = None,
     limit: InstantTime | None = None,
+    visibility: Visibility | None = None,
+    archive: Archive | None = None,
+    replaced: Mapping[FileGroupId, InstantTime] | None = None,
 ) -> TableView:
-    """The view of a table as of `limit` (None: now), over some partitions (None: all)."""
+    """The view of a table as of `limit` (None: now), over some partitions (None: all).
+
+    visibility: that of `timeline` and `limit` where not given.  archive: has the completion times
+    of archived commits (layout 2).  replaced: file groups that archived commits took out.
+    """
     wanted = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)
     completions = {}
@@ -94,9 +104,10 @@ def load_view(
         completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
     return build_view(
         files,
-        Visibility.of(timeline, limit=limit),
+        visibility or Visibility.of(timeline, limit=limit),
         layout=log.layout,
-        replaced=replaced_groups(log, timeline),
+        replaced={**(replaced or {}), **replaced_groups(log, timeline)},
         pending=pending_plans(log, timeline),
         completions=completions,
+        archived=None if archive is None else lambda: archive.completions,
     )

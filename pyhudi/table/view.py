@@ -11,8 +11,9 @@ Source: table_format 5.3, 11.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import (
@@ -27,6 +28,8 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.timeline.instant import WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
+
+Completions: TypeAlias = Callable[[], Mapping[InstantTime, InstantTime]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +179,13 @@ def build_view(
     replaced: Mapping[FileGroupId, InstantTime] | None = None,
     pending: PendingPlans | None = None,
     completions: Mapping[InstantTime, InstantTime] | None = None,
+    archived: Completions | None = None,
 ) -> TableView:
     """Cut files into slices and keep what `visibility` allows.
 
     files: (partition, file) in any order; names that are not ours are passed over.
-    replaced: groups taken out of the table, and when.  completions: completion times (layout 2).
+    replaced: groups taken out of the table, and when.  completions: completion times (layout 2);
+    archived: gives those of archived commits, called only where a log may need them.
     Raises UnsupportedTableError for logs of table version 10.
     """
     pending = pending or PendingPlans()
@@ -219,6 +224,7 @@ def build_view(
             visibility,
             compacting,
             completions or {},
+            archived,
         )
         if place in cdc_logs:
             slices = tuple(_with_cdc_logs(piece, cdc_logs[place]) for piece in slices)
@@ -239,6 +245,7 @@ def _cut_by_name(
     visibility: Visibility,
     compacting: InstantTime | None,
     _completions: Mapping[InstantTime, InstantTime],
+    _archived: Completions | None,
 ) -> tuple[FileSlice, ...]:
     """Version 6: a log's name holds the instant of its slice."""
     base_at = {file.name.instant: file for file in bases}
@@ -264,6 +271,7 @@ def _cut_by_completion(
     visibility: Visibility,
     _compacting: InstantTime | None,
     completions: Mapping[InstantTime, InstantTime],
+    archived: Completions | None,
 ) -> tuple[FileSlice, ...]:
     """Versions 8 and 9: a log belongs to the newest base instant at or before its completion."""
     base_at = {file.name.instant: file for file in bases}
@@ -276,6 +284,8 @@ def _cut_by_completion(
     for file in seen:
         time = file.name.instant
         done = completions.get(time, time)
+        if done == time and archived is not None and starts and starts[-1] > time:
+            done = archived().get(time, time)
         home = max((t for t in starts if t <= done), default=None)
         if home is None:
             own = home = own or time

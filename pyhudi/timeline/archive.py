@@ -98,6 +98,11 @@ class Archive:
     def cleans(self) -> tuple[ArchivedClean, ...]:
         return tuple(e for e in self._entries if isinstance(e, ArchivedClean))
 
+    @cached_property
+    def completions(self) -> Mapping[InstantTime, InstantTime]:
+        """Of each archived commit, when it completed; its own time where that is not recorded."""
+        return {entry.time: entry.completed_at or entry.time for entry in self.commits}
+
     @property
     def timeline(self) -> Timeline:
         """Every instant, completed as they all are."""

@@ -173,6 +173,24 @@ def test_at_layout_two_a_log_joins_the_slice_its_completion_falls_into() -> None
     assert (older.instant, older.logs) == (T[1], ())
 
 
+def test_at_layout_two_the_archive_tells_when_an_archived_commit_completed() -> None:
+    """It is read only where the slice of a log depends on it."""
+    asked = []
+
+    def archived() -> dict[InstantTime, InstantTime]:
+        asked.append(True)
+        return {T[2]: T[5]}
+
+    names = [base("a", T[1]), delta("a", T[2], 1), base("a", T[3])]
+    instants = done(T[1], T[2], T[3])
+    found = view_of(names, instants, layout=2, completions={T[3]: T[4]}, archived=archived)
+    (newest, _) = found.groups[GROUP_A].slices
+    assert [log.name.instant for log in newest.logs] == [T[2]]
+    assert asked == [True]
+    view_of(names[:2], instants, layout=2, completions={}, archived=archived)
+    assert asked == [True]
+
+
 def test_at_layout_two_logs_without_a_base_make_one_slice() -> None:
     names = [delta("a", T[2], 1), delta("a", T[1], 1)]
     completions = {T[1]: T[3], T[2]: T[4]}
