@@ -46,5 +46,7 @@ cdef class RowOrder:
     cdef bytes last_row(self)
 
 
+cdef bint is_bare(const uint8_t *at, uint32_t size) noexcept nogil
+cdef object completed(const uint8_t *at, uint32_t size, int tail, Status *status)
 cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cells) noexcept nogil
 cdef Status order_of(Body body, int tail) noexcept nogil

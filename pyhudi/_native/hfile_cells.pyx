@@ -2,12 +2,22 @@
 
 import pyarrow as pa
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
-from pyhudi._native.cursor cimport MALFORMED, OK, OUT_OF_ORDER, Status
-from pyhudi._native.hfile_block cimport Cell, compare_rows, head_in_place, take_cell
+from pyhudi._native.cursor cimport (
+    MALFORMED, OK, OUT_OF_ORDER, TRUNCATED, Status, load_be16, load_be32, store_be32,
+)
+from pyhudi._native.hfile_block cimport (
+    ROW_SIZE_MAX, TAIL_MVCC, TAIL_TAGS, Cell, compare_rows, head_in_place, take_cell,
+)
+
+cdef enum:
+    SUFFIX_SIZE = 10
+# no family, the latest time, a put
+cdef const uint8_t *SUFFIX = b"\x00\x7f\xff\xff\xff\xff\xff\xff\xff\x04"
 
 SCHEMA = pa.schema(
     [pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
@@ -20,6 +30,81 @@ cdef Body body_of_bytes(bytes data):
     body.at = data
     body.size = <uint32_t>len(data)
     return body
+
+
+cdef bint is_bare(const uint8_t *at, uint32_t size) noexcept nogil:
+    """Whether keys of a body are rows alone, without the ten bytes that follow a row, as
+    pre-release writers of Apache Hudi 1.1 wrote them.  The first cell decides."""
+    return size >= 10 and load_be32(at) == <uint32_t>load_be16(at + 8) + 2
+
+
+cdef Status take_bare_cell(
+    const uint8_t *at, const uint8_t *end, int tail, Cell *cell
+) noexcept nogil:
+    """As take_cell, where the key is the row alone and one byte follows each value, whatever
+    FILE_INFO tells."""
+    cdef uint64_t room = <uint64_t>(end - at)
+    cdef uint64_t value_size, row_size
+    if room < 10:
+        return TRUNCATED
+    row_size = load_be16(at + 8)
+    value_size = load_be32(at + 4)
+    if load_be32(at) != row_size + 2 or row_size > ROW_SIZE_MAX or tail & TAIL_TAGS:
+        return MALFORMED
+    if 11 + row_size + value_size > room:
+        return TRUNCATED
+    cell.row = at + 10
+    cell.row_size = <uint32_t>row_size
+    cell.value = cell.row + row_size
+    cell.value_size = <uint32_t>value_size
+    cell.next = cell.value + value_size + 1
+    return OK if cell.next[-1] == 0 else MALFORMED
+
+
+cdef Status complete_cells(
+    const uint8_t *at, uint32_t size, int tail, uint8_t *into, int64_t *cells
+) noexcept nogil:
+    """Copy bare cells to `into` with the suffix that other writers give each key; NULL: count."""
+    cdef const uint8_t *end = at + size
+    cdef uint8_t *to = into
+    cdef Cell cell
+    cdef Status status
+    cells[0] = 0
+    while at < end:
+        status = take_bare_cell(at, end, tail, &cell)
+        if status != OK:
+            return status
+        if into != NULL:
+            store_be32(to, cell.row_size + 12)
+            memcpy(to + 4, at + 4, 6 + cell.row_size)
+            to += 10 + cell.row_size
+            memcpy(to, SUFFIX, SUFFIX_SIZE)
+            to += SUFFIX_SIZE
+            memcpy(to, cell.value, cell.value_size)
+            to += cell.value_size
+            if tail & TAIL_MVCC:
+                to[0] = 0
+                to += 1
+        at = cell.next
+        cells[0] += 1
+    return OK
+
+
+cdef object completed(const uint8_t *at, uint32_t size, int tail, Status *status):
+    """A bare body as other writers would have written it, as bytes; None unless status is OK."""
+    cdef int64_t cells = 0
+    with nogil:
+        status[0] = complete_cells(at, size, tail, NULL, &cells)
+    if status[0] == OK and <int64_t>size + SUFFIX_SIZE * cells > 0x7FFFFFFF:
+        status[0] = MALFORMED
+    if status[0] != OK:
+        return None
+    cdef int64_t added = SUFFIX_SIZE if tail & TAIL_MVCC else SUFFIX_SIZE - 1
+    cdef bytes full = PyBytes_FromStringAndSize(NULL, size + added * cells)
+    cdef uint8_t *into = <uint8_t *>PyBytes_AS_STRING(full)
+    with nogil:
+        status[0] = complete_cells(at, size, tail, into, &cells)
+    return full
 
 
 cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cells) noexcept nogil:

@@ -13,7 +13,7 @@ from pyhudi._native.cursor cimport MALFORMED, OK, Cursor, Status, cursor_over
 from pyhudi._native.hfile_block cimport (
     HEADER_SIZE, NONE, BlockHeader, check_sums, raise_corrupt, take_header,
 )
-from pyhudi._native.hfile_cells cimport Body, body_of_bytes
+from pyhudi._native.hfile_cells cimport Body, body_of_bytes, completed, is_bare
 from pyhudi._native.hfile_index cimport BlockIndex, node_index
 from pyhudi._native.hfile_layout cimport (
     MAGIC_DATA, MAGIC_INTERMEDIATE, MAGIC_LEAF, Layout, open_layout, read_exactly,
@@ -153,6 +153,7 @@ cdef class BlockStore:
         """The DATA block at `offset`, which the window must cover, checked and decoded."""
         cdef BlockHeader header
         cdef Body body
+        cdef Status status = OK
         cdef const uint8_t *at = window.at + (offset - window.begin)
         self.blocks_read += 1
         self.layout.open_header(at, size, offset, &header)
@@ -168,6 +169,10 @@ cdef class BlockStore:
             body.kept = True
             return body
         body = body_of_bytes(self.layout.body_of(at, &header, offset))
+        if is_bare(body.at, body.size):
+            full = completed(body.at, body.size, self.layout.tail, &status)
+            raise_corrupt(status, self.layout.path, offset)
+            body = body_of_bytes(full)
         self._decoded_count += 1
         self._decoded_bytes += body.size
         return body
@@ -244,8 +249,16 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
         store.mapped = getattr(store.source, "mapped", None) is not None
     store.layout = open_layout(store.source, path or name, verify_checksums)
     store.compressed = store.layout.codec != NONE
-    store.in_place = store.base != NULL and not store.compressed
+    store.in_place = store.base != NULL and not store.compressed and not starts_bare(store)
     return store
+
+
+cdef bint starts_bare(BlockStore store):
+    """Whether the cells of a mapped file lack what reading them in place relies on."""
+    cdef int64_t first = store.layout.first_data
+    if first < 0 or first + HEADER_SIZE + 10 > store.layout.load_on_open:
+        return False
+    return is_bare(store.base + first + HEADER_SIZE, 10)
 
 
 cdef Status open_plain(

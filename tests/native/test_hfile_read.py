@@ -17,7 +17,7 @@ from pyhudi._native import HFileReader
 from pyhudi._native.block_cache import SHARED
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from tests.support.fixtures import fixtures
-from tests.support.hfiles import N1, N2, Cell, Dialect, H, build, with_
+from tests.support.hfiles import N0, N1, N2, Cell, Dialect, H, build, with_
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hfile"
 CELLS = [(b"hudi-key-%05d" % i, b"hudi-value-%d" % i) for i in range(200)]
@@ -35,6 +35,8 @@ DIALECTS = {
     "native first": N1,
     "native first none": with_(N1, gz=False),
     "native second": N2,
+    "native pre-release": N0,
+    "native pre-release none": with_(N0, gz=False),
     "no mvcc": with_(H, mvcc=None),
     "wide mvcc": with_(H, mvcc=(0, 200, 70_000, -1, 1 << 40)),
     "tags": with_(H, tags=b"tags of a cell"),
@@ -397,3 +399,23 @@ def test_the_shared_sample_files_are_read() -> None:
         if count:
             assert len(cells) == int(count[1])
             assert look_up(reader, [k for k, _ in cells[::-3]]) == [v for _, v in cells[::-3]]
+
+
+def test_a_file_of_a_pre_release_writer_is_read() -> None:
+    """Keys of its cells are rows alone, and its blocks have no room for checksums."""
+    with HFileReader(GOLDEN / "pre_release_1_1.hfile") as reader:
+        assert reader.verify() == 1
+        ((key, value),) = rows(reader)
+        assert key == b"__all_partitions__"
+        assert reader.get(key) == value
+        assert reader.get(b"other") is None
+
+
+def test_cells_of_both_kinds_in_one_block_are_refused() -> None:
+    """Whether keys have the suffix is one fact of a block."""
+    body = build(CELLS[:2], with_(N0, gz=False))
+    assert rows(HFileReader(body)) == CELLS[:2]
+    at = body.index(CELLS[1][0]) - 10
+    torn = body[:at] + bytes([0, 0, 0, body[at + 3] + 1]) + body[at + 4 :]
+    with pytest.raises(CorruptFileError):
+        rows(HFileReader(torn))

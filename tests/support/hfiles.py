@@ -63,6 +63,9 @@ class Dialect:
     block_cells: int = 10
     node_entries: int = 3
     suffix: bool = True  # index keys end with type and time
+    cell_suffix: bool = True  # keys of cells do
+    sums: bool = True  # blocks have room for checksums
+    versioned: bool = True  # FILE_INFO tells that cells have mvcc
     fake_first_keys: bool = False
     size_of_key: Callable[[int], bytes] = hvint
     mvcc: Sequence[int] | None = (0,)  # cycled through; None writes none
@@ -76,6 +79,8 @@ class Dialect:
 H = Dialect()
 N1 = Dialect(checksum=0, suffix=False, size_of_key=uvarint, minor=0)
 N2 = Dialect(checksum=0, minor=0)
+N0 = replace(N1, cell_suffix=False, sums=False, versioned=False)
+"""Of pre-release writers of Apache Hudi 1.1."""
 
 
 def split(cells: Sequence[Cell], most: int) -> list[list[Cell]]:
@@ -109,7 +114,7 @@ class _File:
         offset = len(self.data)
         packed = zlib.compress(body, 6, 31) if self.dialect.gz else body
         summed = 33 + len(packed)
-        pieces = -(-summed // CHUNK)
+        pieces = -(-summed // CHUNK) if self.dialect.sums else 0
         header = magic + struct.pack(
             ">iiqBii",
             len(packed) + 4 * pieces,
@@ -122,7 +127,7 @@ class _File:
         block = header + packed
         sum_of = {0: lambda _: 0, 1: binascii.crc32, 2: crc32c}[self.dialect.checksum]
         sums = [sum_of(block[i : i + CHUNK]) for i in range(0, len(block), CHUNK)]
-        self.data += block + b"".join(struct.pack(">I", s) for s in sums)
+        self.data += block + b"".join(struct.pack(">I", s) for s in sums[:pieces])
         self.previous[magic] = offset
         return offset, len(self.data) - offset
 
@@ -131,7 +136,7 @@ def data_body(cells: Sequence[Cell], dialect: Dialect) -> bytes:
     versions = itertools.cycle(dialect.mvcc or ())
     out = b""
     for row, value in cells:
-        key = struct.pack(">h", len(row)) + row + SUFFIX
+        key = struct.pack(">h", len(row)) + row + (SUFFIX if dialect.cell_suffix else b"")
         out += struct.pack(">ii", len(key), len(value)) + key + value
         if dialect.tags is not None:
             out += struct.pack(">H", len(dialect.tags)) + dialect.tags
@@ -216,7 +221,7 @@ def _info(cells: Sequence[Cell], dialect: Dialect) -> bytes:
         b"hfile.AVG_VALUE_LEN": b"\0\0\0\x14",
         **dialect.info,
     }
-    if dialect.mvcc is not None:
+    if dialect.mvcc is not None and dialect.versioned:
         info |= {b"KEY_VALUE_VERSION": b"\0\0\0\1", b"MAX_MEMSTORE_TS_KEY": bytes(8)}
     if dialect.tags is not None:
         info[b"hfile.MAX_TAGS_LEN"] = struct.pack(">i", len(dialect.tags))
