@@ -15,21 +15,24 @@ go on between.  Source: table_format 7.4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
+from pyhudi.formats.logfile import read_blocks
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.read.state import TableState
-from pyhudi.records import FileGroupId
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
 from pyhudi.services.transaction import Touched, complete, finishing
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
+from pyhudi.table.listing import StoreListing
 from pyhudi.table.plans import replaced_groups
-from pyhudi.table.view import FileSlice
+from pyhudi.table.view import FileSlice, Visibility
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
@@ -100,7 +103,34 @@ def proposed(state: TableState, options: Options) -> list[FileSlice]:
             "a copy-on-write table has no logs to compact", path=state.fs.url,
         )  # fmt: skip
     today = system_clock().astimezone(state.zone).date()
-    return compactable(state.view(), options.services.compaction, today=today)
+    chosen = compactable(state.view(), options.services.compaction, today=today)
+    if not isinstance(state.listing, StoreListing):
+        return chosen
+    settled = (_settled(state, piece) for piece in chosen)
+    return [piece for piece in settled if piece.logs]
+
+
+def _settled(state: TableState, piece: FileSlice) -> FileSlice:
+    """The slice without logs that nobody believes.
+
+    The store lists those of pending writes, too, and of attempts that are deleted before the
+    commit: a plan that named one could not be carried out afterwards.
+    """
+    timeline = state.timeline
+    if not timeline.rolled_back and not timeline.where({Action.DELTA_COMMIT}).pending:
+        return piece
+    visibility = state.view(partitions=[]).visibility
+    logs = tuple(log for log in piece.logs if _is_believed(state, log.path, visibility))
+    return replace(piece, logs=logs)
+
+
+def _is_believed(state: TableState, path: str, visibility: Visibility) -> bool:
+    """Whether a log holds a block of a completed instant, or takes one back.  Reads headers."""
+    with closing(state.fs.open(path)) as file:
+        return any(
+            block.is_rollback or visibility.sees(InstantTime(block.instant or ""))
+            for block in read_blocks(file, path=path)
+        )
 
 
 def schedule(state: TableState, options: Options) -> Instant | None:

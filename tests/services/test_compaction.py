@@ -11,14 +11,16 @@ import pytest
 import pyhudi
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import BaseFileName, LogFileName
+from pyhudi.formats.logblock import delete_block
 from pyhudi.options import CompactionOptions, parse_options
 from pyhudi.read.state import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services import compaction as service
+from pyhudi.services.transaction import claimed
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.compaction import compactable
 from pyhudi.table.view import DataFile, FileGroup, FileSlice, TableView, Visibility
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import Action, Instant, State
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
@@ -302,3 +304,29 @@ def test_file_groups_that_were_overwritten_since_are_passed_over(
     assert everything(table) == before
     table.upsert(rows(range(20), 10))
     assert len(everything(table)) == 20
+
+
+def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> None:
+    """An attempt's log that loses is deleted before the commit, and the plan stays possible."""
+    unlisted = {"hoodie.metadata.enable": "false"}
+    table_with_logs(tmp_path / "t")
+    table = pyhudi.open_table(tmp_path / "t", options={**OPTIONS, **unlisted})
+    before = everything(table)
+    fs, log = table._fs, table._state().log
+    mine = log.start(log.request(Action.DELTA_COMMIT))
+    with claimed(fs, mine, parse_options({}).write):
+        piece = next(s for s in table._state().view().latest_slices() if s.logs)
+        name = LogFileName(piece.file_id, piece.instant, 9, "9-9-9")
+        lost = delete_block(pa.array(["k0"]), piece.partition, None, instant=mine.time)
+        fs.create(f"{piece.partition}/{name}", lost)
+        planned = table.schedule_compaction()
+        assert planned is not None
+        operations = log.requested(
+            Instant(InstantTime(planned), Action.COMPACTION, State.REQUESTED)
+        )["operations"]
+        assert operations
+        assert str(name) not in {path for o in operations for path in o["deltaFilePaths"]}
+        fs.delete([f"{piece.partition}/{name}"])
+    log.forget(mine)
+    assert table.compact().instants == (planned,)
+    assert everything(table) == before == everything(table, "read_optimized")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from pyhudi.engine import LocalEngine
@@ -46,4 +47,18 @@ class Pausing(LocalEngine):
         if label == self._step:
             self._step = ""
             self._meanwhile()
+        return super().run(task, items, label=label)
+
+
+class Remembering(LocalEngine):
+    """An engine on which tasks can be run again after their write has ended."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(1)
+        self._step = step
+        self.late: list[Callable[[], object]] = []
+
+    def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == self._step:
+            self.late += [partial(task, item) for item in items]
         return super().run(task, items, label=label)
