@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.reshaping import Layout, PartitionMode, SliceOrder
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, without_effect
+from pyhudi.options.row import Row, honoured, refused, without_effect
 from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
 
 _PLANS: Final = "hoodie.clustering.plan.strategy."
+_ASYNC: Final = "no service starts in the background by itself"
+_START: Final = "table.services.start(), or hoodie.clustering.inline"
 _TO: Final = "services.clustering."
 
 _PLAN_CLASSES: Final = class_name(
@@ -33,14 +35,23 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.clustering.schedule.inline", FLAG, _TO + "schedules_inline"),
     honoured("hoodie.clustering.inline.max.commits", count(1), _TO + "after_commits"),
     refused(
-        "hoodie.clustering.async.enabled", NOT_YET, harmless=("false",),
+        "hoodie.clustering.async.enabled", _ASYNC, _START, harmless=("false",),
         aliases=("hoodie.datasource.clustering.async.enable",),
     ),
-    refused("hoodie.clustering.async.max.commits", NOT_YET),
-    refused("hoodie.clustering.enable.expirations", NOT_YET, harmless=("false",)),
-    refused("hoodie.clustering.expiration.threshold.mins", NOT_YET),
     refused(
-        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution", NOT_YET,
+        "hoodie.clustering.async.max.commits", _ASYNC, "hoodie.clustering.inline.max.commits"
+    ),
+    refused(
+        "hoodie.clustering.enable.expirations", "a pending clustering is rolled back on request",
+        "table.unschedule_clustering(instant)", harmless=("false",),
+    ),
+    *without_effect(
+        "a pending clustering is rolled back on request",
+        "hoodie.clustering.expiration.threshold.mins",
+    ),
+    refused(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
+        "a clustering fails only for what has completed in its file groups",
         harmless=("false",),
     ),
     honoured(
@@ -95,7 +106,10 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.layout.optimize.build.curve.sample.size", count(100), _TO + "sample_rows"
     ),
-    refused("hoodie.layout.optimize.enable", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.layout.optimize.enable", "the layout is part of clustering",
+        "hoodie.layout.optimize.strategy with hoodie.clustering.inline", harmless=("false",),
+    ),
     *without_effect(
         "curves go by the rank of a value in a sample, which suits every type",
         "hoodie.layout.optimize.curve.build.method",

@@ -6,7 +6,6 @@ from typing import Final
 
 from pyhudi.options.locks import LockProvider
 from pyhudi.options.row import (
-    NOT_YET,
     Row,
     honoured,
     mapped,
@@ -22,6 +21,7 @@ _STRATEGIES: Final = tuple(
     for kind in ("Simple", "BucketIndex")
 )
 _ANY_PROVIDER: Final = "the table's own lock is always taken; one of Apache Hudi's besides"
+_STORAGE: Final = "StorageBasedLockProvider is not among the lock providers here"
 _PROVIDERS: Final = {member.value: member for member in LockProvider}
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -84,10 +84,10 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(_LOCK + "filesystem.path", TEXT, "write.lock.folder"),
     *without_effect("of a Hive metastore's locks", _LOCK + "heartbeat_interval_ms"),
     refused(
-        _LOCK + "storage.renew.interval.secs", NOT_YET, _ANY_PROVIDER,
+        _LOCK + "storage.renew.interval.secs", _STORAGE, _ANY_PROVIDER,
         aliases=(_LOCK + "storage.heartbeat.poll.secs",),
     ),
-    refused(_LOCK + "storage.validity.timeout.secs", NOT_YET, _ANY_PROVIDER),
+    refused(_LOCK + "storage.validity.timeout.secs", _STORAGE, _ANY_PROVIDER),
     *refused_all(
         "a Hive metastore is not asked", "use a ZookeeperBasedLockProvider",
         _LOCK + "hivemetastore.database",
@@ -106,7 +106,10 @@ ROWS: Final[tuple[Row, ...]] = (
         _LOCK + "zookeeper.connection_timeout_ms", duration("ms"),
         "write.lock.zookeeper_connect_seconds",
     ),
-    refused("hoodie.write.markers.type", NOT_YET, harmless=("DIRECT",)),
+    *without_effect(
+        "markers are files of their own (DIRECT): there is no timeline server",
+        "hoodie.write.markers.type",
+    ),
     refused(
         "_.hoodie.allow.multi.write.on.same.instant", "an instant has one write",
         harmless=("false",),

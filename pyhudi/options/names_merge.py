@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import FLAG, TEXT, words
 
 _MERGER: Final = "hoodie.record.merge.mode"
@@ -43,8 +43,14 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
         aliases=("hoodie.datasource.write.record.merger.impls",),
     ),
-    refused("hoodie.table.partial.update.mode", NOT_YET),
-    refused("hoodie.write.partial.update.schema", NOT_YET, harmless=("",)),
+    refused(
+        "hoodie.table.partial.update.mode", "a property of tables of version 9",
+        "the payload class PartialUpdateAvroPayload",
+    ),
+    refused(
+        "hoodie.write.partial.update.schema", "logs of partial updates are of tables of version 8",
+        "the payload class PartialUpdateAvroPayload", harmless=("",),
+    ),
     honoured(
         "hoodie.datasource.write.reconcile.schema", FLAG, "write.reconcile_schema",
         "columns the batch lacks are null in its rows",

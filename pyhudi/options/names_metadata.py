@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.values import FLAG, count
+
+_FIXED: Final = "the record index has as many file groups as its minimum says"
+_GROWS: Final = "hoodie.metadata.global.record.level.index.min.filegroup.count, or an ELASTIC index"
+_NO_BLOOM: Final = "files of the metadata table are written without bloom filters of their own"
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -22,15 +26,20 @@ ROWS: Final[tuple[Row, ...]] = (
         "write.shard_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
     ),
     refused(
-        "hoodie.metadata.global.record.level.index.max.filegroup.count", NOT_YET,
+        "hoodie.metadata.global.record.level.index.max.filegroup.count", _FIXED, _GROWS,
         harmless=("10000",), aliases=("hoodie.metadata.record.index.max.filegroup.count",),
     ),
-    refused("hoodie.metadata.record.index.growth.factor", NOT_YET, harmless=("2.0", "2")),
     refused(
-        "hoodie.metadata.record.index.max.filegroup.size", NOT_YET,
+        "hoodie.metadata.record.index.growth.factor", _FIXED, _GROWS, harmless=("2.0", "2")
+    ),
+    refused(
+        "hoodie.metadata.record.index.max.filegroup.size", _FIXED, _GROWS,
         harmless=("1073741824", "1gb"),
     ),
-    refused("hoodie.metadata.record.level.index.defer.init", NOT_YET, harmless=("false",)),
+    refused(
+        "hoodie.metadata.record.level.index.defer.init",
+        "an index is built in the write that requests it", harmless=("false",),
+    ),
     refused(
         "hoodie.metadata.record.level.index.max.filegroup.count",
         "the record index of this package is global",
@@ -67,16 +76,30 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.index.bloom.filter.file.group.count", count(1, 10_000),
         "write.facts.bloom_filters_groups",
     ),
-    refused("hoodie.metadata.bloom.filter.dynamic.max.entries", NOT_YET),
-    refused("hoodie.metadata.bloom.filter.enable", NOT_YET, harmless=("false",)),
-    refused("hoodie.metadata.bloom.filter.fpp", NOT_YET),
-    refused("hoodie.metadata.bloom.filter.num.entries", NOT_YET),
-    refused("hoodie.metadata.bloom.filter.type", NOT_YET),
+    refused(
+        "hoodie.metadata.bloom.filter.enable", _NO_BLOOM,
+        "hoodie.metadata.index.bloom.filter.enable for filters of the data files",
+        harmless=("false",),
+    ),
+    *without_effect(
+        _NO_BLOOM,
+        "hoodie.metadata.bloom.filter.dynamic.max.entries",
+        "hoodie.metadata.bloom.filter.fpp",
+        "hoodie.metadata.bloom.filter.num.entries",
+        "hoodie.metadata.bloom.filter.type",
+    ),
     honoured(
         "hoodie.metadata.compact.max.delta.commits", count(1), "write.metadata_compact_after"
     ),
-    refused("hoodie.metadata.compact.max.delta.seconds", NOT_YET),
-    refused("hoodie.metadata.compact.trigger.strategy", NOT_YET, harmless=("NUM_COMMITS",)),
+    *without_effect(
+        "the metadata table is compacted by the number of its delta commits",
+        "hoodie.metadata.compact.max.delta.seconds",
+    ),
+    refused(
+        "hoodie.metadata.compact.trigger.strategy",
+        "the metadata table is compacted by the number of its delta commits",
+        "hoodie.metadata.compact.max.delta.commits", harmless=("NUM_COMMITS",),
+    ),
     refused(
         "hoodie.metadata.auto.initialize", "writes keep the metadata table",
         harmless=("true",),
@@ -85,7 +108,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.index.async", "indexes are built in the write that asks for them",
         harmless=("false",),
     ),
-    refused("hoodie.metadata.index.drop", NOT_YET, harmless=("",)),
+    refused(
+        "hoodie.metadata.index.drop", "a write drops no index", harmless=("",)
+    ),
     refused("hoodie.index.name", "named indexes are not written"),
     *refused_all(
         "expression indexes are not written", "leave it out",
@@ -122,7 +147,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.table.service.manager.enabled", "services run in the writer",
         harmless=("false",),
     ),
-    refused("hoodie.metadata.dir.filter.regex", NOT_YET, harmless=("",)),
+    refused(
+        "hoodie.metadata.dir.filter.regex",
+        "every partition of the table is in its metadata table", harmless=("",),
+    ),
     *without_effect(
         "tunes how Apache Hudi builds, keeps or reads its metadata table",
         "_hoodie.metadata.ignore.spurious.deletes",

@@ -6,11 +6,13 @@ from typing import Final
 
 from pyhudi.options import names_clustering
 from pyhudi.options.reshaping import CompactionStrategy, CompactionTrigger, ExpiryRule
-from pyhudi.options.row import NOT_YET, Row, honoured, refused, without_effect
+from pyhudi.options.row import Row, honoured, refused, without_effect
 from pyhudi.options.settings import CleaningPolicy
 from pyhudi.options.values import BYTES, FLAG, NAMES, TEXT, choice, class_name, count, only
 
 _CLASS: Final = "a Java class cannot be called from Python"
+_ASYNC: Final = "no service starts in the background by itself"
+_START: Final = "table.services.start(), or the inline option of the service"
 
 _TRIGGERS: Final = choice({trigger.value: trigger for trigger in CompactionTrigger})
 _STRATEGIES: Final = class_name(
@@ -22,7 +24,7 @@ _RULES: Final = choice({rule.value: rule for rule in ExpiryRule})
 _COMPACTION: Final = (
     honoured("hoodie.compact.inline", FLAG, "services.compacts_inline"),
     honoured("hoodie.compact.schedule.inline", FLAG, "services.compaction.schedules_inline"),
-    refused("hoodie.datasource.compaction.async.enable", NOT_YET, harmless=("false",)),
+    refused("hoodie.datasource.compaction.async.enable", _ASYNC, _START, harmless=("false",)),
     honoured(
         "hoodie.compact.inline.max.delta.commits", count(1), "services.compaction.after_commits"
     ),
@@ -61,7 +63,7 @@ _CLEANING: Final = (
         "true by default: a write is followed by a clean if files are no longer needed",
     ),
     refused(
-        "hoodie.clean.async.enabled", NOT_YET, harmless=("false",),
+        "hoodie.clean.async.enabled", _ASYNC, _START, harmless=("false",),
         aliases=("hoodie.clean.async",),
     ),
     honoured(
@@ -89,25 +91,37 @@ _CLEANING: Final = (
         "hoodie.clean.trigger.strategy", only("NUM_COMMITS"), None,
         "the only strategy of Apache Hudi",
     ),
-    refused("hoodie.clean.max.commits.to.clean", NOT_YET),
     refused(
-        "hoodie.clean.multiple.enabled", NOT_YET, harmless=("false",),
+        "hoodie.clean.max.commits.to.clean", "one clean deletes all that its policy leaves out",
+        "hoodie.clean.automatic, which keeps each clean small", harmless=("9223372036854775807",),
+    ),
+    refused(
+        "hoodie.clean.multiple.enabled", "a planned clean runs before the next is planned",
+        harmless=("false",),
         aliases=("hoodie.clean.allow.multiple",),
     ),
-    refused(
-        "hoodie.clean.partition.filter.regex", NOT_YET,
+    honoured(
+        "hoodie.clean.partition.filter.regex", TEXT, "services.clean_pattern",
+        "the whole path; with hoodie.clean.incremental.enabled=false",
         aliases=("hoodie.cleaner.partition.filter.regex",),
     ),
-    refused(
-        "hoodie.clean.partition.filter.selected", NOT_YET,
+    honoured(
+        "hoodie.clean.partition.filter.selected", NAMES, "services.clean_partitions",
+        "with hoodie.clean.incremental.enabled=false",
         aliases=("hoodie.cleaner.partition.filter.selected",),
     ),
     refused(
         "hoodie.clean.delete.bootstrap.base.file", "bootstrapped tables are not written",
         harmless=("false",), aliases=("hoodie.cleaner.delete.bootstrap.base.file",),
     ),
-    refused("hoodie.prewrite.cleaner.policy", NOT_YET, harmless=("NONE",)),
-    refused("hoodie.write.empty.clean.interval.hours", NOT_YET, harmless=("-1",)),
+    refused(
+        "hoodie.prewrite.cleaner.policy", "cleaning runs after a write, or by its verb",
+        "table.clean() before the write", harmless=("NONE", "ROLLBACK_FAILED_WRITES"),
+    ),
+    refused(
+        "hoodie.write.empty.clean.interval.hours", "a clean that deletes nothing leaves no instant",
+        harmless=("-1",),
+    ),
     honoured(
         "hoodie.clean.incremental.enabled", FLAG, "services.cleans_incrementally",
         aliases=("hoodie.cleaner.incremental.mode",),
@@ -125,7 +139,7 @@ _ARCHIVAL: Final = (
         "true by default: a write is followed by archival if more than hoodie.keep.max.commits "
         "instants of a kind are on the timeline",
     ),
-    refused("hoodie.archive.async", NOT_YET, harmless=("false",)),
+    refused("hoodie.archive.async", _ASYNC, _START, harmless=("false",)),
     honoured("hoodie.archive.beyond.savepoint", FLAG, "services.archives_beyond_savepoint"),
     honoured("hoodie.archive.block.on.latest.clean.ectr", FLAG, "services.archives_behind_clean"),
     honoured("hoodie.archive.merge.enable", FLAG, "services.merges_archive"),
@@ -149,8 +163,12 @@ _ARCHIVAL: Final = (
 
 _OTHERS: Final = (
     honoured("hoodie.rollback.using.markers", FLAG, "write.rollback_by_markers"),
-    refused("hoodie.rollback.instant.backup.enabled", NOT_YET, harmless=("false",)),
-    refused("hoodie.rollback.instant.backup.dir", NOT_YET, harmless=(".rollback_backup",)),
+    refused(
+        "hoodie.rollback.instant.backup.enabled",
+        "a rollback deletes the timeline files of what it undoes",
+        "table.savepoint before the write", harmless=("false",),
+    ),
+    *without_effect("a rollback keeps no copies", "hoodie.rollback.instant.backup.dir"),
     *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),
     honoured(
         "hoodie.table.services.enabled", FLAG, "services.enabled",

@@ -40,9 +40,6 @@ class Row:
     aliases: tuple[str, ...] = ()
 
 
-NOT_YET = "not supported yet"
-
-
 def honoured(
     name: str, value: Value, to: str | None, note: str = "", *, aliases: tuple[str, ...] = ()
 ) -> Row:

@@ -246,6 +246,8 @@ class ServiceOptions:
     hours_retained: int = 24
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
     cleans_incrementally: bool = True  # looks only where commits came since the last clean
+    clean_partitions: tuple[str, ...] = ()  # the only ones a clean looks into; none: all
+    clean_pattern: str | None = None  # likewise, a regular expression for the whole path
     archives_inline: bool = True  # after a write that makes more than `commits_kept_max`
     commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
     commits_kept_max: int = 30  # so many of a kind before one begins
@@ -264,8 +266,19 @@ class ServiceOptions:
                 value=self.commits_kept_max,
                 least=self.commits_kept_min + 1,
             )
+        if self.filters_cleaning and self.cleans_incrementally:
+            raise OptionError(
+                "partitions are chosen only for cleans that look into all of them",
+                option="hoodie.clean.partition.filter.selected, .regex",
+                hint="set hoodie.clean.incremental.enabled=false",
+            )
         _positive("hoodie.compact.inline.max.delta.commits", self.compaction.after_commits)
         _positive("hoodie.compaction.target.io", self.compaction.mib_max)
+
+    @property
+    def filters_cleaning(self) -> bool:
+        """Whether a clean leaves some partitions out."""
+        return bool(self.clean_partitions) or self.clean_pattern is not None
 
 
 @dataclass(frozen=True, slots=True)

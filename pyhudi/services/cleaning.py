@@ -14,11 +14,13 @@ deleted beside writers.  Source: table_format 7.5.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 
+from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
@@ -104,7 +106,8 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     plan = CleanPlan(
         rules.cleaning.value,
         {},
-        kept_from=kept_from,
+        # a clean of some partitions does not say what all of them retain
+        kept_from=None if rules.filters_cleaning else kept_from,
         newest=newest.time if newest else None,
         savepoints=tuple(i.time for i in saved),
         holds=tuple(sorted({held.instant for held in holds})),
@@ -143,7 +146,7 @@ def _writing(timeline: Timeline) -> Timeline:
 def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> list[str]:
     """Partitions that can hold something to delete: those that commits have come to since the
     last clean looked, or all."""
-    everywhere = state.listing.partitions()
+    everywhere = _selected(state.listing.partitions(), rules)
     last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
     if not rules.cleans_incrementally or plan.kept_from is None or last is None:
         return everywhere
@@ -154,6 +157,22 @@ def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> li
         return everywhere
     touched = {g.partition for i in since for g in state.log.commit(i).groups}
     return [partition for partition in everywhere if partition in touched]
+
+
+def _selected(listed: list[str], rules: ServiceOptions) -> list[str]:
+    """The partitions that the options name.  Raises OptionError for a pattern that is none."""
+    if rules.clean_partitions:
+        listed = [path for path in listed if path in rules.clean_partitions]
+    if rules.clean_pattern is None:
+        return listed
+    try:
+        pattern = re.compile(rules.clean_pattern)
+    except re.error as error:
+        raise OptionError(
+            "not a regular expression", value=rules.clean_pattern,
+            option="hoodie.clean.partition.filter.regex",
+        ) from error  # fmt: skip
+    return [path for path in listed if pattern.fullmatch(path)]
 
 
 def _view(state: TableState, partitions: list[str]) -> TableView:

@@ -258,6 +258,12 @@ CASES: dict[str, Case] = {
         see.planned_clean, "1", "50", {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"}
     ),
     "hoodie.clean.policy": Case(see.planned_clean, "KEEP_LATEST_BY_HOURS"),
+    "hoodie.clean.partition.filter.regex": Case(
+        see.planned_clean, "p1|q.*", None, {"hoodie.clean.incremental.enabled": "false"}
+    ),
+    "hoodie.clean.partition.filter.selected": Case(
+        see.planned_clean, "p1", None, {"hoodie.clean.incremental.enabled": "false"}
+    ),
     "hoodie.clean.trigger.max.commits": Case(
         see.after_writes(4), "3", None, {"hoodie.clean.commits.retained": "1"}
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pyhudi
-from pyhudi.errors import SnapshotExpiredError
+from pyhudi.errors import OptionError, SnapshotExpiredError
 from pyhudi.options import parse_options
 from pyhudi.services.cleaning import propose
 from pyhudi.storage.filesystem import FileInfo
@@ -105,6 +105,25 @@ def test_slices_of_replaced_groups_go_and_their_partition_ends(tmp_path: Path) -
     table.upsert(rows(range(0, 4, 2), 9))
     assert table.partitions() == ["p0", "p1"]
     assert sorted(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == [8, 8, 8, 8, 9, 9]
+
+
+@pytest.mark.parametrize("option", ["selected", "regex"])
+def test_a_clean_of_some_partitions_leaves_the_others_to_the_next(
+    tmp_path: Path, option: str
+) -> None:
+    some = {"hoodie.clean.incremental.enabled": "false",
+            f"hoodie.clean.partition.filter.{option}": "p1"}  # fmt: skip
+    table = table_of(tmp_path / "t")
+    before = len(files(tmp_path / "t")) // 2
+    report = pyhudi.open_table(tmp_path / "t", options={**FEW, **some}).clean()
+    assert report.partitions == 1 and report.kept_from is None
+    assert len(list((tmp_path / "t" / "p0").glob("*.parquet"))) == before
+    assert len(list((tmp_path / "t" / "p1").glob("*.parquet"))) < before
+    table.upsert(rows(range(1, 8, 2), 6))
+    table.clean()  # looks into all partitions, as the one before did not
+    assert len(list((tmp_path / "t" / "p0").glob("*.parquet"))) < before
+    with pytest.raises(OptionError, match="incremental"):
+        pyhudi.open_table(tmp_path / "t", options={f"hoodie.clean.partition.filter.{option}": "p1"})
 
 
 def test_nothing_goes_that_a_planned_compaction_will_read(tmp_path: Path) -> None:
