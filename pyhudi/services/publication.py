@@ -50,18 +50,24 @@ def publish_instant(
                 completed = log.complete(mine, content)
             if was_held_throughout(fs):
                 return completed
-            failed = LockError(
-                "the table's lock was lost while the commit was published", instant=mine.time,
-                hint="another writer rolled it back; write again",
-            )  # fmt: skip
+            failed = _rolled_back(mine)
         except (PyhudiError, OSError) as error:
             failed = error
         found = _outcome(fs, log, mine, content, known, failed)
         if found is not None:
             return found
+        if all(i.time != mine.time for i in log.load().pending):
+            raise _rolled_back(mine) from failed
         if not getattr(failed, "retryable", False):
             break
     raise failed
+
+
+def _rolled_back(mine: Instant) -> LockError:
+    return LockError(
+        "the table's lock was lost while the commit was published", instant=mine.time,
+        hint="another writer rolled it back; write again",
+    )  # fmt: skip
 
 
 def _outcome(
