@@ -28,7 +28,7 @@ from pyhudi._native.block_cache import SHARED
 from pyhudi._native.keys import latest
 from pyhudi._native.memory import give_back
 from pyhudi.engine import Engine
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
 from pyhudi.metadata.hfiles import HFILE, write_base, write_base_in_pieces
 from pyhudi.metadata.locations import transcode_locations
@@ -82,6 +82,9 @@ _HEAVY_BYTES: Final = 16 << 20
 """Logs of the record index that are compacted before their number asks for it, from this many
 on, where they hold so many bytes in all and half as many as the base files.  They are never left
 longer: archival takes it that what is older than the last compaction is in base files."""
+PENDING_MAX: Final = 1000
+"""Delta commits since the last compaction up to which writes go on while an instant of the data
+table is pending: Apache Hudi's `hoodie.metadata.max.deltacommits.when_pending`."""
 RETAINED: Final = 20
 """Commits of the metadata table whose readers still find their slices."""
 
@@ -145,6 +148,28 @@ def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> Instant
     if any(pending.time <= newest.time for pending in data.pending):
         return None
     return newest.time
+
+
+def check_bounded(own: Timeline, data: Timeline, mine: Instant) -> None:
+    """Raise WriteConflictError before a delta commit that would make the logs too long, as no
+    compaction has been possible for an instant of the data table that stays pending.  Pure.
+
+    mine: the data instant about to be written.  The oldest pending one may always go on, as its
+    end is what compaction waits for.
+    """
+    last = own.where({Action.COMMIT}, State.COMPLETED).last
+    deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    count = len(deltas if last is None else deltas.after(last.time))
+    first = data.pending.first
+    if count < PENDING_MAX or first is None or first.time >= mine.time:
+        return
+    raise WriteConflictError(
+        "the metadata table cannot be compacted while an instant of the table stays pending",
+        pending=first,
+        delta_commits=count,
+        hint="carry the pending instant out or take it back: compact, cluster, clean, "
+        "unschedule_compaction, unschedule_clustering, publish or discard",
+    )
 
 
 def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Engine) -> bool:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
-from pyhudi.metadata.compaction import run_services
+from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
@@ -121,7 +121,8 @@ def begin_metadata(
     first runs the metadata table's services if they are due.  compact_after: delta commits
     between two compactions.  The caller holds the table's lock until the data instant is
     complete.  Raises UnsupportedTableError, before anything changes, for metadata that would go
-    stale, IndexNotReadyError if the table has no metadata table.
+    stale, IndexNotReadyError if the table has no metadata table, WriteConflictError where its logs
+    have grown too long while an older instant stays pending.
     """
     check_writable(config)
     check_one(config)
@@ -132,6 +133,7 @@ def begin_metadata(
         )
     table = settle(config, table)
     table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
+    check_bounded(table.timeline, timeline, instant)
     return start_delta(table, instant.time)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pyhudi.errors import WriteConflictError
 from pyhudi.filenames import HOODIE, METADATA_TABLE
 from tests.services.test_archival import FEW
-from tests.services.test_undo import rows, table_of
+from tests.services.test_undo import rows, table_of, values
 
 AFTER = "hoodie.metadata.compact.max.delta.commits"
 OPTIMISTIC = {
@@ -43,3 +44,25 @@ def test_archival_leaves_the_delta_commits_that_the_next_compaction_is_told_by(
         table.archive()
         compactions.update(metadata_instants(tmp_path / "t", "commit"))
     assert len(compactions) == 2
+
+
+def test_the_logs_of_the_metadata_table_are_bounded_while_a_plan_is_pending(
+    tmp_path: Path,
+) -> None:
+    table = table_of(tmp_path / "t", "mor")
+    table.upsert(rows(range(4), 2))
+    planned = table.schedule_compaction()
+    assert planned is not None
+    table.upsert(rows(range(4), 3))
+    before = values(table)
+    own = tmp_path / "t" / ".hoodie" / "metadata" / ".hoodie"
+    done = next(own.glob(f"{table.timeline.commits.instants[-1].time}.deltacommit"))
+    for number in range(1000):  # what as many commits would have left
+        (own / f"{int(planned) + 1 + number}.deltacommit").write_bytes(done.read_bytes())
+    with pytest.raises(WriteConflictError, match="stays pending") as refused:
+        table.upsert(rows(range(4), 4))
+    assert planned in str(refused.value)
+    assert values(table) == before
+    assert table.compact().instants == (planned,)
+    table.upsert(rows(range(4), 5))
+    assert set(list(values(table).values())[:4]) <= {1, 5}
