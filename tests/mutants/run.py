@@ -3,9 +3,10 @@
     python -m tests.mutants.run [--seed 0] [--count 0] [--only WORD]
 
 A mutant is a small change of one source file.  It is made in a copy of the package and the tests,
-the tests it names are run there, and it is caught if one of them fails.  Before that the tests
-named must pass unchanged (`--no-baseline` leaves that out).  Prints a line a mutant and one of
-totals; exit code 3 where one survives or no longer fits the source.
+compiled where it is native, and the tests it names are run there.  It is caught if the assertion of
+one of them fails: a test that ends by another error, or does not end, has not looked.  Before that
+the tests named must pass unchanged (`--no-baseline` leaves that out).  Prints a line a mutant and
+one of totals; exit code 3 where one is not caught or no longer fits the source.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -20,49 +22,70 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from tests.mutants.seeded import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 300.0
+ASSERTED = re.compile(r"AssertionError|assert |Failed: DID NOT RAISE|ExceptionGroup")
 
 
 def copied(folder: Path) -> Path:
-    """The package, the tests and their settings, elsewhere."""
-    for name in ("pyhudi", "tests"):
+    """The package, the tests, and what builds and sets them up, elsewhere."""
+    for name in ("pyhudi", "pyspark_pyhudi", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
     return folder
 
 
-def passes(folder: Path, tests: Sequence[str]) -> bool:
-    """Whether the tests pass in the copy; a hang counts as a failure."""
+def outcome(folder: Path, tests: Sequence[str]) -> str:
+    """`passed`, `asserted`, or what else the tests ended by."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = kept | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p",
-               "no:cacheprovider", "-m", "not slow", *tests]  # fmt: skip
+               "no:cacheprovider", f"--junitxml={report}", "-m", "not slow", *tests]  # fmt: skip
     try:
         run = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, timeout=SECONDS_MAX
         )
     except subprocess.TimeoutExpired:
-        return False
-    if run.returncode not in (0, 1, 2):
+        return "did not end"
+    if run.returncode not in (0, 1, 2) or not report.exists():
         raise SystemExit(f"{tests} cannot be run: {run.stdout.decode()[-2000:]}")
-    return run.returncode == 0
+    if run.returncode == 0:
+        return "passed"
+    found = [each.get("message") or "" for each in ElementTree.parse(report).iter("failure")]
+    return "asserted" if any(ASSERTED.match(each) for each in found) else f"raised {found[:1]}"
 
 
-def is_caught(folder: Path, mutant: Mutant) -> bool | None:
-    """None where the source has changed under the mutant."""
+def build(folder: Path) -> None:
+    """Compile what has changed of the native core, in place."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"the native core cannot be built: {done.stderr[-2000:]}")
+
+
+def judge(folder: Path, mutant: Mutant) -> str:
+    """The outcome of a mutant's tests, or `does not fit` where the source has changed under it."""
     path = folder / mutant.path
     good = path.read_text()
     if good.count(mutant.old) != 1:
-        return None
+        return "does not fit"
     path.write_text(good.replace(mutant.old, mutant.new))
+    is_native = path.suffix == ".pyx"
     try:
-        return not passes(folder, mutant.tests)
+        if is_native:
+            build(folder)
+        return outcome(folder, mutant.tests)
     finally:
         path.write_text(good)
+        if is_native:
+            build(folder)
 
 
 def main() -> int:
@@ -80,16 +103,16 @@ def main() -> int:
         folder = copied(Path(name))
         if not asked.no_baseline:
             for tests in sorted({m.tests for m in chosen}):
-                if not passes(folder, tests):
+                if outcome(folder, tests) != "passed":
                     raise SystemExit(f"{' '.join(tests)} fails without any mutant")
         for mutant in chosen:
             began = time.monotonic()
-            found = is_caught(folder, mutant)
-            told = {True: "caught", False: "SURVIVED", None: "DOES NOT FIT"}[found]
+            found = judge(folder, mutant)
+            shown = {"asserted": "caught", "passed": "SURVIVED"}.get(found, found.upper())
             seconds = time.monotonic() - began
-            print(f"{told:<12} {mutant.name} ({mutant.path}; {seconds:.0f} s)", flush=True)
-            caught += bool(found)
-            if not found:
+            print(f"{shown:<12} {mutant.name} ({mutant.path}; {seconds:.0f} s)", flush=True)
+            caught += found == "asserted"
+            if found != "asserted":
                 bad.append(mutant.name)
     print(f"mutants, seed {asked.seed}: {caught} of {len(chosen)} caught; bad {len(bad)}: {bad}")
     return 3 if bad else 0
