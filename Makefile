@@ -15,6 +15,8 @@
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
 #               Apache Hudi reads what they left
 # make faults   faults planted among 2 M keys of a record index: exactly they are found and mended
+# make failing-disk  an error at each call of the disk, and power lost after each
+# make failing-store  a wrong answer to each request of an object store
 # make fuzz     long form: damage in every byte of the sample files, and 20,000 changed files a format
 # make torn     long form: every file of a table cut, zero-filled or lost, then read and repaired
 # make sanitize the native core with AddressSanitizer and UBSan, under the fuzz program
@@ -27,7 +29,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults test test-jvm test-plain check check-plain long bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -120,6 +122,13 @@ chaos: build
 	rm -rf build/chaos
 	$(BIN)/python -m tests.history --chaos --seed $${SEED:-0} --minutes 10 --writers 8 --keep build/chaos
 	$(BIN)/python -m tests.interop.same_rows build/chaos/t
+
+failing-disk: build
+	$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0}
+	$(BIN)/python -m tests.crash.disk power
+
+failing-store: build
+	$(BIN)/python -m tests.crash.store --seed $${SEED:-0}
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}

@@ -339,10 +339,11 @@ class LocalSink(PublishedOnClose):
             with _typed(self._place):
                 if not self.abandoned:
                     self._publish()
-        finally:
+        finally:  # what is left of the temporary file is hidden, and no reason to fail
             with contextlib.suppress(OSError):
                 self._file.close()
-            _unlink(self._staged)
+            with contextlib.suppress(OSError):
+                _unlink(self._staged)
 
     def _publish(self) -> None:
         self._file.flush()

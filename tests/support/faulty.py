@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Fault:
-    """What happens to `times` requests of a method whose target holds `part`.
+    """What happens to `times` requests of a method (empty: any) whose target holds `part`.
 
+    at: the number of the only request it is for, counted from `Proxy.arm`; None for any.
     status: the answer, None for none.  done: whether the server is asked before.  delay_seconds:
     what the answer waits.  cut: bytes that the server's own answer lacks.  held_seconds: what
     the request waits.  ends: the target ends with `part`.
@@ -40,20 +41,24 @@ class Fault:
     cut: int = 0
     held_seconds: float = 0.0
     ends: bool = False
+    at: int | None = None
 
-    def fits(self, method: str, target: str) -> bool:
+    def fits(self, method: str, target: str, number: int) -> bool:
+        """Whether it is for a request; number: of requests before it since `Proxy.arm`."""
         found = target.endswith(self.part) if self.ends else self.part in target
-        return self.times > 0 and self.method == method and found
+        mine = self.method in ("", method) and self.at in (None, number)
+        return self.times > 0 and mine and found
 
 
 @dataclass
 class Proxy:
     """endpoint: where it listens.  faults: those to come.  seen: `METHOD target` of requests.
-    held: requests that wait before the server."""
+    faulted: the last of them that met a fault.  held: requests that wait before the server."""
 
     endpoint: str
     faults: list[Fault] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
+    faulted: str = ""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,12 +73,19 @@ class Proxy:
         with self._lock:
             self.held -= 1
 
+    def arm(self, faults: list[Fault]) -> None:
+        """Forget what was seen, and have these faults to come."""
+        with self._lock:
+            self.faults[:], self.seen[:], self.faulted = faults, [], ""
+
     def take(self, method: str, target: str) -> Fault | None:
         with self._lock:
+            number = len(self.seen)
             self.seen.append(f"{method} {target}")
             for fault in self.faults:
-                if fault.fits(method, target):
+                if fault.fits(method, target, number):
                     fault.times -= 1
+                    self.faulted = self.seen[-1]
                     return fault
         return None
 
