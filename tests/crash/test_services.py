@@ -73,6 +73,17 @@ def with_buckets(kind: TableType) -> MemoryFileSystem:
     return fs
 
 
+def by_bucket(fs: FileSystem) -> Table:
+    return Table(fs, options=parse_options(OPTIONS | BUCKETS), engine=LocalEngine(1))
+
+
+def with_logged_deletes(kind: TableType) -> MemoryFileSystem:
+    """Logs hold deletes that would hide older rows of their keys."""
+    fs = with_buckets(kind)
+    by_bucket(fs).delete(keys=["k1", "k2"])
+    return fs
+
+
 def dropping_plans(fs: FileSystem) -> Table:
     """A table whose writes drop the plan of a clustering that is in their way."""
     return Table(fs, options=parse_options(OPTIONS | GIVES_WAY), engine=LocalEngine(1))
@@ -152,6 +163,13 @@ ACTS: Mapping[str, Act] = {
         with_buckets, lambda fs: by_listing(fs).delete(keys=["k1", "k2", "nobody"]),
         opened=by_listing,
     ),
+    "revive": Act(
+        with_logged_deletes, lambda fs: by_bucket(fs).upsert(rows(range(3), 0)), opened=by_bucket
+    ),
+    "revive_by_listing": Act(
+        with_logged_deletes, lambda fs: by_listing(fs).upsert(rows(range(3), 0)),
+        opened=by_listing,
+    ),
     "compact_logs": Act(
         with_many_logs, lambda fs: merging_logs(fs).compact_logs(), False, merging_logs
     ),
@@ -184,6 +202,8 @@ CASES = [
     pytest.param("delete_by_listing", MOR, id="listing-delete-mor", marks=pytest.mark.slow),
     pytest.param("rings_upsert", MOR, id="rings_upsert-mor", marks=pytest.mark.slow),
     pytest.param("rings_overwrite", MOR, id="rings_overwrite-mor", marks=pytest.mark.slow),
+    pytest.param("revive", MOR, id="revive-mor"),
+    pytest.param("revive_by_listing", MOR, id="revive-listing-mor", marks=pytest.mark.slow),
     pytest.param("compact_logs", MOR, id="compact_logs"),
     pytest.param("unschedule_compaction", MOR, id="unschedule_compaction"),
     pytest.param("unschedule_half_a_run", MOR, id="unschedule_half_a_run"),
@@ -248,7 +268,7 @@ def write_on(act: Act, fs: FileSystem, found: Mapping[str, int], where: str) -> 
     assert snapshot(fs) == want, where
     if act.opened is by_rings:
         homes_are_those_of_the_rings(fs)
-    elif act.opened is not by_listing:
+    elif act.opened not in (by_listing, by_bucket):
         check_index(fs, want)
     planned = {Action.COMPACTION, Action.REPLACE_COMMIT}
     assert all(i.action in planned for i in open_(fs).timeline.pending), where

@@ -75,6 +75,8 @@ def debezium(row: Row) -> bool:
 RULES = {
     "later wins": Rule("OverwriteWithLatestAvroPayload"),
     "event time": Rule("DefaultHoodieRecordPayload", order=by_ts),
+    "event time by default": Rule(None, order=by_ts),
+    "commit time by default": Rule(None, ()),
     "event time of several columns": Rule(
         None, ("lsn", "ts"), order=lambda row: (row["lsn"], row["ts"])
     ),
