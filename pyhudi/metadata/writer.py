@@ -30,7 +30,7 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.records import KEPT, RECORD_INDEX
 from pyhudi.metadata.rollback import settle
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.config import WRITABLE_VERSION, TableConfig
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import WriteStat
@@ -41,7 +41,13 @@ WRITABLE: Final = frozenset(partition.path for partition in KEPT)
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raise UnsupportedTableError if the table lists metadata that a write would leave stale."""
+    """Raise UnsupportedTableError for a table of a version that is not written, or one that lists
+    metadata that a write would leave stale."""
+    if config.version != WRITABLE_VERSION:
+        raise UnsupportedTableError(
+            f"tables of version {config.version} are opened for reading only",
+            hint=f"version {WRITABLE_VERSION} can be written",
+        )
     foreign = sorted(config.metadata_partitions - WRITABLE)
     if foreign:
         raise UnsupportedTableError(

@@ -21,7 +21,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.walked import WalkedObjectStore
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.table.config import METADATA_TRUSTED_FROM, TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
 from pyhudi.table.plans import check_readable, load_view, replaced_groups, without_undone
 from pyhudi.table.view import FileSlice, TableView, Visibility
@@ -215,7 +215,8 @@ def load_state(
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
     metadata = None
-    if options.metadata_enabled and not is_restored:
+    is_trusted = config.version >= METADATA_TRUSTED_FROM
+    if options.metadata_enabled and is_trusted and not is_restored:
         metadata = trusted_metadata(walked, config, log, timeline)
     return TableState(
         fs=fs,

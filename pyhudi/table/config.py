@@ -30,7 +30,9 @@ from pyhudi.errors import (
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.storage.filesystem import FileSystem
 
-READABLE_VERSIONS: Final = (6, 8, 9)
+READABLE_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9)
+METADATA_TRUSTED_FROM: Final = 6
+"""Metadata tables of older versions are not read: their upgrade to 6 deletes them."""
 WRITABLE_VERSION: Final = 6
 
 _MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
@@ -107,9 +109,11 @@ class TableConfig:
 
     @property
     def layout(self) -> int:
-        return _integer(
+        """1 or 2; completed instants of layout 0 have the names of layout 1."""
+        stated = _integer(
             self.properties, "hoodie.timeline.layout.version", 2 if self.version >= 8 else 1
         )
+        return max(1, stated)
 
     @property
     def table_type(self) -> TableType:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.compute as pc
+import pytest
 
 import pyhudi
 from tests.support.foreign import expected_rows, foreign_table, row_counts
@@ -18,3 +20,47 @@ def test_a_timestamp_partition_column_has_the_value_of_the_path(tmp_path: Path) 
     exact = pc.field("part_timestamp") == datetime(2024, 1, 5, 18, tzinfo=UTC)
     assert table.scan(where=exact).to_arrow()["id"].to_pylist() == [5]
     assert table.scan(where=exact).plan.partitions_read == 1
+
+
+@pytest.mark.parametrize(("name", "rows"), [("mor_v3", 99), ("mor_v4", 8), ("mor_v5", 8)])
+def test_tables_of_older_versions_are_read(name: str, rows: int, tmp_path: Path) -> None:
+    table = pyhudi.open_table(foreign_table(name, tmp_path))
+    found = table.scan().to_arrow()
+    assert found.num_rows == rows
+    names = [n for n in found.column_names if n != "_hoodie_file_name"]
+    assert row_counts(found, names) == row_counts(expected_rows(tmp_path), names)
+    commits = [i.time for i in table.timeline.commits]
+    assert table.changes("000").to_arrow().num_rows == rows
+    assert 0 < table.changes(commits[-2]).to_arrow().num_rows <= rows
+    assert table.scan(as_of=commits[-1]).to_arrow().num_rows == rows
+    assert 0 < table.scan(as_of=commits[0]).to_arrow().num_rows <= rows
+    assert table.scan(mode="read_optimized").to_arrow().num_rows > 0
+
+
+def test_a_table_of_an_older_version_is_not_written(tmp_path: Path) -> None:
+    """Writes and services are refused and change nothing; the lock file alone may come."""
+    root = foreign_table("mor_v5", tmp_path)
+    table = pyhudi.open_table(root, options={"hoodie.index.type": "SIMPLE"})
+    rows = table.scan(with_meta=False).to_arrow()
+
+    def content() -> dict[str, bytes]:
+        files = (path for path in root.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in files if "lock" not in path.name}
+
+    before = content()
+    attempts: list[Callable[[], object]] = [
+        lambda: table.upsert(rows),
+        lambda: table.delete(keys=["id1"]),
+        table.compact,
+        table.clean,
+        table.archive,
+        table.cluster,
+        table.savepoint,
+        lambda: table.rollback(table.timeline.commits.instants[-1].time),
+        table.metadata.rebuild,
+        table.index.rebuild,
+    ]
+    for attempt in attempts:
+        with pytest.raises(pyhudi.UnsupportedTableError, match="version 5"):
+            attempt()
+        assert content() == before

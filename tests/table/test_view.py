@@ -275,9 +275,8 @@ def test_what_can_be_a_partition(path: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        {"hoodie.table.version": "5"},
+        {"hoodie.table.version": "7"},
         {"hoodie.table.version": "10"},
-        {},
         {"hoodie.table.version": "6", "hoodie.table.base.file.format": "ORC"},
         {"hoodie.table.version": "6", "hoodie.bootstrap.base.path": "/x"},
     ],
@@ -285,7 +284,9 @@ def test_what_can_be_a_partition(path: str, expected: bool) -> None:
 def test_tables_that_cannot_be_read_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(UnsupportedTableError):
         check_readable(TableConfig(properties))
-    check_readable(TableConfig({"hoodie.table.version": "8"}))
+    for version in ("0", "5", "8"):
+        check_readable(TableConfig({"hoodie.table.version": version}))
+    check_readable(TableConfig({}))  # as written before there were versions
 
 
 @pytest.mark.parametrize("name", golden_names())
