@@ -39,6 +39,7 @@ class TableMachine(CheckedTable):
         self.steps[report.operation] += 1
         if report.instant is None:
             return
+        self.is_behind = False
         for key in touched & self.model.keys():
             self.model[key].commit = report.instant
         self.history.append((report.instant, dict(self.model)))
@@ -223,6 +224,39 @@ class TableMachine(CheckedTable):
     def plan_compaction(self) -> None:
         self.table.schedule_compaction()
         self.steps["schedule_compaction"] += 1
+
+    @rule()
+    @precondition(lambda self: self.setup.index is not IndexKind.BUCKET and not self._has_plan)
+    def cluster(self) -> None:
+        self.table.cluster()
+        self.is_behind = True
+        self.steps["cluster"] += 1
+
+    @rule()
+    def archive(self) -> None:
+        self.table.archive()
+        self.steps["archive"] += 1
+
+    @rule()
+    @precondition(lambda self: len(self.history) > 1 and not self._has_plan)
+    def roll_back_the_last_commit(self) -> None:
+        if self.table.timeline.commits.instants[-1].time == self.history[-1][0]:
+            self.table.rollback(self.history.pop()[0])
+            self.model = dict(self.history[-1][1])
+            self.is_behind = True
+            self.steps["rollback"] += 1
+
+    @rule(back=st.integers(1, 3))
+    @precondition(lambda self: self.history and not self.is_cleaned)
+    def restore(self, back: int) -> None:
+        """Back over writes and services alike, planned ones too."""
+        place = max(0, len(self.history) - 1 - back)
+        instant, model = self.history[place]
+        self.table.restore(instant)
+        del self.history[place + 1 :]
+        self.model = dict(model)
+        self.is_behind = True
+        self.steps["restore"] += 1
 
     @rule()
     def clean(self) -> None:
