@@ -217,3 +217,18 @@ def _nodes(
     begins = np.cumsum([0, *(len(ring.ends) for ring in rings)])
     found = np.searchsorted(ends, codes * span + hashes)
     return np.where(found < begins[codes + 1], found, begins[codes]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RingShare:
+    """The keys of one node of a ring.  fields: hash fields."""
+
+    ring: Ring
+    node: int
+    fields: tuple[str, ...]
+
+    def has(self, keys: Any) -> npt.NDArray[np.bool_]:
+        """Whether each key is the node's; keys: a column of strings without nulls."""
+        hashes = ring_hashes(one_array(keys), self.fields)
+        codes = np.zeros(len(hashes), np.int64)
+        return np.asarray(_nodes([self.ring], codes, hashes) == self.node, np.bool_)

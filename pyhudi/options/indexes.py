@@ -100,6 +100,10 @@ class IndexRules:
     bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
     bucket_count: int | None = None  # None: as the table says, else 256 for a new one
     bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
+    bucket_count_max: int | None = None  # consistent hashing: none is split beyond; None: as made
+    bucket_count_min: int | None = None  # likewise: none is merged below
+    split_threshold: float = 2.0  # of the target file size; larger buckets are split
+    merge_threshold: float = 0.2  # smaller ones are merged
     growth: Growth | None = None  # elastic: None: as the index says, else SEAL; so the next three
     hash: str | None = None  # else `java`
     bucket_entries: int | None = None  # that a bucket is planned for; else a million

@@ -14,13 +14,23 @@ _START: Final = "table.services.start(), or hoodie.clustering.inline"
 _TO: Final = "services.clustering."
 
 _PLAN_CLASSES: Final = class_name(
-    {"SparkSizeBasedClusteringPlanStrategy": False, "SparkSingleFileSortPlanStrategy": True},
-    allowed="SparkSizeBasedClusteringPlanStrategy or SparkSingleFileSortPlanStrategy; partitions "
+    {
+        "SparkSizeBasedClusteringPlanStrategy": False,
+        "SparkSingleFileSortPlanStrategy": True,
+        "SparkConsistentBucketClusteringPlanStrategy": False,  # the index decides
+    },
+    allowed="SparkSizeBasedClusteringPlanStrategy, SparkSingleFileSortPlanStrategy or "
+    "SparkConsistentBucketClusteringPlanStrategy; partitions "
     "are chosen by hoodie.clustering.plan.partition.filter.mode",
 )
 _EXECUTION_CLASSES: Final = class_name(
-    {"SparkSortAndSizeExecutionStrategy": False, "SparkSingleFileSortExecutionStrategy": True},
-    allowed="SparkSortAndSizeExecutionStrategy or SparkSingleFileSortExecutionStrategy",
+    {
+        "SparkSortAndSizeExecutionStrategy": False,
+        "SparkSingleFileSortExecutionStrategy": True,
+        "SparkConsistentBucketClusteringExecutionStrategy": False,  # the index decides
+    },
+    allowed="SparkSortAndSizeExecutionStrategy, SparkSingleFileSortExecutionStrategy or "
+    "SparkConsistentBucketClusteringExecutionStrategy",
 )
 _UPDATE_CLASSES: Final = class_name(
     {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateStrategy": True},

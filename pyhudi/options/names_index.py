@@ -117,12 +117,21 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.index.class", "a Java class cannot be called from Python",
         "hoodie.index.type", harmless=("",),
     ),
-    *without_effect(
-        "buckets are split and merged by Apache Hudi's clustering only",
-        "hoodie.bucket.index.max.num.buckets",
-        "hoodie.bucket.index.merge.threshold",
-        "hoodie.bucket.index.min.num.buckets",
-        "hoodie.bucket.index.split.threshold",
+    honoured(
+        "hoodie.bucket.index.max.num.buckets", count(1), "write.index_rules.bucket_count_max",
+        "consistent hashing: a clustering splits buckets of a partition up to so many",
+    ),
+    honoured(
+        "hoodie.bucket.index.min.num.buckets", count(1), "write.index_rules.bucket_count_min",
+        "consistent hashing: a clustering merges buckets of a partition down to so many",
+    ),
+    honoured(
+        "hoodie.bucket.index.split.threshold", number(0, 1e6), "write.index_rules.split_threshold",
+        "of hoodie.parquet.max.file.size: a clustering splits larger buckets",
+    ),
+    honoured(
+        "hoodie.bucket.index.merge.threshold", number(0, 1e6), "write.index_rules.merge_threshold",
+        "of hoodie.parquet.max.file.size: a clustering merges smaller buckets",
     ),
     *without_effect(
         "how Spark spreads and keeps the steps of a look-up",

@@ -14,7 +14,7 @@ go on between, in other file groups.  Source: table_format 7.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,6 +35,7 @@ from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
+from pyhudi.services.resizing import resize_plan, resize_tasks, resized_rings
 from pyhudi.services.rewriting import Rewriting, rewriting, scratch
 from pyhudi.services.rollback import is_clustering, roll_back_service
 from pyhudi.services.transaction import Touched, complete, finishing, is_claimed, table_lock
@@ -70,6 +71,7 @@ from pyhudi.write.cluster import (
     write_output,
 )
 from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.write.rings import mark_rings
 from pyhudi.write.sorting import check_sortable
 from pyhudi.write.staging import Staged, staging_folder
 
@@ -119,7 +121,8 @@ def pending_clusterings(state: TableState) -> list[Instant]:
 def proposed(state: TableState, options: Options) -> ClusteringPlan:
     """The plan that would be made now.  Raises OptionError, UserError."""
     choice = choose_index(state.config, options.write)
-    if choice is not None and choice.kind is IndexKind.BUCKET:
+    rule = None if choice is None else choice.bucket
+    if rule is not None and not rule.is_consistent:
         raise UserError(
             "file groups of a bucket index are made by their keys, and cannot be clustered",
             path=state.fs.url,
@@ -128,6 +131,8 @@ def proposed(state: TableState, options: Options) -> ClusteringPlan:
     check_sortable(wanted.sort_columns, state.schema(), option=SORT_COLUMNS)
     hour = system_clock().astimezone(state.zone).hour
     partitions = chosen_partitions(state.partitions(), wanted.partitions, hour=hour)
+    if rule is not None:
+        return resize_plan(state, options, rule, partitions)
     return clusterable(state.view(partitions=partitions), wanted, partitions=partitions)
 
 
@@ -209,9 +214,19 @@ def _publish(
 ) -> Done:
     fs = state.fs
     how = rewriting(state, pending, options)
+    rings, fields = resized_rings(state, plan, options, pending.time)
     inflight = state.log.start(pending)
+    for ring in rings.values():
+        fs.replace(ring.path, ring.to_json())
     waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, _hash(state))
-    stats, index = _lay_out(how, plan, inflight, waiting, options.services.clustering, engine)
+
+    def tasks(work: ClusterWork) -> list[OutputTask]:
+        if plan.resizes:
+            return resize_tasks(work, plan, rings, fields)
+        return _output_tasks(work, plan, engine)
+
+    rules = options.services.clustering
+    stats, index = _lay_out(how, plan, inflight, waiting, rules, engine, tasks)
     remove_leftovers(fs, inflight.time, stats=stats)
     replaced: dict[str, list[str]] = {}
     for piece in plan.slices:
@@ -230,6 +245,7 @@ def _publish(
             ask_to_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):
+        mark_rings(fs, rings.values(), completed.time)
         remove_markers(fs, completed.time)
     return Done(completed, plan, stats)
 
@@ -248,6 +264,7 @@ def _lay_out(
     waiting: WaitingIndex,
     options: ClusteringOptions,
     engine: Engine,
+    tasks_of: Callable[[ClusterWork], list[OutputTask]],
 ) -> tuple[tuple[WriteStat, ...], list[WriteStat]]:
     """Write the new file groups and their index entries."""
     fs, targets = how.plan.fs, waiting.shard_targets()
@@ -256,7 +273,7 @@ def _lay_out(
         work = ClusterWork(
             how.plan, how.spec, plan.order, options.sample_rows, staging, waiting.hash
         )
-        tasks = _output_tasks(work, plan, engine)
+        tasks = tasks_of(work)
         written = [
             (output, task.group)
             for task, output in zip(

@@ -7,12 +7,13 @@ Source: table_format 4 (HoodieClusteringPlan), 7.9.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyhudi.errors import OptionError, UnsupportedTableError
+from pyhudi.errors import CorruptFileError, OptionError, UnsupportedTableError
 from pyhudi.options import ClusteringOptions, Layout, PartitionChoice, PartitionMode, SliceOrder
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.compaction import NEW_BASE_BYTES, metrics_of
@@ -23,15 +24,34 @@ LAYOUT: Final = "hoodie.layout.optimize.strategy"
 _EXECUTIONS: Final = "org.apache.hudi.client.clustering.run.strategy."
 _SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
 _SINGLE_FILE: Final = "SparkSingleFileSortExecutionStrategy"
-_KNOWN: Final = frozenset({_SORT_AND_SIZE, _SINGLE_FILE})
+_RESIZE: Final = "SparkConsistentBucketClusteringExecutionStrategy"
+_KNOWN: Final = frozenset({_SORT_AND_SIZE, _SINGLE_FILE, _RESIZE})
+_CHILDREN: Final = "clustering.group.child.node"
+_SEQUENCE: Final = "clustering.group.sequence.no"
+_PREFIX: Final = re.compile(r"[0-9a-zA-Z-]{8,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildNode:
+    """A node of a consistent-hashing ring after a resize: the hashes up to `value` go to the file
+    group of `prefix`; None: the node is removed, and the next one takes its hashes."""
+
+    value: int
+    prefix: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
-    """Slices of one partition that become `output_count` new file groups."""
+    """Slices of one partition that become `output_count` new file groups.
+
+    children: where buckets of consistent hashing are resized, the nodes that take the place of
+    those of the slices; sequence: of the ring that the plan was made on.
+    """
 
     slices: tuple[FileSlice, ...]
     output_count: int
+    children: tuple[ChildNode, ...] = ()
+    sequence: int = 0
 
     @property
     def partition(self) -> str:
@@ -61,6 +81,18 @@ class ClusteringPlan:
     @property
     def slices(self) -> tuple[FileSlice, ...]:
         return tuple(piece for group in self.groups for piece in group.slices)
+
+    @property
+    def resizes(self) -> bool:
+        """Whether it splits and merges buckets of consistent hashing."""
+        return any(group.children for group in self.groups)
+
+    @property
+    def execution(self) -> str:
+        """The class by which Apache Hudi would carry it out."""
+        if self.resizes:
+            return _EXECUTIONS + _RESIZE
+        return _EXECUTIONS + (_SINGLE_FILE if self.single_files else _SORT_AND_SIZE)
 
 
 def chosen_partitions(listed: Sequence[str], choice: PartitionChoice, *, hour: int) -> list[str]:
@@ -170,8 +202,7 @@ def clustering_record(plan: ClusteringPlan, *, root: str) -> dict[str, Any]:
         "clusteringPlan": {
             "inputGroups": [_group_record(group, root) for group in plan.groups],
             "strategy": {
-                "strategyClassName": _EXECUTIONS
-                + (_SINGLE_FILE if plan.single_files else _SORT_AND_SIZE),
+                "strategyClassName": plan.execution,
                 "strategyParams": params,
                 "version": 1,
             },
@@ -203,9 +234,48 @@ def _group_record(group: ClusterGroup, root: str) -> dict[str, Any]:
         ],
         "metrics": metrics,
         "numOutputFileGroups": group.output_count,
-        "extraMetadata": {},
+        "extraMetadata": _children_record(group),
         "version": 1,
     }
+
+
+def _children_record(group: ClusterGroup) -> dict[str, str]:
+    """What Apache Hudi's plans say of a resize: the nodes as JSON text."""
+    if not group.children:
+        return {}
+    nodes = [
+        {
+            "value": child.value,
+            "fileIdPrefix": child.prefix,
+            "tag": "DELETE" if child.prefix is None else "REPLACE",
+        }
+        for child in group.children
+    ]
+    return {
+        _SEQUENCE: str(group.sequence),
+        _CHILDREN: json.dumps(nodes),
+        "clustering.group.partition": group.partition,
+    }
+
+
+def _children(extra: Mapping[str, str], *, at: InstantTime) -> tuple[ChildNode, ...]:
+    """Raises CorruptFileError."""
+    try:
+        nodes = json.loads(extra.get(_CHILDREN) or "[]")
+        return tuple(
+            ChildNode(int(node["value"]), None if node["tag"] == "DELETE" else _prefix(node))
+            for node in nodes
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError("a clustering plan has no such nodes", instant=at) from error
+
+
+def _prefix(node: Mapping[str, Any]) -> str:
+    """A file id's first part: it becomes a file's name."""
+    text = str(node["fileIdPrefix"])
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(text)
+    return text
 
 
 def planned_clustering(
@@ -226,7 +296,16 @@ def planned_clustering(
         if len(present) < len(slices):
             return None
         if present:
-            groups.append(ClusterGroup(present, max(1, group.get("numOutputFileGroups") or 1)))
+            count, extra = group.get("numOutputFileGroups"), group.get("extraMetadata") or {}
+            sequence = str(extra.get(_SEQUENCE) or "0")
+            groups.append(
+                ClusterGroup(
+                    present,
+                    max(1, count or 1),
+                    _children(extra, at=at),
+                    int(sequence) if sequence.isdecimal() else -1,
+                )
+            )
     return ClusteringPlan(tuple(groups), order)
 
 

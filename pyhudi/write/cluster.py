@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.index.ring import RingShare
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.writer import ShardTarget, write_shard
 from pyhudi.options import Layout
@@ -154,7 +155,8 @@ class Stretch:
 class OutputTask:
     """One new file group: out of stretches of slices, or out of ranges put aside.
 
-    sorts: whether the rows of all stretches are sorted together.
+    sorts: whether the rows of all stretches are sorted together.  share: of a resize of buckets,
+    whose rows alone the group takes.
     """
 
     work: ClusterWork
@@ -163,6 +165,7 @@ class OutputTask:
     stretches: tuple[Stretch, ...] = ()
     ranges: tuple[tuple[Staged, ...], ...] = ()
     sorter: Sorter | None = None
+    share: RingShare | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,10 @@ def _pieces(task: OutputTask) -> Iterator[pa.Table]:
     work = task.work
 
     def read(stretch: Stretch) -> pa.Table:
-        return stretch.cut(read_slice(work.plan.fs, stretch.piece, spec=work.spec))
+        rows = stretch.cut(read_slice(work.plan.fs, stretch.piece, spec=work.spec))
+        if task.share is None or not rows.num_rows:
+            return rows
+        return rows.filter(pa.array(task.share.has(rows.column(RECORD_KEY))))
 
     if task.ranges:
         assert task.sorter is not None

@@ -219,3 +219,29 @@ def test_turns_with_consistent_hashing(tmp_path: Path, hudis: list[ApacheHudi]) 
         turns.by_apache_hudi(hudi, **stated)
         turns.by_pyhudi()
         turns.agree()
+
+
+@pytest.mark.slow
+def test_turns_after_pyhudi_has_resized_buckets(tmp_path: Path, hudis: list[ApacheHudi]) -> None:
+    """Apache Hudi reads and upserts after pyhudi's splits and merges, which follow its own."""
+    turns = Turns(IndexKind.BUCKET, tmp_path / "t", "mor", hudis, **CONSISTENT)
+    stated = {name: RESIZE[name] for name in RESIZE if "clustering" not in name}
+    splits = {
+        "hoodie.bucket.index.max.num.buckets": 12, "hoodie.parquet.max.file.size": 4000,
+        "hoodie.parquet.small.file.limit": 0,
+    }  # fmt: skip
+    merges = {"hoodie.bucket.index.min.num.buckets": 3}
+    turns.by_pyhudi()
+    for name in ("compact", "cluster"):
+        hudis[0].ask("service", path=str(turns.path), name=name, conf=RESIZE)
+    for hudi in hudis:
+        for options in (splits, merges):
+            turns.by_pyhudi()
+            table = pyhudi.open_table(turns.path, options=options)
+            table.compact()
+            assert table.cluster().new_file_groups
+            turns.agree()
+            turns.by_apache_hudi(hudi, **stated)
+            turns.seen_by_pyhudi()
+    turns.by_pyhudi()
+    turns.agree()

@@ -377,6 +377,11 @@ _PLACES = {
                                       "hoodie.fail.writes.on.", "hoodie.fail.on.timeline."),
     "it takes an index of its own": ("tests/index/test_elastic.py", "pyhudi.index.elastic."),
     "it takes stores of its own": ("tests/index/test_rocks.py", "pyhudi.index.rocksdb."),
+    "it takes buckets that are resized": (
+        "tests/services/test_resizing.py", "hoodie.bucket.index.max.num.buckets",
+        "hoodie.bucket.index.min.num.buckets", "hoodie.bucket.index.split.threshold",
+        "hoodie.bucket.index.merge.threshold",
+    ),
     "it takes two indexes": ("tests/index/test_tee.py", "pyhudi.index.tee"),
     _STATE: ("tests/index/test_kinds.py", "hoodie.bloom.index.prune.by.ranges",
              "hoodie.bucket.index.hash.field"),
