@@ -76,7 +76,9 @@ def test_a_file_nobody_names_is_moved_out_and_kept(fs: MemoryFileSystem) -> None
     report = repair(fs)
     assert report.is_healthy
     assert not fs.exists(path)
-    (when,) = fs.children(".hoodie/.set_aside")
+    copies = fs.children(".hoodie/.set_aside")
+    assert len(copies) == 1
+    when = copies[0]
     assert fs.read(f"{when.path}/{path}") == b"data"
 
 

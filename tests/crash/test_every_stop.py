@@ -13,6 +13,7 @@ import pytest
 
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.errors import IndexNotReadyError
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
@@ -60,7 +61,10 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
 
 def check_index(fs: FileSystem, want: dict[str, int]) -> None:
     keys = [f"k{i}" for i in range(40)]
-    found = open_(fs).lookup(keys)["found"].to_pylist()
+    try:
+        found = open_(fs).lookup(keys)["found"].to_pylist()
+    except IndexNotReadyError as error:
+        raise AssertionError(f"the record index cannot be asked: {error}") from error
     assert found == [key in want for key in keys]
 
 

@@ -46,6 +46,14 @@ def values(table: pyhudi.Table, **how: str) -> list[int]:
     return sorted(set(table.scan(["ts"], **how).to_arrow()["ts"].to_pylist()))
 
 
+def is_readable(table: pyhudi.Table, as_of: str) -> bool:
+    """Whether the snapshot is there, with rows."""
+    try:
+        return bool(values(table, as_of=as_of))
+    except SnapshotExpiredError:
+        return False
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_retained_commits_stay_readable_and_older_slices_go(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path / "t", kind)
@@ -58,7 +66,7 @@ def test_retained_commits_stay_readable_and_older_slices_go(tmp_path: Path, kind
     assert len(files(tmp_path / "t")) < before
     assert values(table) == [5]
     # the slice before the earliest instant kept is what its readers still see
-    assert values(table, as_of=commits[-2]) and values(table, as_of=commits[-3])
+    assert is_readable(table, commits[-2]) and is_readable(table, commits[-3])
     with pytest.raises(SnapshotExpiredError):
         table.scan(as_of=commits[0]).to_arrow()
     unlisted = pyhudi.open_table(tmp_path / "t", options={"hoodie.metadata.enable": "false"})
