@@ -27,7 +27,7 @@ from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
-from pyhudi.metadata.writer import check_writable
+from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState, load_state
@@ -44,7 +44,7 @@ from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
 from pyhudi.table.capture import cdc_mode
-from pyhudi.table.config import WRITABLE_VERSION, TableConfig, load_config, store_config
+from pyhudi.table.config import TableConfig, load_config, store_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
@@ -298,11 +298,7 @@ def plan_request(setting: Setting, request: WriteRequest) -> PlannedWrite:
 
 def check_table(config: TableConfig) -> None:
     """Raise UnsupportedTableError, saying why, for a table that cannot be written."""
-    if config.version != WRITABLE_VERSION or config.layout != 1:
-        raise UnsupportedTableError(
-            f"tables of version {config.version} are opened for reading only",
-            hint=f"version {WRITABLE_VERSION} can be written",
-        )
+    check_version(config)
     if not config.has_meta_columns:
         raise UnsupportedTableError("a table without meta columns cannot be written")
     if config.drops_partition_columns:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import click
 
 import pyhudi
 from pyhudi.cli.output import as_json, show
-from pyhudi.cli.values import COUNT
+from pyhudi.cli.values import COUNT, name_of
+
+Command = Callable[..., Any]
 
 
 @click.group()
@@ -54,6 +60,43 @@ def table_schema(path: str, as_json: bool) -> None:
     """Columns and types of the newest snapshot."""
     schema = pyhudi.open_table(path).schema
     show([{"column": f.name, "type": str(f.type)} for f in schema], as_json=as_json)
+
+
+def _columns(flag: str, what: str) -> Callable[[Command], Command]:
+    return click.option(
+        flag, multiple=True, type=name_of, metavar="COLUMN", help=f"{what}; may be repeated."
+    )
+
+
+@table.command("upgrade")
+@click.argument("path")
+@click.option("--to", type=COUNT, default=6, show_default=True, help="The version to upgrade to.")
+@_columns("--record-key", "A column of the record key, if the table does not state it")
+@_columns("--partition-by", "A partition column, if the table does not state it")
+@_columns("--ordering", "An ordering column, if the table does not state it")
+@click.option("--dry-run", is_flag=True, help="Report what would change; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before the upgrade.")
+@as_json
+def table_upgrade(
+    path: str,
+    to: int,
+    record_key: tuple[str, ...],
+    partition_by: tuple[str, ...],
+    ordering: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Upgrade a table of versions 0 to 5 to version 6."""
+    opened = pyhudi.open_table(path)
+    run = partial(
+        opened.upgrade, to, record_key=record_key, partition_by=partition_by, ordering=ordering
+    )
+    if not (dry_run or yes):
+        planned = run(dry_run=True)
+        question = f"upgrade from version {planned.from_version} to {to}? There is no way back."
+        click.confirm(question, abort=True)
+    show(run(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @click.group()

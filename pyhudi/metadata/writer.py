@@ -40,14 +40,22 @@ WRITABLE: Final = frozenset(partition.path for partition in KEPT)
 """Metadata partitions that this package keeps in step."""
 
 
+def check_version(config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a table of a version that is not written."""
+    if config.version == WRITABLE_VERSION and config.layout == 1:
+        return
+    upgrade = f"table.upgrade() makes it one of version {WRITABLE_VERSION}"
+    written = f"version {WRITABLE_VERSION} can be written"
+    raise UnsupportedTableError(
+        f"tables of version {config.version} are opened for reading only",
+        hint=upgrade if config.version < WRITABLE_VERSION else written,
+    )
+
+
 def check_writable(config: TableConfig) -> None:
     """Raise UnsupportedTableError for a table of a version that is not written, or one that lists
     metadata that a write would leave stale."""
-    if config.version != WRITABLE_VERSION:
-        raise UnsupportedTableError(
-            f"tables of version {config.version} are opened for reading only",
-            hint=f"version {WRITABLE_VERSION} can be written",
-        )
+    check_version(config)
     foreign = sorted(config.metadata_partitions - WRITABLE)
     if foreign:
         raise UnsupportedTableError(
@@ -147,6 +155,7 @@ __all__ = [
     "MetadataCommit",
     "ShardTarget",
     "begin_metadata",
+    "check_version",
     "check_writable",
     "write_shard",
 ]

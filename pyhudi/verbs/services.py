@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, overload
 
-from pyhudi.arguments import check_partitions, clustering_as_asked, required_text, text_of
+from pyhudi.arguments import (
+    check_partitions,
+    clustering_as_asked,
+    names_of,
+    required_text,
+    text_of,
+)
 from pyhudi.engine import Engine
 from pyhudi.flows import undo, upkeep
 from pyhudi.flows.expiring import ExpiryReport, expire
 from pyhudi.flows.holding import hold
 from pyhudi.flows.undo import RollbackReport
+from pyhudi.flows.upgrading import upgrade
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime
@@ -24,6 +31,7 @@ from pyhudi.services.logcompaction import would_do as log_compaction_plan
 from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.unschedule import UnscheduleReport
+from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.timeline import Timeline
@@ -260,3 +268,24 @@ class ServiceVerbs:
         if dry_run:
             return undo.restore_plan(self._state(), required_text(instant, "instant"))
         return undo.restore(self._fs, self._options, required_text(instant, "instant"))
+
+    def upgrade(
+        self,
+        to: int = 6,
+        *,
+        record_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        ordering: str | Sequence[str] | None = None,
+        dry_run: bool = False,
+    ) -> UpgradeReport:
+        """Upgrade a table of versions 0 to 5 to version 6, in which it can be written.
+
+        Failed writes are rolled back and the metadata table is dropped; data files and timeline
+        stay.  record_key, partition_by, ordering: columns that the table's properties do not
+        state.  There is no way back.  dry_run: report the changes only.
+        Raises UserError, before anything changes, for any other version, while services or living
+        writers are pending, and for columns that are missing or do not give the keys of the rows;
+        UnsupportedTableError for what cannot be written in version 6 either; LockError.
+        """
+        given = KeyColumns(names_of(record_key), names_of(partition_by), names_of(ordering))
+        return upgrade(self._fs, self._options, to, given, dry_run=dry_run)

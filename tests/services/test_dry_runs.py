@@ -34,7 +34,8 @@ CHANGING = (
     "clean run", "clustering run", "clustering schedule", "clustering unschedule",
     "compaction logs", "compaction run", "compaction schedule", "compaction unschedule",
     "index rebuild", "index repair", "metadata rebuild", "repair", "restore run", "rollback run",
-    "savepoint create", "savepoint delete", "services run", "timeline archive", "ttl run",
+    "savepoint create", "savepoint delete", "services run", "table upgrade", "timeline archive",
+    "ttl run",
 )  # fmt: skip
 NOUNS = {"clean", "clustering", "compaction", "restore", "rollback", "savepoint", "services", "ttl"}
 
@@ -104,7 +105,7 @@ def test_a_dry_run_changes_nothing(
     with pytest.raises(SystemExit) as ended:
         run([*words, "--dry-run", "--json"])
     said = capsys.readouterr()
-    refused = name in ("rollback run", "compaction unschedule", "restore run")
+    refused = name in ("rollback run", "compaction unschedule", "restore run", "table upgrade")
     assert ended.value.code in ((0, 2, 4) if refused else (0,)), said.err
     if ended.value.code == 0:
         assert isinstance(json.loads(said.out), dict)

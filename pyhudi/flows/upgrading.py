@@ -1,0 +1,52 @@
+"""A table of versions 0 to 5 upgraded to version 6, from the lock to the report."""
+
+from __future__ import annotations
+
+from pyhudi.metadata.bootstrap import drop_metadata
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.pipeline import check_table
+from pyhudi.read.state import TableState, load_state
+from pyhudi.services.rollback import roll_back_failed
+from pyhudi.services.transaction import table_lock
+from pyhudi.services.upgrade import (
+    KeyColumns,
+    UpgradePlan,
+    UpgradeReport,
+    check_target,
+    plan_upgrade,
+)
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.config import load_config, store_config
+from pyhudi.write.kept import check_none_kept
+
+
+def upgrade(
+    fs: FileSystem, options: Options, to: int, given: KeyColumns, *, dry_run: bool
+) -> UpgradeReport:
+    """Upgrade the table under its lock; everything is verified before anything is written.
+
+    Markers of versions before 1 name files in another way: the files of failed writes are found
+    by listing.
+    """
+    check_target(load_config(fs), to)
+    if dry_run:
+        return _planned(load_state(fs, options.read), options, to, given).report(dry_run=True)
+    with table_lock(fs, options.write, "upgrade"):
+        state = load_state(fs, options.read)
+        plan = _planned(state, options, to, given)
+        config = drop_metadata(fs, state.config)
+        roll_back_failed(
+            fs, config, state.log, metadata_rollback=rollback_metadata,
+            heartbeats=options.write.concurrency.heartbeats, by_markers=False,
+        )  # fmt: skip
+        store_config(fs, plan.config)
+    return plan.report(dry_run=False)
+
+
+def _planned(state: TableState, options: Options, to: int, given: KeyColumns) -> UpgradePlan:
+    check_target(state.config, to)
+    check_none_kept(state.fs, state.timeline)
+    plan = plan_upgrade(state, options, given)
+    check_table(plan.config)  # what could not be written after it is refused before
+    return plan
