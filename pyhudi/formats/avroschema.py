@@ -33,6 +33,7 @@ META_FIELD_NAMES: Final = (
 OPERATION_FIELD_NAME: Final = "_hoodie_operation"
 
 _DIGITS_MAX: Final = 38
+_VECTOR_ELEMENTS: Final = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
 _ILLEGAL_FIRST: Final = re.compile(r"[^A-Za-z_]")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_]")
 _ILLEGAL_MASK: Final = "__"
@@ -59,6 +60,42 @@ def table_record_name(table_name: str) -> tuple[str, str]:
 def avro_to_arrow(schema_json: str) -> pa.Schema:
     """Arrow fields of a record schema; errors as `pyhudi._native.avrotypes.parse_schema`."""
     return pa.schema([field.arrow for field in parse_schema(schema_json).fields])
+
+
+def with_vectors(columns: pa.Schema, schema_json: str) -> pa.Schema:
+    """`columns` with the lists that vector columns of the record schema stand for.
+
+    A vector is a fixed of little-endian numbers, its logical type says of which.  Raises
+    UnsupportedTableError for other ways to store vectors and for BLOB columns.
+    """
+    for field in _load(schema_json)["fields"]:
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        for declared in branches:
+            logical = declared.get("logicalType") if isinstance(declared, dict) else None
+            at = columns.get_field_index(field["name"])
+            if logical == "blob":
+                raise UnsupportedTableError("BLOB columns cannot be read", column=field["name"])
+            if logical == "vector" and at >= 0:
+                kind = _vector(declared, field["name"])
+                columns = columns.set(at, columns.field(at).with_type(kind))
+    return columns
+
+
+def _vector(declared: dict[str, Any], column: str) -> pa.ListType:
+    kind = _VECTOR_ELEMENTS.get(str(declared.get("elementType")))
+    is_stored_as_bytes = declared.get("storageBacking", "FIXED_BYTES") == "FIXED_BYTES"
+    if kind is None or declared.get("type") != "fixed" or not is_stored_as_bytes:
+        raise UnsupportedTableError(
+            "vectors of this kind cannot be read", column=column,
+            element=declared.get("elementType"), stored_as=declared.get("storageBacking"),
+        )  # fmt: skip
+    size, dimension = declared.get("size"), declared.get("dimension")
+    if not isinstance(dimension, int) or size != dimension * kind.bit_width // 8:
+        raise CorruptFileError(
+            "a vector's size is not that of its numbers", column=column, size=size,
+            dimension=dimension,
+        )  # fmt: skip
+    return pa.list_(pa.field("element", kind))
 
 
 def arrow_to_avro(

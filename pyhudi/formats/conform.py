@@ -97,6 +97,8 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
         return with_children(array, target, [values])
     if pt.is_map(source) and pt.is_map(target):
         return _fit_map(array, target, name, loss)
+    if loss is Loss.ROUNDED and pt.is_fixed_size_binary(source) and pt.is_list(target):
+        return _as_vectors(array, target, name)
     if not widens(source, target):
         raise SchemaError(
             "a column's values do not fit the type asked for",
@@ -131,6 +133,23 @@ def _as_list(array: pa.Array, name: str) -> pa.ListArray:
             "a column's lists are too long for one batch", column=name, found=str(array.type),
             why=str(error),
         ) from None  # fmt: skip
+
+
+def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
+    """Vectors as files hold them, little-endian numbers without gaps, as lists of these numbers."""
+    kind = target.value_type
+    width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
+    if not width or array.type.byte_width % width:
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name, found=str(array.type), wanted=str(target),
+        )  # fmt: skip
+    size = array.type.byte_width // width
+    numbers = pa.Array.from_buffers(
+        kind, len(array) * size, [None, array.buffers()[1]], 0, array.offset * size
+    )
+    mask = array.is_null() if array.null_count else None
+    return pa.FixedSizeListArray.from_arrays(numbers, size, mask=mask).cast(target)
 
 
 def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:

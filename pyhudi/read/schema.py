@@ -12,12 +12,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.formats.avroschema import avro_to_arrow, without_meta_fields
+from pyhudi.formats.avroschema import avro_to_arrow, with_vectors, without_meta_fields
 from pyhudi.formats.conform import normal_schema
 from pyhudi.formats.parquet import footer
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.config import WRITABLE_VERSION, TableConfig
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.log import TimelineLog
@@ -35,9 +35,15 @@ def stated_schema(
     *,
     limit: InstantTime | None = None,
 ) -> pa.Schema | None:
-    """User columns as the newest commit at or before `limit` states them; None if none does."""
+    """User columns as the newest commit at or before `limit` states them; None if none does.
+
+    Vectors are lists, but in tables that are written: there they stay the bytes that files hold.
+    """
     text = schema_text(log, timeline, archive, config, limit=limit)
-    return None if text is None else user_columns(avro_to_arrow(text))
+    if text is None:
+        return None
+    columns = user_columns(avro_to_arrow(text))
+    return with_vectors(columns, text) if config.version > WRITABLE_VERSION else columns
 
 
 def schema_text(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import pyhudi
+from pyhudi.formats.avroschema import with_vectors
+from pyhudi.formats.conform import fit
 from tests.support.foreign import expected_rows, foreign_table, row_counts
 
 
@@ -64,3 +68,61 @@ def test_a_table_of_an_older_version_is_not_written(tmp_path: Path) -> None:
         with pytest.raises(pyhudi.UnsupportedTableError, match="version 5"):
             attempt()
         assert content() == before
+
+
+def test_vector_columns_are_lists_of_numbers(tmp_path: Path) -> None:
+    """Three vectors of 128 numbers, as floats, doubles and bytes."""
+    table = pyhudi.open_table(foreign_table("vector_cow_v9", tmp_path))
+    found = table.scan(with_meta=False).to_arrow().sort_by("id")
+    for name, kind in (("1", pa.float32()), ("2", pa.float64()), ("3", pa.int8())):
+        column = found.column(f"embedding{name}")
+        assert column.type == pa.list_(pa.field("element", kind))
+        assert set(column.combine_chunks().value_lengths().to_pylist()) == {128}
+    numbers = pa.scalar(0.1, pa.float32()).as_py()
+    assert found["embedding1"][0].as_py() == [numbers] * 128
+    assert found["embedding2"][0].as_py() == [0.2] * 128
+    assert found["embedding3"][0].as_py() == [3] * 128
+    assert table.scan(where=pc.field("id") == 2).to_arrow()["embedding2"].to_pylist() == [
+        found["embedding2"][1].as_py()
+    ]
+    assert table.changes("000").to_arrow().schema.field("embedding1").type == pa.list_(
+        pa.field("element", pa.float32())
+    )
+
+
+def test_vectors_may_be_null_and_sliced() -> None:
+    stored = pa.array([b"\x01\x02", None, b"\x03\x04"], pa.binary(2)).slice(1)
+    fitted = fit(pa.chunked_array([stored]), pa.list_(pa.field("element", pa.int8())), name="v")
+    assert fitted.to_pylist() == [None, [3, 4]]
+    empty = pa.chunked_array([stored.slice(2)])
+    assert fit(empty, pa.list_(pa.float16()), name="v").to_pylist() == []
+    for kind in (pa.float32(), pa.string()):
+        with pytest.raises(pyhudi.SchemaError, match="do not fit"):
+            fit(pa.chunked_array([stored]), pa.list_(kind), name="v")
+
+
+@pytest.mark.parametrize(
+    ("declared", "error"),
+    [
+        ({"type": "record", "name": "b", "logicalType": "blob"}, pyhudi.UnsupportedTableError),
+        ({"elementType": "INT4"}, pyhudi.UnsupportedTableError),
+        ({"storageBacking": "LIST"}, pyhudi.UnsupportedTableError),
+        ({"dimension": 3}, pyhudi.CorruptFileError),
+        ({"dimension": None}, pyhudi.CorruptFileError),
+    ],
+)
+def test_blobs_and_other_vectors_are_refused(
+    declared: dict[str, object], error: type[pyhudi.PyhudiError]
+) -> None:
+    vector = {
+        "type": "fixed", "name": "v", "size": 8, "logicalType": "vector", "dimension": 2,
+        "elementType": "FLOAT", "storageBacking": "FIXED_BYTES",
+    }  # fmt: skip
+    columns = pa.schema([pa.field("v", pa.binary(8))])
+    text = json.dumps({"fields": [{"name": "v", "type": ["null", vector]}]})
+    assert with_vectors(columns, text).field("v").type == pa.list_(
+        pa.field("element", pa.float32())
+    )
+    text = json.dumps({"fields": [{"name": "v", "type": ["null", vector | declared]}]})
+    with pytest.raises(error):
+        with_vectors(columns, text)
