@@ -194,6 +194,17 @@ def test_pending_services_are_named_and_nothing_changes(tmp_path: Path) -> None:
     assert content(root) == before
 
 
+def test_a_write_that_is_alive_is_named_and_nothing_changes(tmp_path: Path) -> None:
+    root = foreign_table("mor_v5", tmp_path)
+    alive = reopen_newest(root)
+    (root / ".hoodie" / ".heartbeat").mkdir()
+    (root / ".hoodie" / ".heartbeat" / alive).touch()
+    table, before = opened(root), content(root)
+    with pytest.raises(pyhudi.UserError, match=f"{alive}.deltacommit.inflight"):
+        table.upgrade()
+    assert content(root) == before
+
+
 def test_the_folder_of_null_partition_values_before_version_5_is_refused(tmp_path: Path) -> None:
     root = foreign_table("mor_v4", tmp_path)
     some = next(path.parent for path in root.rglob(".hoodie_partition_metadata"))
