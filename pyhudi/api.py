@@ -166,10 +166,10 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         self._functions = functions
         self._options = options
         self._engine = engine
-        self._last = load_state(fs, options.read)
+        self._last = load_state(fs, options.read, for_reading=True)
 
     def _state(self) -> TableState:
-        self._last = load_state(self._fs, self._options.read, previous=self._last)
+        self._last = load_state(self._fs, self._options.read, previous=self._last, for_reading=True)
         return self._last
 
     def key_rule(self, *, with_paths: bool = True) -> KeyRule:

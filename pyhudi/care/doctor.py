@@ -23,7 +23,7 @@ from pyhudi.errors import (
 from pyhudi.filenames import HOODIE
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import WRITABLE_VERSION, load_config
-from pyhudi.table.plans import check_readable
+from pyhudi.table.plans import check_not_bootstrapped, check_readable
 
 Check = Callable[[Ground], Iterator[Finding]]
 
@@ -57,6 +57,7 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
     except CorruptFileError:
         return Diagnosis(fs.url, in_order(findings))
     check_readable(config)
+    check_not_bootstrapped(config)
     if config.version != WRITABLE_VERSION:
         raise UnsupportedTableError(
             f"tables of version {config.version} cannot be examined", path=fs.url

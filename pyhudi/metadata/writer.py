@@ -31,6 +31,7 @@ from pyhudi.metadata.records import KEPT, RECORD_INDEX
 from pyhudi.metadata.rollback import settle
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import WRITABLE_VERSION, TableConfig
+from pyhudi.table.plans import check_not_bootstrapped
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import WriteStat
@@ -53,9 +54,10 @@ def check_version(config: TableConfig) -> None:
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a table of a version that is not written, or one that lists
-    metadata that a write would leave stale."""
+    """Raise UnsupportedTableError for a table of a version that is not written, a bootstrapped
+    one, or one that lists metadata that a write would leave stale."""
     check_version(config)
+    check_not_bootstrapped(config)
     foreign = sorted(config.metadata_partitions - WRITABLE)
     if foreign:
         raise UnsupportedTableError(

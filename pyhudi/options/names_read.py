@@ -25,6 +25,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "another schema", "table.capture(since, until)", harmless=("latest_state",),
     ),
     honoured("hoodie.datasource.read.incr.path.glob", TEXT, "read.partition_glob"),
+    honoured(
+        "pyhudi.bootstrap.base.path", TEXT, "read.source_folder",
+        "where the source files of a bootstrapped table are now; the folder its properties name",
+    ),
     refused(
         "hoodie.datasource.read.incr.filters", "filters are handed down from the frame",
         "changes(where=...), or .where() of the frame", harmless=("",),

@@ -304,6 +304,7 @@ class ReadOptions:
     incremental_fallback: bool = False  # where files of a range are cleaned: what is left of it
     schema_of_end: bool = False  # incremental reads: columns as of the range's end, not of now
     partition_glob: str | None = None  # partitions whose changes are read; None: of all
+    source_folder: str | None = None  # of a bootstrapped table's files; None: as the table says
     lookup_adaptive: bool = True  # record index: seek or scan, per file, by what each would cost
     lookup_method: str = "seek"  # where that is off, for those who want a steady choice
     merging: Merging = field(default_factory=Merging)

@@ -126,7 +126,8 @@ class ChangeWindow:
                 known = newest.get(stat.group)
                 if known is None or known.instant <= name.instant:
                     newest[stat.group] = FileSlice(stat.group, name.instant, base)
-        return [newest[g] for g in sorted(newest) if g not in gone and self.allows(g.partition)]
+        found = [newest[g] for g in sorted(newest) if g not in gone and self.allows(g.partition)]
+        return found if self.state.sources is None else self.state.sources.attach(found)
 
     def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         """The slices without files that cannot decide a row of the range.

@@ -27,6 +27,7 @@ from pyhudi.read.tasks import ReadTask, read_task
 from pyhudi.records import COMMIT_SEQNO, COMMIT_TIME, META_COLUMNS, FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.plans import pending_plans, replaced_groups
+from pyhudi.table.skeletons import with_sources
 from pyhudi.table.view import FileSlice, TableView, Visibility, build_view
 from pyhudi.timeline.instant import Instant
 
@@ -152,7 +153,7 @@ class _Moments:
         self.groups = frozenset(self._view(None).groups)
 
     def _view(self, limit: InstantTime | None) -> TableView:
-        return build_view(
+        view = build_view(
             self._files,
             Visibility.of(self._state.timeline, limit=limit),
             layout=self._state.log.layout,
@@ -160,6 +161,7 @@ class _Moments:
             pending=self._pending,
             completions=self._completions,
         )
+        return with_sources(view, self._state.sources)
 
     def touch(self, time: InstantTime, groups: Iterable[FileGroupId]) -> None:
         """Take note that a commit wrote or replaced these groups."""

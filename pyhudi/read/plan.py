@@ -159,7 +159,11 @@ def _skipped(
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
     wanted = Wanted(where, spec.table, spec.filter_columns, is_newest, fixed)
-    return skip(state, found.slices, wanted)
+    # Statistics of a skeleton file say nothing about the columns that its source file holds.
+    known = [piece for piece in found.slices if piece.source is None]
+    skipped = skip(state, known, wanted)
+    gone = {piece.group for piece in known} - {piece.group for piece in skipped.slices}
+    return replace(skipped, slices=[piece for piece in found.slices if piece.group not in gone])
 
 
 @dataclass(frozen=True, slots=True)

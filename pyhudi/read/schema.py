@@ -62,7 +62,11 @@ def schema_text(
 def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
     """User columns of the first base file there is; no columns if there is none."""
     base = next((s.base for s in slices if s.base is not None), None)
-    return pa.schema([]) if base is None else user_columns(footer(fs, base.path).schema)
+    if base is None:
+        return pa.schema([])
+    source = base.source
+    found = footer(fs, base.path) if source is None else footer(source.fs, source.path)
+    return user_columns(found.schema)
 
 
 def user_columns(schema: pa.Schema) -> pa.Schema:

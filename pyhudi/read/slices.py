@@ -26,6 +26,7 @@ from pyhudi.read.partial import flag_of, flagged, partial_rules
 from pyhudi.read.payloads import Keeps
 from pyhudi.read.pruning import matching_row_groups
 from pyhudi.read.rules import MergeRules
+from pyhudi.read.sourced import sourced_rows
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import DataFile, FileSlice, Visibility
@@ -128,7 +129,7 @@ def _pruned(
     fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
 ) -> list[int] | None:
     """The row groups that the filter leaves; None for all."""
-    if slice.base is None or spec.where is None:
+    if slice.base is None or slice.source is not None or spec.where is None:
         return None
     return matching_row_groups(
         fs,
@@ -159,9 +160,14 @@ def base_rows(
     path = slice.base.path
     if slice.base.name.extension != ".parquet":
         raise UnsupportedTableError(f"base files of format {path.rpartition('.')[2]}", path=path)
-    rows = read_base(
-        fs, path, columns=stored.names, row_groups=row_groups, dictionaries=coded or stored.names
-    )
+    dictionaries = coded or stored.names
+    if slice.source is None:
+        rows = read_base(
+            fs, path, columns=stored.names, row_groups=row_groups, dictionaries=dictionaries
+        )
+    else:
+        assert row_groups is None
+        rows = sourced_rows(fs, path, slice.source, stored.names, dictionaries=dictionaries)
     for index, field in enumerate(stored):
         if field.name in coded and field.name in rows.column_names:
             found = rows.schema.field(field.name).type

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.metadata.lookup import RecordIndex
 from pyhudi.metadata.reader import MetadataTable
@@ -23,7 +23,14 @@ from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.walked import WalkedObjectStore
 from pyhudi.table.config import METADATA_TRUSTED_FROM, TableConfig, load_config
 from pyhudi.table.listing import Listing, StoreListing
-from pyhudi.table.plans import check_readable, load_view, replaced_groups, without_undone
+from pyhudi.table.plans import (
+    check_not_bootstrapped,
+    check_readable,
+    load_view,
+    replaced_groups,
+    without_undone,
+)
+from pyhudi.table.skeletons import SOURCE_OPTION, SourceIndex, with_sources
 from pyhudi.table.view import FileSlice, TableView, Visibility
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
@@ -62,11 +69,18 @@ class TableState:
     config_tag: str | None = None
     lookup: str = "auto"  # how the record index is asked
     past: Past | None = None  # of `until`
+    source_folder: str | None = None  # where the source files of a bootstrapped table are now
 
     @cached_property
     def rules(self) -> MergeRules:
         """How the table's records are merged."""
         return merge_rules(self.config, self.merging)
+
+    @cached_property
+    def sources(self) -> SourceIndex | None:
+        """Where the data columns of skeleton files are; None for a table that has none."""
+        base = self.config.bootstrap_base_path
+        return SourceIndex(self.fs, base, folder=self.source_folder) if base else None
 
     @property
     def zone(self) -> tzinfo | None:
@@ -99,7 +113,7 @@ class TableState:
         self, *, partitions: Sequence[str] | None = None, limit: InstantTime | None = None
     ) -> TableView:
         """File groups as of `limit`, over some partitions (None: all)."""
-        return load_view(
+        view = load_view(
             self.log,
             self.timeline,
             self.listing,
@@ -109,6 +123,7 @@ class TableState:
             archive=self.archive,
             replaced=None if self.past is None else self.past.replaced,
         )
+        return with_sources(view, self.sources)
 
     def visibility(self, *, limit: InstantTime | None = None) -> Visibility:
         """Which instants a reader as of `limit` believes."""
@@ -193,11 +208,14 @@ def load_state(
     *,
     previous: TableState | None = None,
     now: Timeline | None = None,
+    for_reading: bool = False,
 ) -> TableState:
     """The table now.  Two small reads; `previous` is returned again if nothing has changed.
 
-    now: its timeline, listed under a lock that is held still; None: it is listed.
-    Raises TableNotFoundError, UnsupportedTableError, CorruptFileError.
+    now: its timeline, listed under a lock that is held still; None: it is listed.  for_reading:
+    bootstrapped tables are opened too, which nothing may write.
+    Raises TableNotFoundError, UnsupportedTableError, CorruptFileError; OptionError for a source
+    folder of a table that is not bootstrapped.
     """
     walked = _walked(fs)
     tag = walked.tag(PROPERTIES) if isinstance(walked, WalkedObjectStore) else None
@@ -208,6 +226,10 @@ def load_state(
         check_readable(config)
         if not _has_metadata(walked, config):
             walked = _walked(fs)  # the properties have changed since
+    if not for_reading:
+        check_not_bootstrapped(config)
+    if options.source_folder and not config.bootstrap_base_path:
+        raise OptionError("the table is not bootstrapped", option=SOURCE_OPTION)
     log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
     if previous is not None and previous.config == config:
         log = previous.log
@@ -229,6 +251,7 @@ def load_state(
         merging=options.merging,
         config_tag=tag,
         lookup=options.lookup,
+        source_folder=options.source_folder,
     )
 
 

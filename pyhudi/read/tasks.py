@@ -52,8 +52,9 @@ class ReadTask:
 
     def pieces(self) -> Iterator[ReadTask]:
         """Tasks that together read the same rows in the same order: one a row group, where there
-        are no logs to merge.  Reads a footer."""
-        if self.slice.logs or self.row_groups is not None or self.older is not None:
+        are no logs to merge.  Reads a footer.  Row groups of a skeleton file are not those of its
+        source file, so such a slice stays whole."""
+        if not self.is_one_file or self.row_groups is not None or self.slice.source is not None:
             yield self
             return
         with _expiring(self):

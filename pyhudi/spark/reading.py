@@ -68,7 +68,7 @@ def opened(options: Mapping[str, str]) -> tuple[StructType, Pin]:
     Raises TableNotFoundError, OptionError, UserError.
     """
     asked = read_asked(options)
-    state = load_state(asked.fs, asked.options.read)
+    state = load_state(asked.fs, asked.options.read, for_reading=True)
     request = asked.request
     if request.as_of is not None or request.changes is not None:
         return to_spark(plan_scan(state, request).schema), Pin.of(state)
@@ -119,7 +119,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plans the scan: listings and the footers of files larger than a partition."""
         asked = self.asked
-        state = load_state(asked.fs, asked.options.read)
+        state = load_state(asked.fs, asked.options.read, for_reading=True)
         request = asked.request if self.pin is None else self.pin.request(state, asked.request)
         plan = planned(state, request, self.schema, self.filters)
         return list(partitions(plan.tasks, asked.partition_bytes))

@@ -159,7 +159,7 @@ class TableStream(DataSourceStreamReader):
         return read_slices(partition)
 
     def _state(self) -> TableState:
-        return load_state(self.asked.fs, self.asked.options.read)
+        return load_state(self.asked.fs, self.asked.options.read, for_reading=True)
 
 
 def _is_future(asked: StreamAsked, state: TableState, start: InstantTime) -> bool:

@@ -26,9 +26,16 @@ def check_readable(config: TableConfig) -> None:
         )
     if config.base_file_format not in ("PARQUET", "HFILE"):
         raise UnsupportedTableError(f"base files of format {config.base_file_format}")
+
+
+def check_not_bootstrapped(config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a bootstrapped table, which is read only: writes, services
+    and repairs would need the rows that other files hold."""
     if config.bootstrap_base_path:
         raise UnsupportedTableError(
-            "a bootstrapped table keeps its rows elsewhere", base_path=config.bootstrap_base_path
+            "bootstrapped tables are opened for reading only",
+            base_path=config.bootstrap_base_path,
+            hint="bulk_insert the rows of a scan into a new table",
         )
 
 

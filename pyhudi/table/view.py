@@ -25,7 +25,7 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.storage.filesystem import FileInfo
+from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
 
@@ -33,12 +33,29 @@ Completions: TypeAlias = Callable[[], Mapping[InstantTime, InstantTime]]
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The Parquet file that holds the data columns of a skeleton file, row by row in its order.
+
+    fs: rooted at the folder that the table was bootstrapped from, outside the table; only read.
+    size_bytes: its length when the table was bootstrapped; None if the index does not state it.
+    """
+
+    fs: FileSystem = field(compare=False)
+    path: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
-    """A base or log file on the store."""
+    """A base or log file on the store.
+
+    source: set for the base files of a bootstrapped table that hold meta columns only.
+    """
 
     name: DataFileName
     partition: str
     size_bytes: int
+    source: SourceFile | None = None
 
     @property
     def path(self) -> str:
@@ -66,6 +83,11 @@ class FileSlice:
     @property
     def file_id(self) -> str:
         return self.group.file_id
+
+    @property
+    def source(self) -> SourceFile | None:
+        """The file that holds the base file's data columns, if that is a skeleton file."""
+        return None if self.base is None else self.base.source
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -382,6 +382,7 @@ _PLACES = {
         "hoodie.bucket.index.min.num.buckets", "hoodie.bucket.index.split.threshold",
         "hoodie.bucket.index.merge.threshold",
     ),
+    "it takes a bootstrapped table": ("tests/read/test_bootstrap.py", "pyhudi.bootstrap.base.path"),
     "it takes two indexes": ("tests/index/test_tee.py", "pyhudi.index.tee"),
     _STATE: ("tests/index/test_kinds.py", "hoodie.bloom.index.prune.by.ranges",
              "hoodie.bucket.index.hash.field"),
