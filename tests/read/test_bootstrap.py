@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.support.foreign import foreign_table
+from tests.support.foreign import expected_rows, foreign_table, row_counts
 
 OPTION = "pyhudi.bootstrap.base.path"
 NEWEST = "20250425132451735"
@@ -68,6 +68,29 @@ def test_rows_are_those_that_apache_hudi_reads(root: Path) -> None:
     assert rows.num_rows == len(expected) == 100
     assert found == expected
     assert rows["_hoodie_record_key"].equals(rows["_row_key"])
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_tables_of_version_6_are_read_as_apache_hudi_reads_them(kind: str, tmp_path: Path) -> None:
+    """Three of twenty rows were updated after the bootstrap: in base files, or in logs.  The source
+    files lack the partition column and have two row groups, the skeleton files one."""
+    table = opened(foreign_table(f"bootstrapped_{kind}_v6", tmp_path))
+    rows, expected = table.scan().to_arrow(), expected_rows(tmp_path)
+    assert row_counts(rows) == row_counts(expected, rows.column_names)
+    assert table.config.version == 6
+    first = table.timeline.commits.instants[0].time
+    before = table.scan(["id", "v", "part"], as_of=first).to_arrow().sort_by("v")
+    assert before["v"].to_pylist() == [float(n) for n in range(20)]
+    assert before["id"].to_pylist() == [f"k{n}" for n in range(20)]
+    assert before["part"].to_pylist() == ["a"] * 10 + ["b"] * 10
+    changed = table.changes(first, columns=["id", "v"]).to_arrow()
+    assert row_counts(changed) == row_counts(pa.table({"id": ["k1", "k7", "k12"], "v": [99.5] * 3}))
+    assert table.changes("000").count() == 20
+    optimized = table.scan(mode="read_optimized").to_arrow()["v"].to_pylist()
+    assert optimized.count(99.5) == (3 if kind == "cow" else 0)
+    assert len(optimized) == 20
+    where = (pc.field("part") == "b") & (pc.field("v") > 15)
+    assert table.scan(where=where).to_arrow().equals(rows.filter(where))
 
 
 def test_the_bootstrap_alone_gives_the_source_rows(root: Path) -> None:
