@@ -19,12 +19,14 @@ from pyspark.sql import functions as F
 
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avroschema import avro_to_arrow
-from pyhudi.formats.relabel import may_be_mislabelled
+from pyhudi.formats.parquet import footer
+from pyhudi.formats.relabel import may_be_mislabelled, relabelled_type
 from pyhudi.read.plan import ReadTask, ScanPlan
 from pyhudi.read.schema import user_columns
 from pyhudi.read.state import TableState
 from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
 from pyhudi.spark.types import to_spark
+from pyhudi.storage.filesystem import FileSystem
 
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
 _PARTITIONS_MAX: Final = 1000
@@ -58,7 +60,8 @@ def native_tasks(state: TableState, plan: ScanPlan) -> frozenset[int]:
         if time not in alike:
             commit = known.get(time)
             text = None if commit is None else state.log.commit(commit).extra.get("schema")
-            alike[time] = bool(text) and _states(str(text), plan.schema)
+            stated = bool(text) and _states(str(text), plan.schema)
+            alike[time] = stated and _is_labelled(state.fs, base.path, plan.schema)
         if alike[time]:
             found.add(position)
     return frozenset(found)
@@ -72,7 +75,25 @@ def _is_plain(plan: ScanPlan) -> bool:
     told = {frozenset(task.partition_values) for task in plan.tasks}
     if len(told) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         return False
-    return not any(pt.is_time(f.type) or may_be_mislabelled(f.type) for f in plan.schema)
+    return not any(pt.is_time(field.type) for field in plan.schema)
+
+
+def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
+    """Whether a file's columns have the labels that the table's types have.
+
+    Cost: the footer of one file of a commit, and only where older writers may have mislabelled
+    one: all files of a commit are of one writer.
+    """
+    names = [f.name for f in schema if may_be_mislabelled(f.type)]
+    if not names:
+        return True
+    stored = footer(fs, path).schema
+    return all(
+        name not in stored.names
+        or relabelled_type(stored.field(name).type, schema.field(name).type)
+        == stored.field(name).type
+        for name in names
+    )
 
 
 def _states(avro: str, schema: pa.Schema) -> bool:

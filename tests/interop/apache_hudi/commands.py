@@ -41,6 +41,9 @@ WRITING = {
 PLANNING = ("hoodie.metadata.enable", "hoodie.enable.data.skipping")
 """Options that index look-ups take from the session while a read is planned."""
 
+VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+"""Queries of changes switch it off for the whole session; then floats widen in another way."""
+
 
 class Commands:
     """The commands of one session."""
@@ -95,6 +98,7 @@ class Commands:
 
     def _load(self, path: str, options: dict[str, str]) -> Any:
         spark = self._session.spark
+        spark.conf.unset(VECTORIZED)
         for name in PLANNING:
             if name in options:
                 spark.conf.set(name, options[name])
