@@ -12,7 +12,13 @@ from pyhudi.storage.filesystem import FileInfo
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableConfig
 from pyhudi.table.listing import StoreListing, ensure_partition, is_partition, partition_metafile
-from pyhudi.table.plans import check_readable, load_view, pending_plans, replaced_groups
+from pyhudi.table.plans import (
+    check_not_bootstrapped,
+    check_readable,
+    load_view,
+    pending_plans,
+    replaced_groups,
+)
 from pyhudi.table.view import FileSlice, PendingPlans, TableView, Visibility, build_view
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
@@ -278,7 +284,6 @@ def test_what_can_be_a_partition(path: str, expected: bool) -> None:
         {"hoodie.table.version": "7"},
         {"hoodie.table.version": "10"},
         {"hoodie.table.version": "6", "hoodie.table.base.file.format": "ORC"},
-        {"hoodie.table.version": "6", "hoodie.bootstrap.base.path": "/x"},
     ],
 )
 def test_tables_that_cannot_be_read_are_refused(properties: dict[str, str]) -> None:
@@ -287,6 +292,10 @@ def test_tables_that_cannot_be_read_are_refused(properties: dict[str, str]) -> N
     for version in ("0", "5", "8"):
         check_readable(TableConfig({"hoodie.table.version": version}))
     check_readable(TableConfig({}))  # as written before there were versions
+    bootstrapped = TableConfig({"hoodie.table.version": "6", "hoodie.bootstrap.base.path": "/x"})
+    check_readable(bootstrapped)
+    with pytest.raises(UnsupportedTableError, match="bootstrap"):
+        check_not_bootstrapped(bootstrapped)
 
 
 @pytest.mark.parametrize("name", golden_names())
