@@ -63,6 +63,16 @@ def test_a_partly_missing_delete_that_did_nothing_is_found(story: Story) -> None
     assert any(problem.startswith("now: k1 is a") for problem in story.problems())
 
 
+def test_a_partly_missing_delete_removes_the_keys_that_are_there(story: Story) -> None:
+    story.diary.note(op="d", kind="delete", keys=[1, 30], part="")
+    report = story.writer._table("d").delete(keys=["k1", "k30"])
+    story.writer._look()
+    story.diary.note(op="d", instant=report.instant, inserted=0, updated=0,
+                     deleted=report.deleted, missing=report.missing_keys)  # fmt: skip
+    assert (report.deleted, report.missing_keys) == (1, 1)
+    assert story.problems() == []
+
+
 def test_a_delete_that_reports_other_counts_is_found(story: Story) -> None:
     story.upsert("b", list(range(40)))
     story.writer.write("d", "delete")

@@ -219,5 +219,5 @@ MUTANTS = (
     _in("flows/optimistic.py", "a delete that misses a key does nothing",
         "            if planned.is_empty and not fitted.has_changed:\n",
         "            if planned.is_empty or (planned.missing and planned.matched):\n",
-        ("tests/history/test_small.py", "-k", "anomalies")),
+        ("tests/history/test_check.py",)),
 )  # fmt: skip
