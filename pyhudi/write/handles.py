@@ -8,7 +8,7 @@ removes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -43,7 +43,7 @@ from pyhudi.write.files import (
 )
 from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed, Router
-from pyhudi.write.settle import outcome, settle, unmatched
+from pyhudi.write.settle import Mask, outcome, settle, unmatched
 from pyhudi.write.tag import Action
 
 
@@ -136,11 +136,8 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     else:
         bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
-    cdc_sizes = None
-    if plan.cdc is not None:
-        announce(plan.fs, plan.instant, target.group.partition, name, kind=MarkerKind.MERGE)
-        replaced = stored.filter(pa.array(~settled.keep))
-        cdc_sizes = write_cdc_log(plan, target.group, name, replaced, incoming)
+    merged = MarkerKind.MERGE
+    cdc_sizes = _log_changes(plan, target.group, name, merged, stored, ~settled.keep, incoming)
     size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
     stat = _counted(
@@ -148,6 +145,23 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted,
     )  # fmt: skip
     return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+
+
+def _log_changes(
+    plan: FilePlan,
+    group: FileGroupId,
+    name: BaseFileName,
+    kind: MarkerKind,
+    stored: pa.Table,
+    leaving: Mask,
+    incoming: pa.Table,
+) -> Mapping[str, int] | None:
+    """The CDC log of a base file about to be written, where the table has such; its size by path.
+    leaving: mask over the stored rows.  The base file's marker comes first."""
+    if plan.cdc is None:
+        return None
+    announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+    return write_cdc_log(plan, group, name, stored.filter(pa.array(leaving)), incoming)
 
 
 def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
@@ -175,8 +189,10 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
+    cdc_sizes = _log_changes(plan, target.group, name, kind, stored, ~settled.keep, incoming)
     size = write_base_file(plan, target.group, name, rows, bloom, kind, None)
     stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
+    stat = replace(stat, cdc_sizes=cdc_sizes)
     stat = _counted(
         stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
     )

@@ -96,6 +96,20 @@ def test_changes_of_every_operation_are_captured(tmp_path: Path, kind: str) -> N
         assert update["ts_ms"] == second
 
 
+def test_a_group_merged_for_a_key_that_comes_back_logs_its_changes(tmp_path: Path) -> None:
+    table = pyhudi.create_table(
+        str(tmp_path / "t"), SCHEMA, record_key="id", partition_by="city", ordering="ts",
+        table_type="mor", index="bloom", options=ENABLED,
+    )  # fmt: skip
+    table.upsert(rows(("a", 5), ("b", 5)))
+    table.delete(keys=["a"])
+    deleted = str(table.timeline.commits.last.time)
+    table.upsert(rows(("a", 1), ("b", 6)))  # an older row, which the delete in the logs would hide
+    assert changes(table, deleted) == [("i", "a", None, 1), ("u", "b", 5, 6)]
+    ((found),) = logged(tmp_path / "t")
+    assert sorted(record["op"] for record in found) == ["i", "u"]
+
+
 def test_the_commit_names_its_logs_and_the_metadata_table_lists_them(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.upsert(rows(("a", 1)))
