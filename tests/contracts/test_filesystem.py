@@ -112,6 +112,20 @@ def test_what_is_missing_is_said_so(fs: FileSystem) -> None:
     assert fs.children("no") == [] and fs.names("no") == []
 
 
+@pytest.mark.parametrize("kind", ["object", "s3"])
+def test_an_object_with_the_name_of_a_folder_is_listed_once_as_the_folder(
+    kind: str, tmp_path: Path
+) -> None:
+    """Other tools put an empty object in the place of a folder; an object store allows both."""
+    fs = make(kind, tmp_path)
+    fs.create("t/p", b"")
+    fs.create("t/p/f", b"1")
+    fs.create("t/file", b"22")
+    found = [(info.path, info.is_folder, info.size_bytes) for info in fs.children("t")]
+    assert found == [("t/file", False, 2), ("t/p", True, 0)]
+    assert fs.names("t") == ["file"]
+
+
 def test_ranges_are_exact_and_checked(fs: FileSystem) -> None:
     fs.create("f", b"0123456789")
     assert fs.read_range("f", 2, 3) == b"234"

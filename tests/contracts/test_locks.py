@@ -231,6 +231,29 @@ def test_a_zookeeper_that_does_not_answer_is_a_storage_error() -> None:
     assert caught.value.retryable
 
 
+def test_a_lease_that_ended_is_not_confirmed_though_nobody_took_the_lock() -> None:
+    """Another process may have watched it for the whole lease and be about to take it."""
+    memory = MemoryFileSystem()
+    mutex = LeaseMutex(NumberedLease(memory, "l"), f"l{next(_NAMES)}", lease_seconds=0.2)
+    assert mutex.acquire(0) and mutex.confirm()
+    mutex._ended.set()  # as a process that stood still: nobody renews
+    before = memory.names("l")
+    time.sleep(0.25)
+    assert mutex.confirm() is False
+    assert memory.names("l") == before  # and it has not renewed what it lost
+
+
+def test_a_put_of_a_number_that_was_taken_and_removed_does_not_win() -> None:
+    memory = MemoryFileSystem()
+    lease = NumberedLease(memory, "l")
+    first = lease.write(b"first", None)
+    second = lease.write(b"second", first)
+    third = lease.write(b"third", second)
+    assert lease.write(b"late", first) is None  # the number after `first` is free once more
+    assert lease.read() == (b"third", third)
+    assert memory.names("l") == [f"{third:012d}"]
+
+
 class Forgetful:
     """A store that puts whatever the condition."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import pytest
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
+from pyhudi.index.bloom import FileLens, candidates
+from pyhudi.index.probe import key_run, probes_of
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
+from pyhudi.records import RECORD_KEY
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType, load_config, store_config
@@ -333,6 +337,36 @@ def test_ranges_do_not_hide_keys_that_java_orders_otherwise() -> None:
     for prune in (True, False):
         report = reopened(table, bloom__index__prune__by__ranges=prune).upsert(rows)
         assert (report.updated, report.inserted) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "stored"),
+    [
+        (("\U0001f511", "\uff21"), ["\U0001f511", "\uff21"]),  # the range is empty in bytes
+        (("a", "\ue000"), ["a", "\U0001f511", "\ue000"]),  # a key beyond the greatest in bytes
+    ],
+)
+def test_bounds_that_java_orders_otherwise_leave_no_stored_key_out(
+    bounds: tuple[str, str], stored: list[str]
+) -> None:
+    """Apache Hudi takes the least and greatest key of a file by UTF-16 units."""
+    keys = sorted([*stored, "A"], key=str.encode)
+    run = key_run(pa.table({RECORD_KEY: keys}), everywhere=True)
+    (probes,) = probes_of([_Loaded(run)], "", everywhere=True)
+    found = candidates(probes, FileLens(bounds, None), prune=True)
+    assert found is not None
+    assert set(stored) <= set(found.keys.to_pylist())
+    assert "A" not in found.keys.to_pylist()  # a plain key outside is still excluded
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A run of keys in memory."""
+
+    run: pa.Table
+
+    def load(self) -> pa.Table:
+        return self.run
 
 
 @pytest.mark.parametrize("kind", TYPES)
