@@ -320,7 +320,8 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         key column, as does a table of these columns.  Raises IndexNotReadyError without an index
         that keeps entries, UserError for keys that do not fit the key columns.
         """
-        return lookup(self._state(), self._options, self._key_texts(keys), self._engine)
+        state = self._state()
+        return lookup(state, self._options, self._key_texts(keys, state), self._engine)
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The rows of these keys, reading only the file groups they are in.  keys: as `lookup`."""
@@ -328,12 +329,12 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
         state = self._state()
-        places = lookup(state, self._options, self._key_texts(keys), engine)
+        places = lookup(state, self._options, self._key_texts(keys, state), engine)
         return fetch_rows(state, places, columns=columns, engine=engine)
 
-    def _key_texts(self, keys: Any) -> pa.Array:
-        """Record keys as text, however the caller names them."""
-        return key_texts(keys, **self._keyed(self._state()))
+    def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
+        """Record keys as text, however the caller names them; state: loaded where it is None."""
+        return key_texts(keys, **self._keyed(state or self._state()))
 
     def _keyed(self, state: TableState) -> dict[str, Any]:
         return {

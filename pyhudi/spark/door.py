@@ -203,14 +203,15 @@ class SparkTable(api.Table):
         return scan_frame(self._spark, state, plan_scan(state, request))
 
     def lookup(self, keys: Any) -> pa.Table:
-        return lookup(self._state(), self._options, self._key_texts(keys), LocalEngine())
+        state = self._state()
+        return lookup(state, self._options, self._key_texts(keys, state), LocalEngine())
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
         return self._fetch(keys, columns_of(columns), LocalEngine())
 
-    def _key_texts(self, keys: Any) -> pa.Array:
+    def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
         """A DataFrame of keys is collected: look-ups by key run on the driver."""
-        return super()._key_texts(collected(keys) if is_frame(keys) else keys)
+        return super()._key_texts(collected(keys) if is_frame(keys) else keys, state)
 
     def delete(
         self,

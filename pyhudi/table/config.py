@@ -329,9 +329,13 @@ def checksum(database: str, table: str) -> int:
 
 _ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+
     def plain(match: re.Match[str]) -> str:
         code = match[1]
         if len(code) == 5:
@@ -339,7 +343,7 @@ def _unescape(text: str) -> str:
         return _CONTROL.get(code, code)
 
     joined = _ESCAPED.sub(plain, text)
-    if any(0xD800 <= ord(c) <= 0xDFFF for c in joined):  # pairs escaped as UTF-16 halves
+    if _SURROGATE.search(joined):  # pairs escaped as UTF-16 halves
         joined = joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return joined
 

@@ -32,7 +32,7 @@ class TableIndex:
         options: Options,
         engine: Engine,
         state: Callable[[], TableState],
-        key_texts: Callable[[Any], pa.Array],
+        key_texts: Callable[[Any, TableState], pa.Array],
     ) -> None:
         self._fs = fs
         self._options = options
@@ -46,7 +46,8 @@ class TableIndex:
         as_of: where it lived when that instant was the newest.  Raises IndexNotReadyError without
         an index, SnapshotExpiredError where its files do not reach back so far.
         """
-        state, keys = self._state(), self._key_texts(keys)
+        state = self._state()
+        keys = self._key_texts(keys, state)
         if as_of is None:
             return lookup(state, self._options, keys, self._engine)
         now = state.record_index  # raises where there is none
@@ -61,7 +62,8 @@ class TableIndex:
         Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
         """
         state = self._state()
-        return explain_lookup(state.fs, state.record_index, self._key_texts(keys).drop_null())
+        texts = self._key_texts(keys, state)
+        return explain_lookup(state.fs, state.record_index, texts.drop_null())
 
     def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
         """What commits after `since` up to `until` (None: the newest) wrote into the index.
