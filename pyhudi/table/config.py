@@ -333,9 +333,6 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-
     def plain(match: re.Match[str]) -> str:
         code = match[1]
         if len(code) == 5:
