@@ -20,6 +20,7 @@ from pyhudi.errors import IndexNotReadyError, OptionError, UnsupportedTableError
 from pyhudi.filenames import HOODIE, TEMP
 from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
 from pyhudi.index.choice import choose_index, no_index, store_kinds
+from pyhudi.index.record_rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
 from pyhudi.metadata.factbuild import create_facts
@@ -28,31 +29,30 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.writer import check_version, check_writable
-from pyhudi.options import IndexKind, Options, SchemaMode, WriteOptions
+from pyhudi.options import IndexKind, Options, SchemaMode
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState, load_state
-from pyhudi.records import META_COLUMNS, InstantTime
+from pyhudi.records import META_COLUMNS
 from pyhudi.services.commit import Done, commit, prepare
 from pyhudi.services.elastic import ready_elastic
-from pyhudi.services.index_rebuild import build_now, silent
-from pyhudi.services.kept import discard, publish
-from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.services.stores import Opening, open_store, told_mismatches
-from pyhudi.services.transaction import roll_back_dead, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.lock import TableLock
+from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging
 from pyhudi.table.capture import cdc_mode
 from pyhudi.table.config import TableConfig, load_config, store_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import roll_back_dead, table_lock
+from pyhudi.transaction.deferred_publish import Kept, check_none_kept, store_kept
+from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.batch import Rows, StreamRows
 from pyhudi.write.execution import report_of
 from pyhudi.write.find import WriteIndex
-from pyhudi.write.kept import Kept, check_none_kept, store_kept
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import PythonKeys
 from pyhudi.write.newtable import NewTable as NewTable
@@ -68,7 +68,6 @@ from pyhudi.write.operations import (
 from pyhudi.write.parked import parking_folder, sweep_parked
 from pyhudi.write.report import WriteReport
 from pyhudi.write.schema import FittedSchema, check_no_logs, fit_schema, schema_rules
-from pyhudi.write.staging import FileStaging, MemoryStaging, Staging
 
 _SCRATCH = "pyhudi-"
 
@@ -246,30 +245,6 @@ def _index_notes(setting: Setting, planned: PlannedWrite) -> tuple[str, ...]:
 def _keep(setting: Setting, done: Done, report: WriteReport) -> None:
     kept = Kept(setting.state.timeline, done.content, report.to_dict())
     store_kept(setting.state.fs, done.instant, kept)
-
-
-def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
-    """Complete a write that was kept back; its report.
-
-    Raises UserError if there is none, WriteConflictError if the table has changed under it.
-    """
-    with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
-        config = load_config(fs)
-        check_table(config)
-        kept = publish(fs, timeline_log(fs, config), InstantTime(time))
-    return WriteReport.from_dict({**kept.report, "published": True})
-
-
-def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
-    """Roll back a write that was kept back.  Raises UserError if there is none."""
-    with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
-        config = load_config(fs)
-        check_table(config)
-        done = discard(
-            fs, config, timeline_log(fs, config), InstantTime(time),
-            options.concurrency.heartbeats,
-        )  # fmt: skip
-    return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
 def replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:

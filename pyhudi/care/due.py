@@ -20,8 +20,8 @@ from pyhudi.care.remains import check_leftovers
 from pyhudi.care.setaside import sweep
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
-from pyhudi.flows import upkeep
-from pyhudi.flows.expiring import expire, expired_now
+from pyhudi.operations import table_services
+from pyhudi.operations.partition_ttl import expire, expired_now
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.archival import described, is_due
@@ -29,10 +29,10 @@ from pyhudi.services.cleaning import pending_cleans, propose
 from pyhudi.services.clustering import commits_since, pending_clusterings
 from pyhudi.services.compaction import compaction_is_due, deltas_since, pending_compactions
 from pyhudi.services.logcompaction import proposed as proposed_log_compaction
-from pyhudi.services.rollback import failed_writes
-from pyhudi.services.transaction import opened, table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import load_config
+from pyhudi.transaction.begin import opened, table_lock
+from pyhudi.transaction.rollback import failed_writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
 
 def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
-        report = upkeep.compact(fs, options, engine)
+        report = table_services.compact(fs, options, engine)
         done = f"merged {report.file_groups} groups at {', '.join(report.instants)}"
         return done if report.instants else "; ".join(report.notes)
 
@@ -160,7 +160,7 @@ def _expiry(state: TableState, fs: FileSystem, options: Options, engine: Engine)
 
 def _log_compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
-        report = upkeep.compact_logs(fs, options, engine)
+        report = table_services.compact_logs(fs, options, engine)
         done = f"merged {report.blocks} blocks of {report.file_groups} groups at {report.instant}"
         return done if report.instant else "; ".join(report.notes)
 
@@ -174,7 +174,7 @@ def _log_compaction(state: TableState, fs: FileSystem, options: Options, engine:
 
 def _clustering(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
-        report = upkeep.cluster(fs, options, engine)
+        report = table_services.cluster(fs, options, engine)
         done = f"wrote {report.file_groups} file groups anew as {report.new_file_groups}"
         return done if report.instants else "; ".join(report.notes)
 
@@ -191,7 +191,7 @@ def _clustering(state: TableState, fs: FileSystem, options: Options, engine: Eng
 
 def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
-        report = upkeep.clean(fs, options, engine)
+        report = table_services.clean(fs, options, engine)
         done = f"deleted {report.files} files at {', '.join(report.instants)}"
         return "; ".join(((done,) if report.instants else report.notes) + report.dropped)
 
@@ -204,7 +204,7 @@ def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) 
 
 def _archival(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     def act() -> str:
-        report = upkeep.archive(fs, options)
+        report = table_services.archive(fs, options)
         return f"archived {len(report.instants)} instants" + (
             f", more are held by {report.held_by}" if report.held_by else ""
         )

@@ -23,12 +23,12 @@ from pyhudi.options import Heartbeats, Options, ReadOptions
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import load_state
 from pyhudi.records import RECORD_KEY, FileGroupId
-from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.log import TimelineLog
-from pyhudi.write.kept import check_none_kept
+from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.rollback import roll_back_failed
 
 
 def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:

@@ -16,7 +16,6 @@ from pyhudi.formats.avroschema import without_meta_fields
 from pyhudi.formats.logfile import read_blocks
 from pyhudi.formats.parquet import footer
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.services.rollback_plan import RolledBack, from_record, to_metadata
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.cleaning import planned_files, result_record
 from pyhudi.table.compaction import compaction_record
@@ -29,6 +28,7 @@ from pyhudi.timeline.payload import (
     write_avro,
 )
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.transaction.rollback_plan import RolledBack, from_record, to_metadata
 
 
 def content_of(ground: Ground, instant: Instant) -> bytes | None:

@@ -11,10 +11,10 @@ from pyhudi.filenames import HEARTBEATS, TEMP
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.options import Heartbeats
 from pyhudi.services.holds import held_snapshots
-from pyhudi.services.rollback import failed_writes
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.kept import kept_writes
+from pyhudi.transaction.deferred_publish import kept_writes
+from pyhudi.transaction.rollback import failed_writes
 
 
 def check_pending(ground: Ground) -> Iterator[Finding]:

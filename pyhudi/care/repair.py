@@ -33,13 +33,13 @@ from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
-from pyhudi.services.rollback import roll_back_failed, rollback
-from pyhudi.services.transaction import table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import load_config
 from pyhudi.table.listing import partition_metafile
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, parse
+from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.rollback import roll_back_failed, rollback
 
 
 @dataclass(frozen=True, slots=True)

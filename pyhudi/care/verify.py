@@ -17,11 +17,11 @@ from pyhudi.care.setaside import set_aside_files
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
-from pyhudi.flows import indexcare
 from pyhudi.metadata.factcheck import wrong_facts
 from pyhudi.metadata.filestats import IndexFile, index_file
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.operations import index_maintenance
 from pyhudi.read.trust import trusted_metadata
 from pyhudi.timeline.stats import WriteStat
 
@@ -154,7 +154,7 @@ def _check_facts(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
 def _check_keys(ground: Ground, metadata: MetadataTable, engine: Engine) -> Iterator[Finding]:
     """Both ways: each key of the table has its file group, and the index knows no others."""
     state = replace(ground.state(), metadata=metadata)
-    found = indexcare.verify(state, engine, sample=None)
+    found = index_maintenance.verify(state, engine, sample=None)
     for kind, count in found.faults.items():
         examples = "; ".join(str(dict(e)) for e in found.examples if e.get("fault") == kind)
         yield Finding(

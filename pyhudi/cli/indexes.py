@@ -13,7 +13,7 @@ from pyhudi.calibration import measure_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
 from pyhudi.cli.values import COUNT, Settings, option
-from pyhudi.services.index_rebuild import Progress
+from pyhudi.index.record_rebuild import Progress
 
 _PROBLEMS = 3
 

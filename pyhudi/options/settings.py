@@ -155,7 +155,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """How a pending instant shows that it is worked on.  Used by write/heartbeat."""
+    """How a pending instant shows that it is worked on.  Used by transaction/heartbeat."""
 
     interval_seconds: float = 60.0
     misses: int = 2  # beats that may stay away before others count it as dead
@@ -171,7 +171,7 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a write goes on beside others.  Used by pipeline and services/transaction."""
+    """How a write goes on beside others.  Used by operations/write and transaction/begin."""
 
     optimistic: bool = False  # off: no write is ever done twice, and none needs a heartbeat
     retries: int = 4  # after conflicts; the last one under the lock from its beginning
@@ -230,7 +230,7 @@ class CleaningPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """When table services run, and how much they take on.  Used by services/ and flows/."""
+    """When table services run, and how much they take on.  Used by services/ and operations/."""
 
     enabled: bool = True  # off: none runs after a write, whatever the fields below say
     failures_raise: bool = False  # a failed service after a write: an error, or a note

@@ -21,7 +21,7 @@ from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.state import TableState
 from pyhudi.services.stores import open_for_reading, told_mismatches
-from pyhudi.write.staging import MemoryStaged
+from pyhudi.storage.spill import MemoryStaged
 
 MISMATCHES: Final = b"pyhudi.index.mismatches"
 """In the metadata of an answer's schema: keys that the index beside has elsewhere, as text."""

@@ -28,7 +28,6 @@ from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.holds import HeldSnapshot, held_snapshots
-from pyhudi.services.transaction import Touched, claimed, complete, finishing, is_claimed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.cleaning import (
     HOLDS,
@@ -51,7 +50,10 @@ from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.heartbeat import Heartbeat
+from pyhudi.transaction.begin import claimed, is_claimed
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)

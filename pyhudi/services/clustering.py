@@ -37,9 +37,8 @@ from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.resizing import resize_plan, resize_tasks, resized_rings
 from pyhudi.services.rewriting import Rewriting, rewriting, scratch
-from pyhudi.services.rollback import is_clustering, roll_back_service
-from pyhudi.services.transaction import Touched, complete, finishing, is_claimed, table_lock
 from pyhudi.storage.leftovers import tolerating
+from pyhudi.storage.spill import Staged, staging_folder
 from pyhudi.table.clustering import (
     SORT_COLUMNS,
     ClusterGroup,
@@ -56,6 +55,11 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import is_claimed, table_lock
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.rollback import is_clustering, roll_back_service
 from pyhudi.write.cluster import (
     ClusterWork,
     DealTask,
@@ -70,10 +74,8 @@ from pyhudi.write.cluster import (
     write_moves,
     write_output,
 )
-from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.rings import mark_rings
 from pyhudi.write.sorting import check_sortable
-from pyhudi.write.staging import Staged, staging_folder
 
 _RANGE_BYTES: Final = 64 << 20
 """Stored bytes of the rows that are sorted at one time."""

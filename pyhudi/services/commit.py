@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi.errors import PyhudiError
+from pyhudi.errors import OvertakenError, PyhudiError
 from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.read.schema import schema_text
@@ -28,31 +28,23 @@ from pyhudi.read.state import TableState
 from pyhudi.read.uniqueness import KEYS
 from pyhudi.services.clustering import make_way
 from pyhudi.services.keyclash import find_clash
-from pyhudi.services.transaction import (
-    OvertakenError,
-    Touched,
-    check_nothing_between,
-    claimed,
-    complete,
-    finishing,
-    roll_back_dead,
-    undoing,
-)
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.lock import check_lock
+from pyhudi.storage.spill import staging_folder
 from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.stats import CommitMetadata
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.commit import completed_since
+from pyhudi.transaction.begin import claimed, roll_back_dead, undoing
+from pyhudi.transaction.conflicts import Touched, completed_since
+from pyhudi.transaction.finish import check_nothing_between, complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.write.execution import WrittenFiles, write_files
-from pyhudi.write.markers import remove_leftovers, remove_markers
 from pyhudi.write.once import StreamBatch, writer_of
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
 from pyhudi.write.rings import keep_rings, mark_rings
-from pyhudi.write.staging import staging_folder
 from pyhudi.write.uniqueness import key_marks
 
 

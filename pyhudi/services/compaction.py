@@ -27,7 +27,6 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
-from pyhudi.services.transaction import Touched, complete, finishing
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.compaction import compactable, compaction_record, planned_slices
 from pyhudi.table.listing import StoreListing
@@ -38,8 +37,10 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.write.compact import CompactTask, compact_slice
-from pyhudi.write.markers import remove_leftovers, remove_markers
 
 
 @dataclass(frozen=True, slots=True)

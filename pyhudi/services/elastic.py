@@ -14,6 +14,16 @@ from dataclasses import dataclass
 
 from pyhudi.engine import Engine
 from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.index.record_rebuild import (
+    BUILD_PROPERTY,
+    BucketFile,
+    Built,
+    Tell,
+    build_files,
+    copy_built,
+    in_waves,
+    silent,
+)
 from pyhudi.metadata.bootstrap import create_metadata, unlist
 from pyhudi.metadata.elastic.compaction import tend
 from pyhudi.metadata.elastic.create import (
@@ -39,16 +49,6 @@ from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import InstantTime
-from pyhudi.services.index_rebuild import (
-    BUILD_PROPERTY,
-    BucketFile,
-    Built,
-    Tell,
-    build_files,
-    copy_built,
-    in_waves,
-    silent,
-)
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config, store_config
 

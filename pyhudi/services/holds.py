@@ -30,7 +30,7 @@ from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.cleaning import file_names
 from pyhudi.timeline.instant import COMPLETES_AS, Instant, file_name, parse
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.heartbeat import Beat, is_alive
+from pyhudi.transaction.heartbeat import Beat, is_alive
 
 
 class Hold:

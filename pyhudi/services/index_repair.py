@@ -22,17 +22,18 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
+from pyhudi.index.record_verify import BucketCheck, Fault
+from pyhudi.index.sorted_key_runs import Stored
 from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
 from pyhudi.options import WriteOptions
 from pyhudi.read.schema import schema_text
 from pyhudi.read.state import TableState
-from pyhudi.services.index_verify import BucketCheck, Fault
-from pyhudi.services.keyruns import Stored
-from pyhudi.services.transaction import complete, roll_back_dead, undoing
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import check_lock
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.transaction.begin import roll_back_dead, undoing
+from pyhudi.transaction.finish import complete
 from pyhudi.write.profile import profile
 
 _OPERATION = "UPSERT"  # a name of Apache Hudi's own, which is all its readers take

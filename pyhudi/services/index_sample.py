@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.formats.parquet import footer
+from pyhudi.index.record_verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
 from pyhudi.metadata.entries import bucket_entries
 from pyhudi.metadata.lookup import IndexShard
 from pyhudi.metadata.pieces import UnsortedError
@@ -29,7 +30,6 @@ from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.services.index_stats import index_entries
-from pyhudi.services.index_verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.view import FileSlice
 

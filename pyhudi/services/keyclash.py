@@ -22,13 +22,13 @@ from pyhudi.metadata.slices import MapSlice
 from pyhudi.options import IndexKind
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.conflicts import completed_since
 from pyhudi.write.batch import Part, rows_of_shard
-from pyhudi.write.commit import completed_since
 from pyhudi.write.operations import PlannedWrite, Setting, asks_index
 from pyhudi.write.route import lost_of, row_order, take_rows
-from pyhudi.write.staging import Staged
 from pyhudi.write.tag import NEW, Action, ShardTags
 
 

@@ -30,15 +30,17 @@ from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.reports import Report
 from pyhudi.services.rewriting import rewriting
-from pyhudi.services.rollback import roll_back_service
-from pyhudi.services.transaction import Touched, complete, finishing, is_claimed
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.table.compaction import AT_ONCE, compaction_record
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
-from pyhudi.write.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.begin import is_claimed
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.rollback import roll_back_service
 from pyhudi.write.mergelogs import MergeLogsTask, merge_logs
 
 _ROWS: Final = frozenset({BlockKind.AVRO, BlockKind.PARQUET, BlockKind.HFILE, BlockKind.DELETE})

@@ -12,9 +12,10 @@ from pyhudi.errors import PyhudiError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
-from pyhudi.services.rollback import roll_back_service
-from pyhudi.services.transaction import Heartbeat, claimed, is_claimed, table_lock, undoing
 from pyhudi.timeline.instant import Instant, State
+from pyhudi.transaction.begin import claimed, is_claimed, table_lock, undoing
+from pyhudi.transaction.heartbeat import Heartbeat
+from pyhudi.transaction.rollback import roll_back_service
 
 
 @dataclass(frozen=True, slots=True)

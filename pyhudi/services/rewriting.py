@@ -18,9 +18,9 @@ from pyhudi.read.state import TableState
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
+from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging, staging_folder
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.write.files import FilePlan
-from pyhudi.write.staging import FileStaging, MemoryStaging, Staging, staging_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,18 @@ from pyhudi._native import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError
 from pyhudi.index.covered import Covered, touched_groups
+from pyhudi.index.record_rebuild import Tell, forget, gather_keys, in_waves, plan_build, silent
 from pyhudi.index.rocks import RocksStore, place_of
 from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
 from pyhudi.index.rocks_checkpoint import Checkpoint, newest_believed, publish
 from pyhudi.index.rocks_files import BucketState, Place
+from pyhudi.index.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.options import RocksRules
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.services.index_rebuild import Tell, forget, gather_keys, in_waves, plan_build, silent
-from pyhudi.services.keyruns import BucketKeys, KeyRun, make_run, run_tasks
+from pyhudi.storage.spill import Staging
 from pyhudi.table.view import FileSlice
-from pyhudi.write.staging import Staging
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
-from pyhudi.services.publication import publish_instant
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.cleaning import file_names, planned_files
 from pyhudi.timeline.clock import system_clock
@@ -30,6 +29,7 @@ from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.timeline.undoing import SAVEPOINT_METADATA
+from pyhudi.transaction.publication import publish_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,6 @@ def savepoints(state: TableState) -> list[Savepoint]:
     """The table's savepoints, oldest first.  Cost: a small read each."""
     found = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     return [_described(i.time, state.log.record(i)) for i in found]
-
-
-def forget_unfinished(log: TimelineLog, timeline: Timeline) -> None:
-    """Savepoints that were never completed hold nothing, and end."""
-    for begun in timeline.where({Action.SAVEPOINT}, State.REQUESTED, State.INFLIGHT):
-        log.forget(begun)
 
 
 def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:

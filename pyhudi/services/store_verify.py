@@ -22,10 +22,12 @@ from pyhudi.engine import Engine
 from pyhudi.index.covered import Covered
 from pyhudi.index.hbase import HBaseStore
 from pyhudi.index.hbase_table import Entry, HBasePlace
+from pyhudi.index.record_verify import BucketCheck, CheckedBucket, Fault
 from pyhudi.index.rocks import RocksStore
 from pyhudi.index.rocks_bucket import BucketChanges, advance, open_bucket
 from pyhudi.index.rocks_checkpoint import Checkpoint, publish
 from pyhudi.index.rocks_files import BucketState, Place
+from pyhudi.index.sorted_key_runs import Store, Stored, make_run, run_tasks
 from pyhudi.metadata.entries import Entries
 from pyhudi.metadata.figures import BucketFigures
 from pyhudi.metadata.hashes import KeyHash
@@ -33,8 +35,6 @@ from pyhudi.metadata.locations import Locations
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.index_stats import IndexStats, stats_of
-from pyhudi.services.index_verify import BucketCheck, CheckedBucket, Fault
-from pyhudi.services.keyruns import Store, Stored, make_run, run_tasks
 from pyhudi.table.view import Visibility
 
 _ROWS: Final = 1 << 16

@@ -9,7 +9,7 @@ from pyhudi.index.stores import EntryStore
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.state import TableState
 from pyhudi.services import hbase, rocks
-from pyhudi.write.staging import Staging
+from pyhudi.storage.spill import Staging
 
 
 @dataclass(frozen=True)

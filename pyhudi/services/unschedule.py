@@ -16,11 +16,11 @@ from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.reports import Report
-from pyhudi.services.rollback import is_clustering, roll_back_service
-from pyhudi.services.transaction import is_claimed
 from pyhudi.table.plans import pending_plans
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import is_claimed
+from pyhudi.transaction.rollback import is_clustering, roll_back_service
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.read.state import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
-from pyhudi.services.rollback import failed_writes
 from pyhudi.table.config import (
     WRITABLE_VERSION,
     KeyGeneratorKind,
@@ -33,6 +32,7 @@ from pyhudi.table.config import (
     new_table_properties,
 )
 from pyhudi.timeline.instant import Action, Instant
+from pyhudi.transaction.rollback import failed_writes
 from pyhudi.write.keyrule import rule_of
 from pyhudi.write.keys import partition_paths, record_keys
 

@@ -19,9 +19,9 @@ from pyhudi.spark.files import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.shipping import ship
 from pyhudi.spark.types import to_arrow
 from pyhudi.spark.worker import Batches, Order
+from pyhudi.storage.spill import Staging
 from pyhudi.write.batch import PART_ROWS, KeyPlan, KeyRows, Part, gathered, stage_rows
 from pyhudi.write.keys import KeyRule, paths_if_told, record_keys
-from pyhudi.write.staging import Staging
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from pyhudi.care.verify import check_metadata
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.options import Options
-from pyhudi.services.transaction import table_lock
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import load_config
-from pyhudi.write.kept import check_none_kept
+from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.deferred_publish import check_none_kept
 
 
 class CareVerbs:

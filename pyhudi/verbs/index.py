@@ -10,14 +10,14 @@ import pyarrow as pa
 from pyhudi.arguments import count_of, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.flows import indexcare, storecare
-from pyhudi.flows.storecare import rebuild_store, rebuild_store_plan
+from pyhudi.index.record_rebuild import Tell, silent
 from pyhudi.metadata.explain import explain_lookup
+from pyhudi.operations import external_index_maintenance, index_maintenance
+from pyhudi.operations.external_index_maintenance import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime, as_bound, as_instant
 from pyhudi.services.answers import index_that_answers, lookup
-from pyhudi.services.index_rebuild import Tell, silent
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.services.index_stats import IndexStats, index_entries, index_stats
 from pyhudi.storage.filesystem import FileSystem
@@ -86,7 +86,9 @@ class TableIndex:
         state = self._state()
         kind = index_that_answers(state, self._options)
         if kind.is_store:
-            return storecare.stats_of_store(state, self._options, self._engine, kind)
+            return external_index_maintenance.stats_of_store(
+                state, self._options, self._engine, kind
+            )
         return index_stats(state, self._engine)
 
     def verify(self, sample: int | None = None) -> IndexCheck:
@@ -101,8 +103,8 @@ class TableIndex:
         count, state = count_of(sample, "sample"), self._state()
         kind = index_that_answers(state, self._options)
         if kind.is_store:
-            return storecare.verify_store(state, self._options, self._engine, kind)
-        return indexcare.verify(state, self._engine, sample=count)
+            return external_index_maintenance.verify_store(state, self._options, self._engine, kind)
+        return index_maintenance.verify(state, self._engine, sample=count)
 
     def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
         """Hold only what commits after `since` up to `until` (None: the newest) changed against
@@ -112,7 +114,9 @@ class TableIndex:
         """
         state = self._state()
         upto = None if until is None else str(as_bound(until, state.zone))
-        return indexcare.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
+        return index_maintenance.compare(
+            state, self._engine, str(as_bound(since, state.zone)), upto
+        )
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
         """Check every key and repair what is wrong: the record index by one commit without rows,
@@ -122,12 +126,16 @@ class TableIndex:
         """
         kind = index_that_answers(self._state(), self._options)
         if kind.is_store and dry_run:
-            return storecare.repair_store_plan(self._state(), self._options, self._engine, kind)
+            return external_index_maintenance.repair_store_plan(
+                self._state(), self._options, self._engine, kind
+            )
         if kind.is_store:
-            return storecare.repair_faults(self._fs, self._options, self._engine, kind)
+            return external_index_maintenance.repair_faults(
+                self._fs, self._options, self._engine, kind
+            )
         if dry_run:
-            return indexcare.repair_plan(self._state(), self._engine)
-        return indexcare.repair(self._fs, self._options, self._engine)
+            return index_maintenance.repair_plan(self._state(), self._engine)
+        return index_maintenance.repair(self._fs, self._options, self._engine)
 
     def rebuild(
         self,
@@ -158,9 +166,11 @@ class TableIndex:
                 self._fs, self._options, self._engine, built, buckets, progress or silent
             )
         if dry_run:
-            return indexcare.rebuild_plan(self._state(), self._options, built, buckets)
+            return index_maintenance.rebuild_plan(self._state(), self._options, built, buckets)
         tell = progress or silent
-        return indexcare.rebuild(self._fs, self._options, self._engine, built, buckets, tell)
+        return index_maintenance.rebuild(
+            self._fs, self._options, self._engine, built, buckets, tell
+        )
 
     def _kind(self, name: str | None) -> IndexKind:
         asked = self._options.write.index

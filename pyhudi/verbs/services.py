@@ -13,11 +13,11 @@ from pyhudi.arguments import (
     text_of,
 )
 from pyhudi.engine import Engine
-from pyhudi.flows import undo, upkeep
-from pyhudi.flows.expiring import ExpiryReport, expire
-from pyhudi.flows.holding import hold
-from pyhudi.flows.undo import RollbackReport
-from pyhudi.flows.upgrading import upgrade
+from pyhudi.operations import rollback_restore, table_services
+from pyhudi.operations.partition_ttl import ExpiryReport, expire
+from pyhudi.operations.pin_snapshot import hold
+from pyhudi.operations.rollback_restore import RollbackReport
+from pyhudi.operations.upgrade import upgrade
 from pyhudi.options import Options
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime
@@ -28,13 +28,13 @@ from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.holds import HeldSnapshot, Hold, held_snapshots
 from pyhudi.services.logcompaction import LogCompactionReport
 from pyhudi.services.logcompaction import would_do as log_compaction_plan
-from pyhudi.services.restore import RestoreReport
 from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.unschedule import UnscheduleReport
 from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.restore import RestoreReport
 
 
 class ServiceVerbs:
@@ -56,8 +56,8 @@ class ServiceVerbs:
         as it was.
         """
         if dry_run:
-            return upkeep.compaction_plan(self._state(), self._options)
-        return upkeep.compact(self._fs, self._options, self._engine)
+            return table_services.compaction_plan(self._state(), self._options)
+        return table_services.compact(self._fs, self._options, self._engine)
 
     def compact_logs(self, *, dry_run: bool = False) -> LogCompactionReport:
         """Merge the log blocks of each file slice that has at least
@@ -70,7 +70,7 @@ class ServiceVerbs:
         """
         if dry_run:
             return log_compaction_plan(self._state(), self._options)
-        return upkeep.compact_logs(self._fs, self._options, self._engine)
+        return table_services.compact_logs(self._fs, self._options, self._engine)
 
     @overload
     def schedule_compaction(self, *, dry_run: Literal[False] = False) -> str | None: ...
@@ -83,8 +83,8 @@ class ServiceVerbs:
         there are no logs.  Writers continue concurrently.  dry_run: report what would be planned.
         Raises UserError for a copy-on-write table."""
         if dry_run:
-            return upkeep.compaction_plan(self._state(), self._options)
-        return upkeep.schedule_compaction(self._fs, self._options)
+            return table_services.compaction_plan(self._state(), self._options)
+        return table_services.schedule_compaction(self._fs, self._options)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
         """Take a planned compaction off the timeline again, with what an attempt that died wrote.
@@ -92,7 +92,7 @@ class ServiceVerbs:
         Raises UserError if none is planned at `instant`, or if logs of later writes lie on it: it
         has to be carried out then; WriteConflictError while somebody works on it or beside it.
         """
-        return upkeep.unschedule_plan(
+        return table_services.unschedule_plan(
             self._fs, self._options, instant, frozenset({Action.COMPACTION}), dry_run=dry_run
         )
 
@@ -103,7 +103,9 @@ class ServiceVerbs:
         carries it out.
         """
         actions = frozenset({Action.REPLACE_COMMIT})
-        return upkeep.unschedule_plan(self._fs, self._options, instant, actions, dry_run=dry_run)
+        return table_services.unschedule_plan(
+            self._fs, self._options, instant, actions, dry_run=dry_run
+        )
 
     def cluster(
         self,
@@ -127,9 +129,9 @@ class ServiceVerbs:
         )
         check_partitions(partitions, lambda: self._state().partitions())
         if dry_run:
-            return upkeep.clustering_plan(self._state(), asked)
+            return table_services.clustering_plan(self._state(), asked)
         also_plans = asked is not self._options
-        return upkeep.cluster(self._fs, asked, self._engine, also_plans=also_plans)
+        return table_services.cluster(self._fs, asked, self._engine, also_plans=also_plans)
 
     @overload
     def schedule_clustering(
@@ -163,8 +165,8 @@ class ServiceVerbs:
         )
         check_partitions(partitions, lambda: self._state().partitions())
         if dry_run:
-            return upkeep.clustering_plan(self._state(), asked)
-        return upkeep.schedule_clustering(self._fs, asked)
+            return table_services.clustering_plan(self._state(), asked)
+        return table_services.schedule_clustering(self._fs, asked)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
         """Delete the partitions that were last written (or made:
@@ -183,8 +185,8 @@ class ServiceVerbs:
         compactions and readers (`hold`) need.  dry_run: tell only.
         """
         if dry_run:
-            return upkeep.clean_plan(self._state(), self._options)
-        return upkeep.clean(self._fs, self._options, self._engine)
+            return table_services.clean_plan(self._state(), self._options)
+        return table_services.clean(self._fs, self._options, self._engine)
 
     def hold(self, as_of: PointInTime | None = None) -> Hold:
         """Keep the snapshot at a point in time (None: now) from `clean` while it is read.
@@ -211,7 +213,7 @@ class ServiceVerbs:
         """
         if dry_run:
             return described(self._state(), self._options)
-        return upkeep.archive(self._fs, self._options)
+        return table_services.archive(self._fs, self._options)
 
     @property
     def archived_timeline(self) -> Timeline:
@@ -226,8 +228,8 @@ class ServiceVerbs:
         service or a compaction of the metadata table stands on it.
         """
         if dry_run:
-            return undo.rollback_plan(self._state(), required_text(instant, "instant"))
-        return undo.rollback(self._fs, self._options, required_text(instant, "instant"))
+            return rollback_restore.rollback_plan(self._state(), required_text(instant, "instant"))
+        return rollback_restore.rollback(self._fs, self._options, required_text(instant, "instant"))
 
     def savepoint(
         self, comment: str = "", instant: str | None = None, *, dry_run: bool = False
@@ -241,8 +243,8 @@ class ServiceVerbs:
         text_of(comment, "comment")
         instant = text_of(instant, "instant")
         if dry_run:
-            return undo.savepoint_plan(self._state(), comment, instant)
-        return undo.savepoint(self._fs, self._options, comment, instant)
+            return rollback_restore.savepoint_plan(self._state(), comment, instant)
+        return rollback_restore.savepoint(self._fs, self._options, comment, instant)
 
     def savepoints(self) -> list[Savepoint]:
         """The table's savepoints, oldest first."""
@@ -253,8 +255,10 @@ class ServiceVerbs:
 
         dry_run: only return it.  Raises UserError if there is none."""
         if dry_run:
-            return undo.saved_at(self._state(), required_text(instant, "instant"))
-        return undo.delete_savepoint(self._fs, self._options, required_text(instant, "instant"))
+            return rollback_restore.saved_at(self._state(), required_text(instant, "instant"))
+        return rollback_restore.delete_savepoint(
+            self._fs, self._options, required_text(instant, "instant")
+        )
 
     def restore(self, instant: str, *, dry_run: bool = False) -> RestoreReport:
         """Make the table what it was at a commit, mostly one with a savepoint; what was written
@@ -266,8 +270,8 @@ class ServiceVerbs:
         the snapshot have been cleaned.
         """
         if dry_run:
-            return undo.restore_plan(self._state(), required_text(instant, "instant"))
-        return undo.restore(self._fs, self._options, required_text(instant, "instant"))
+            return rollback_restore.restore_plan(self._state(), required_text(instant, "instant"))
+        return rollback_restore.restore(self._fs, self._options, required_text(instant, "instant"))
 
     def upgrade(
         self,

@@ -10,18 +10,18 @@ import pyarrow.compute as pc
 from pyhudi.arguments import columns_of, incoming_rows, names_of, schema_mode_of
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.flows.inline import after_write
-from pyhudi.flows.optimistic import write
+from pyhudi.operations.inline_services import after_write
+from pyhudi.operations.publish import as_if_published, discard_kept, publish_kept
+from pyhudi.operations.write import write
 from pyhudi.options import Options
-from pyhudi.pipeline import WriteRequest, discard_kept, publish_kept
+from pyhudi.pipeline import WriteRequest
 from pyhudi.read.plan import ScanRequest, named_columns
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, InstantTime
-from pyhudi.services.kept import as_if_published
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.transaction.deferred_publish import kept_writes
 from pyhudi.write.batch import KeyRows, NoRows, Rows
-from pyhudi.write.kept import kept_writes
 from pyhudi.write.keys import PythonKeys
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport

@@ -20,9 +20,9 @@ from pyhudi.read.slices import read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.stats import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.assign import Target
 from pyhudi.write.files import FilePlan, Written, millis_since, stamped
-from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed
 from pyhudi.write.settle import outcome, settle
 from pyhudi.write.tag import Action

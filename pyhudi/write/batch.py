@@ -27,8 +27,8 @@ from pyhudi.metadata.hashes import KeyHash
 from pyhudi.read.payloads import DeleteMark
 from pyhudi.read.rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
-from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.texts import check_key_lengths, check_texts
 
 _STARTS: Final = b"starts"

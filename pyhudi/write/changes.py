@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from pyhudi.index.stores import ENDED
 from pyhudi.records import RECORD_KEY
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part
 from pyhudi.write.route import lost_of, row_order, take_rows, targets_of
-from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import HELD, NEW, Action, entry_column
 
 Ints = npt.NDArray[np.int32]

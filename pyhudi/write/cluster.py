@@ -31,18 +31,18 @@ from pyhudi.options import Layout
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.clustering import Order
 from pyhudi.table.listing import ensure_partition
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.batch import Part, key_part, rows_of_shard
 from pyhudi.write.curves import Curve
 from pyhudi.write.files import FilePlan, millis_since, with_constants
 from pyhudi.write.handles import new_bloom, write_base_file
-from pyhudi.write.markers import MarkerKind
 from pyhudi.write.sorting import order_of, range_numbers
-from pyhudi.write.staging import Staged, Staging
 
 _NUMBER: Final = "number"
 

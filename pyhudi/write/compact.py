@@ -16,9 +16,9 @@ from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.stats import WriteStat
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files import FilePlan, millis_since, with_constants
 from pyhudi.write.handles import new_bloom, write_base_file
-from pyhudi.write.markers import MarkerKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from pyhudi.read.overlay import plain
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.view import FileSlice
 from pyhudi.write.batch import Part, take_rows
 from pyhudi.write.route import Routed
 from pyhudi.write.settle import outcome, settle
-from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Action, ShardTags
 
 Mask = npt.NDArray[np.bool_]

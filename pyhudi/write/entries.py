@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyhudi.metadata.writer import ShardTarget, write_shard
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.stats import WriteStat
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part
 from pyhudi.write.changes import entry_rows, keys_of
-from pyhudi.write.staging import Staged
 from pyhudi.write.tag import RECORDS
 
 

@@ -25,9 +25,9 @@ from pyhudi.metadata.reader import MetadataTable
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.records import FileGroupId
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.view import FileSlice
 from pyhudi.write.gather import Gathered, GatherTask, Known, TagPlan, gather_shard
-from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import RECORDS, ShardTags, TagTask, tag_shard
 
 

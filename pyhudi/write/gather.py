@@ -21,9 +21,9 @@ from pyhudi.index.probe import key_run
 from pyhudi.read.rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.write.batch import Part, rows_of_shard
 from pyhudi.write.combine import FoldedRows, folded_rows, greatest_rows, newest_rows
-from pyhudi.write.staging import Staged, Staging
 
 DELETED = "deleted"
 Ints = npt.NDArray[np.int32]

@@ -30,6 +30,7 @@ from pyhudi.records import (
 )
 from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.stats import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.append import append
 from pyhudi.write.assign import Mode, Target
 from pyhudi.write.cdc import write_cdc_log
@@ -41,7 +42,6 @@ from pyhudi.write.files import (
     stamped,
     with_constants,
 )
-from pyhudi.write.markers import MarkerKind, announce
 from pyhudi.write.route import Routed, Router
 from pyhudi.write.settle import Mask, outcome, settle, unmatched
 from pyhudi.write.tag import Action

@@ -24,9 +24,9 @@ from pyhudi.read.standing import Standing, standing
 from pyhudi.records import FILE_NAME, PARTITION_PATH
 from pyhudi.table.view import FileSlice
 from pyhudi.timeline.stats import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.append import append_position
 from pyhudi.write.files import FilePlan, millis_since, with_constants
-from pyhudi.write.markers import MarkerKind, announce
 
 
 @dataclass(frozen=True, slots=True)

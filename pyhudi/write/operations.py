@@ -26,6 +26,7 @@ from pyhudi.read.rules import MergeRules
 from pyhudi.read.slices import SliceSpec
 from pyhudi.read.state import TableState
 from pyhudi.records import RECORD_KEY, with_meta
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
@@ -44,7 +45,6 @@ from pyhudi.write.overwrite import (
 from pyhudi.write.rings import rings_of
 from pyhudi.write.sizing import record_bytes
 from pyhudi.write.sorting import by_range, sort_columns
-from pyhudi.write.staging import Staged, Staging
 from pyhudi.write.tag import Duplicates, Known, ShardTags, TagPlan
 
 _KNOWN = {KnownKeys.DROP: Known.DROP, KnownKeys.FAIL: Known.REFUSE}

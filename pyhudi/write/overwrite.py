@@ -28,9 +28,9 @@ from pyhudi.metadata.lookup import IndexShard
 from pyhudi.read.slices import SliceSpec, read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.batch import Part, key_part, rows_of_shard
-from pyhudi.write.staging import Staged, Staging
 
 
 @dataclass(frozen=True, slots=True)

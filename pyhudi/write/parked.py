@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.filenames import TEMP
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import FileStaged, FileStaging, Staging
 from pyhudi.write.batch import KeyPlan, KeyRows, Part, stage_rows
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
-from pyhudi.write.staging import FileStaged, FileStaging, Staging
 
 AGE_DAYS_MAX: Final = 3
 _FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import WriteConflictError
+from pyhudi.storage.spill import Staging
 from pyhudi.write.batch import KeyPlan, Part, Rows, StreamRows
-from pyhudi.write.staging import Staging
 
 
 @dataclass(slots=True)

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.records import PARTITION_PATH
+from pyhudi.storage.spill import Staged
 from pyhudi.write.assign import Route
 from pyhudi.write.batch import Part, take_rows
-from pyhudi.write.staging import Staged
 from pyhudi.write.tag import Action, ShardTags
 
 Ints = npt.NDArray[np.int32]

@@ -22,10 +22,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.options import BulkInsert
 from pyhudi.records import RECORD_KEY
+from pyhudi.storage.spill import Staging
 from pyhudi.write.assign import Assignment, Route
 from pyhudi.write.batch import Part
 from pyhudi.write.route import take_rows
-from pyhudi.write.staging import Staging
 from pyhudi.write.tag import ShardTags
 
 _SAMPLES_A_FILE: Final = 64

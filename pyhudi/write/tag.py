@@ -31,6 +31,7 @@ from pyhudi.index.ring import RingFinder
 from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
+from pyhudi.storage.spill import Staged
 from pyhudi.write.gather import (
     DELETED,
     Duplicates,
@@ -41,7 +42,6 @@ from pyhudi.write.gather import (
     TagPlan,
     gather,
 )
-from pyhudi.write.staging import Staged
 
 Ints = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]

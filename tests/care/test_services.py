@@ -126,7 +126,7 @@ def test_partitions_that_have_expired_are_deleted_by_services(
     table = pyhudi.open_table(tmp_path / "t", options=options)
     assert not {s.name: s for s in table.services.run().services}["partition TTL"].is_due
     later = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr("pyhudi.flows.expiring.system_clock", lambda: later)
+    monkeypatch.setattr("pyhudi.operations.partition_ttl.system_clock", lambda: later)
     told = {s.name: s for s in table.services.run(dry_run=True).services}["partition TTL"]
     assert told.is_due and table.scan().count() == 4
     assert not table.services.run().errors

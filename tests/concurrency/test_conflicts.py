@@ -11,13 +11,12 @@ import pytest
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
-from pyhudi.flows.optimistic import pause_seconds
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.write import pause_seconds
 from pyhudi.options import Concurrency, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.records import InstantTime
 from pyhudi.services.compaction import pending_compactions
-from pyhudi.services.rollback import rollback
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import TableLock
 from pyhudi.storage.memory import MemoryFileSystem
@@ -25,8 +24,9 @@ from pyhudi.table.config import TableType
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.commit import Touched, find_conflict
-from pyhudi.write.heartbeat import living
+from pyhudi.transaction.conflicts import Touched, find_conflict
+from pyhudi.transaction.heartbeat import living
+from pyhudi.transaction.rollback import rollback
 from pyhudi.write.once import StreamBatch
 from tests.support.engines import Pausing
 

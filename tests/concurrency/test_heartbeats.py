@@ -21,7 +21,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
-from pyhudi.write.heartbeat import Heartbeat, heartbeat_path, living
+from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path, living
 from tests.concurrency.test_conflicts import new_table, open_, rows, snapshot
 
 T = InstantTime("20260101000000000")
@@ -29,7 +29,7 @@ T = InstantTime("20260101000000000")
 BEAT = """
 import sys, time
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.write.heartbeat import Heartbeat
+from pyhudi.transaction.heartbeat import Heartbeat
 Heartbeat(LocalFileSystem(sys.argv[1]), sys.argv[2]).start()
 print("beats", flush=True)
 time.sleep(60)

@@ -15,8 +15,8 @@ import pytest
 
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.flows import expiring
 from pyhudi.index.ring import FOLDER
+from pyhudi.operations import partition_ttl
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
@@ -221,7 +221,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def three_days_later(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr(expiring, "system_clock", lambda: moment)
+    monkeypatch.setattr(partition_ttl, "system_clock", lambda: moment)
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

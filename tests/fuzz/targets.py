@@ -33,7 +33,7 @@ from pyhudi.table.config import TableConfig, TableType, format_properties, parse
 from pyhudi.table.listing import partition_metafile
 from pyhudi.timeline.payload import ROLLBACK_PLAN, read_avro, read_commit, write_avro
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
-from pyhudi.write.markers import list_markers
+from pyhudi.transaction.markers import list_markers
 from tests.support.hfiles import N1, H, build, with_
 
 T = InstantTime("20260101000000000")

@@ -28,7 +28,7 @@ from pyhudi.errors import (
     UserError,
     WriteConflictError,
 )
-from pyhudi.flows import expiring
+from pyhudi.operations import partition_ttl
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
@@ -114,7 +114,7 @@ class Writer:
         self._dice = random.Random(f"{seed}/{name}")
         self._keys = keys
         self._watch = Watch()
-        expiring.system_clock = expiring_soon
+        partition_ttl.system_clock = expiring_soon
 
     def step(self, number: int) -> None:
         """One operation, noted before and after."""

@@ -19,7 +19,7 @@ from pyhudi.records import InstantTime
 from pyhudi.services.rocks import Opening, open_rocks
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
-from pyhudi.write.staging import FileStaging
+from pyhudi.storage.spill import FileStaging
 from tests.support.filesystems import tree
 from tests.support.index_kinds import Indexed, batch
 

@@ -12,11 +12,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.metadata import compaction, rollback
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.services.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import load_config
 from pyhudi.timeline.instant import Action, State
+from pyhudi.transaction.rollback import roll_back_failed
 from tests.metadata.small import SmallTable
 from tests.support.filesystems import every_stop
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pyhudi.errors import CorruptFileError, PyhudiError
-from pyhudi.services.rollback_plan import from_record
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.config import TableType
 from pyhudi.timeline.instant import COMMITS, State
+from pyhudi.transaction.rollback_plan import from_record
 from tests.crash.torn import copy_of, opened, rows, snapshot, table
 from tests.mutants.seeded import MUTANTS
 from tests.support.logs import kinds_of, small_block

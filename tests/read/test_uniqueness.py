@@ -16,7 +16,7 @@ import pyhudi
 from pyhudi.api import Table
 from pyhudi.read.uniqueness import KEYS, LOOKED_UP, UNIQUE, keys_are_unique
 from pyhudi.timeline.instant import Action
-from pyhudi.write.heartbeat import Heartbeat
+from pyhudi.transaction.heartbeat import Heartbeat
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 META = {

@@ -16,11 +16,11 @@ from pyhudi.options import CompactionOptions, parse_options
 from pyhudi.read.state import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services import compaction as service
-from pyhudi.services.transaction import claimed
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.compaction import compactable
 from pyhudi.table.view import DataFile, FileGroup, FileSlice, TableView, Visibility
 from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.transaction.begin import claimed
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 

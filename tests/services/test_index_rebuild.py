@@ -14,9 +14,9 @@ import pyhudi
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.index.record_rebuild import Progress
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.services.index_rebuild import Progress
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType

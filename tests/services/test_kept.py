@@ -13,12 +13,12 @@ from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.services.rollback import failed_writes, rollback
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType, load_config
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.log import TimelineLog
+from pyhudi.transaction.rollback import failed_writes, rollback
 from tests.support.filesystems import clone, every_stop, tree
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

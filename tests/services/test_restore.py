@@ -9,8 +9,8 @@ import pytest
 import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.index.record_rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
-from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.table.listing import StoreListing
 from tests.crash.test_every_stop import rows
 from tests.services.test_undo import files, newest, table_of, values

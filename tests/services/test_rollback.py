@@ -10,12 +10,6 @@ from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.formats.logblock import rollback_block
 from pyhudi.records import InstantTime
-from pyhudi.services.rollback import (
-    failed_writes,
-    roll_back_failed,
-    roll_back_service,
-    rollback,
-)
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableConfig, TableType
@@ -23,6 +17,12 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.rollback import (
+    failed_writes,
+    roll_back_failed,
+    roll_back_service,
+    rollback,
+)
 from tests.support.filesystems import TracingFileSystem, every_stop
 from tests.support.shells import (
     ShellWrite,

@@ -15,14 +15,14 @@ from pyhudi.filenames import TEMP
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
-from pyhudi.services.rollback import roll_back_failed
-from pyhudi.services.rolledback import LINGERS_SECONDS
 from pyhudi.storage.filesystem import FileSystem, Sink
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import load_config
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.rolledback import add_to_list, newest_list, read_list
+from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.transaction.rolled_back_files import LINGERS_SECONDS
 from tests.crash.test_every_stop import rows
 from tests.services.test_undo import OPTIONS, table_of, values
 from tests.support.filesystems import Crash, TracingFileSystem

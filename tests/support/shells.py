@@ -24,7 +24,7 @@ from pyhudi.timeline.clock import Clock
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata, WriteStat
-from pyhudi.write.markers import MarkerKind, announce
+from pyhudi.transaction.markers import MarkerKind, announce
 
 T = tuple(InstantTime(f"202401010000000{n:02d}") for n in range(100))
 

@@ -12,8 +12,8 @@ from pyhudi.filenames import BaseFileName, LogFileName, parse_data_file
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.log import TimelineLog
-from pyhudi.write.heartbeat import Heartbeat, heartbeat_path, living
-from pyhudi.write.markers import (
+from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path, living
+from pyhudi.transaction.markers import (
     Marker,
     MarkerKind,
     announce,

@@ -14,12 +14,12 @@ from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.services.rollback import rollback
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
+from pyhudi.transaction.rollback import rollback
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table
 

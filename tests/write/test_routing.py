@@ -19,12 +19,12 @@ from pyhudi.metadata.lookup import LOOKUP_SCHEMA
 from pyhudi.options import FileSizing
 from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.storage.spill import MemoryStaging
 from pyhudi.table.view import FileSlice, PendingPlans
 from pyhudi.write.assign import AssignRules, Mode, assign
 from pyhudi.write.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
 from pyhudi.write.keys import KeyRule
 from pyhudi.write.route import Router, targets_of
-from pyhudi.write.staging import MemoryStaging
 from pyhudi.write.tag import Action, Duplicates, ShardTags, TagPlan, TagTask, tag_shard
 
 SHARDS = 3

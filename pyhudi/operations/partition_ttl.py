@@ -8,7 +8,7 @@ from datetime import timedelta
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join
-from pyhudi.flows.optimistic import write
+from pyhudi.operations.write import write
 from pyhudi.options import ExpiryOptions, ExpiryRule, Options
 from pyhudi.pipeline import WriteRequest
 from pyhudi.read.state import TableState

@@ -7,8 +7,6 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
-from pyhudi.services.rollback import roll_back_failed
-from pyhudi.services.transaction import table_lock
 from pyhudi.services.upgrade import (
     KeyColumns,
     UpgradePlan,
@@ -18,7 +16,9 @@ from pyhudi.services.upgrade import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import load_config, store_config
-from pyhudi.write.kept import check_none_kept
+from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.rollback import roll_back_failed
 
 
 def upgrade(

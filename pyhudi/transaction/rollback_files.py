@@ -14,13 +14,13 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.services.rollback_plan import FoundFile
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.stats import CommitMetadata
-from pyhudi.write.markers import Marker, MarkerKind, list_markers
+from pyhudi.transaction.markers import Marker, MarkerKind, list_markers
+from pyhudi.transaction.rollback_plan import FoundFile
 
 
 def files_of_pending(

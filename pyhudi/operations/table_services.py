@@ -38,10 +38,10 @@ from pyhudi.services.holds import drop_dead_holds
 from pyhudi.services.logcompaction import LogCompactionReport
 from pyhudi.services.logcompaction import carry_out as carry_out_log_compaction
 from pyhudi.services.planned import claim
-from pyhudi.services.transaction import opened
 from pyhudi.services.unschedule import UnscheduleReport, unschedule
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
+from pyhudi.transaction.begin import opened
 
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:

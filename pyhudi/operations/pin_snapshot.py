@@ -7,8 +7,8 @@ from pyhudi.pipeline import check_table
 from pyhudi.read.state import load_state
 from pyhudi.read.times import PointInTime
 from pyhudi.services.holds import Hold, place_hold
-from pyhudi.services.transaction import table_lock
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.transaction.begin import table_lock
 
 
 def hold(fs: FileSystem, options: Options, as_of: PointInTime | None) -> Hold:

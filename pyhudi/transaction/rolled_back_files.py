@@ -23,7 +23,6 @@ from pyhudi.filenames import TEMP, BaseFileName, LogFileName, parse_data_file
 from pyhudi.formats.logfile import read_blocks
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
-from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.redirected import files_below
 from pyhudi.table.config import TableConfig
@@ -32,7 +31,8 @@ from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.markers import Marker, announce_together, list_markers, remove_markers
+from pyhudi.transaction.markers import Marker, announce_together, list_markers, remove_markers
+from pyhudi.transaction.rollback_plan import RolledBack
 
 LINGERS_SECONDS: Final = 3600.0
 """How long files of a writer that was rolled back are looked for by their markers."""

@@ -33,21 +33,16 @@ from pyhudi.pipeline import (
     write_alone,
 )
 from pyhudi.read.state import TableState
-from pyhudi.services.commit import commit_beside, request_instant
-from pyhudi.services.early import check_early
-from pyhudi.services.transaction import (
-    claimed,
-    roll_back_dead,
-    table_lock,
-    undoing,
-)
+from pyhudi.services.commit import commit_beside, request_instant, touched
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staging
 from pyhudi.timeline.instant import State
-from pyhudi.write.heartbeat import Heartbeat
+from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
+from pyhudi.transaction.early_conflicts import check_early
+from pyhudi.transaction.heartbeat import Heartbeat
 from pyhudi.write.operations import Stopwatch
 from pyhudi.write.replay import ReplayedRows
 from pyhudi.write.report import WriteReport
-from pyhudi.write.staging import Staging
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -111,7 +106,7 @@ def _attempt(fs: FileSystem, request: WriteRequest, *, staging: Staging) -> Writ
                 state.log.forget(mine)
                 return nothing_to_write(setting, planned)
             if options.concurrency.detects_early:
-                check_early(setting, planned, mine)
+                check_early(state, mine, touched(setting, planned), options.concurrency.heartbeats)
             done = commit_beside(setting, planned, mine)
         except (PyhudiError, OSError, pa.ArrowException) as error:
             with undoing(error):

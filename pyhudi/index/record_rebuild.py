@@ -28,6 +28,8 @@ from pyhudi._native import HFileReader, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, TEMP, BaseFileName, join, new_write_token
+from pyhudi.index.record_verify import CheckTask, check_bucket
+from pyhudi.index.sorted_key_runs import BucketKeys, KeyRun, RunTask, make_run, run_tasks
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.elastic.create import drop_elastic
@@ -40,13 +42,11 @@ from pyhudi.metadata.records import RECORD_INDEX
 from pyhudi.metadata.slices import MapSlice, StoredFile
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.services.index_verify import CheckTask, check_bucket
-from pyhudi.services.keyruns import BucketKeys, KeyRun, RunTask, make_run, run_tasks
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import FileStaged
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.instant import State
 from pyhudi.timeline.stats import WriteStat
-from pyhudi.write.staging import FileStaged
 
 FOLDER: Final = "index-build"
 BUILD_PROPERTY: Final = "pyhudi.index.build"

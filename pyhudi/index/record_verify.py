@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native import KeyTable, latest
 from pyhudi.engine import Engine
+from pyhudi.index.sorted_key_runs import BucketKeys, KeyRun, Store, Stored, make_run, run_tasks
 from pyhudi.metadata.entries import Entries, StoredLayer, bucket_entries, stored_entries
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.locations import Locations
@@ -30,7 +31,6 @@ from pyhudi.metadata.lookup import IndexShard
 from pyhudi.metadata.pieces import UnsortedError
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId
-from pyhudi.services.keyruns import BucketKeys, KeyRun, Store, Stored, make_run, run_tasks
 from pyhudi.storage.filesystem import FileSystem
 
 EXAMPLES_MAX: Final = 20

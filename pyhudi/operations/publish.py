@@ -1,4 +1,4 @@
-"""Publish or discard a kept write.  The caller holds the table's lock."""
+"""Publish or discard a write with a deferred publish, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -6,28 +6,54 @@ from dataclasses import replace
 
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.options import Heartbeats
+from pyhudi.options import Heartbeats, WriteOptions
+from pyhudi.pipeline import check_table, timeline_log
 from pyhudi.read.state import TableState
 from pyhudi.read.trust import TrustedListing, trusted_metadata
 from pyhudi.records import InstantTime
-from pyhudi.services.publication import publish_instant
-from pyhudi.services.rollback import roll_back_failed
-from pyhudi.services.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.leftovers import tolerating
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.config import TableConfig
+from pyhudi.storage.lock import TableLock, check_lock
+from pyhudi.table.config import TableConfig, load_config
 from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import read_commit
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.commit import Conflict, Touched, completed_since, find_conflict
-from pyhudi.write.kept import Kept, forget_kept, kept_writes, load_kept
-from pyhudi.write.markers import remove_markers
+from pyhudi.transaction.conflicts import Conflict, Touched, completed_since, find_conflict
+from pyhudi.transaction.deferred_publish import Kept, forget_kept, kept_writes, load_kept
+from pyhudi.transaction.markers import remove_markers
+from pyhudi.transaction.publication import publish_instant
+from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.transaction.rollback_plan import RolledBack
+from pyhudi.write.report import WriteReport
 
 
-def publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
+def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
+    """Complete a write that was kept back; its report.
+
+    Raises UserError if there is none, WriteConflictError if the table has changed under it.
+    """
+    with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
+        config = load_config(fs)
+        check_table(config)
+        kept = _publish(fs, timeline_log(fs, config), InstantTime(time))
+    return WriteReport.from_dict({**kept.report, "published": True})
+
+
+def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
+    """Roll back a write that was kept back.  Raises UserError if there is none."""
+    with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
+        config = load_config(fs)
+        check_table(config)
+        done = _discard(
+            fs, config, timeline_log(fs, config), InstantTime(time),
+            options.concurrency.heartbeats,
+        )  # fmt: skip
+    return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
+
+
+def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
     """Complete a kept write: from here on every reader sees it.
 
     Raises UserError if there is none at `time`; WriteConflictError if a commit has completed,
@@ -78,7 +104,7 @@ def as_if_published(state: TableState, time: InstantTime) -> TableState:
     return replace(state, log=log, timeline=timeline, metadata=metadata, listing=listing)
 
 
-def discard(
+def _discard(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyhudi.engine import Engine
-from pyhudi.flows.indexcare import scratch
-from pyhudi.flows.upkeep import alone
 from pyhudi.index.hbase import HBaseStore
+from pyhudi.index.record_rebuild import Tell, gather_keys, plan_build
+from pyhudi.index.record_verify import BucketCheck, gathered
 from pyhudi.index.rocks import RocksStore
 from pyhudi.metadata.hashes import KeyHash
+from pyhudi.operations.index_maintenance import scratch
+from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services import hbase, rocks
-from pyhudi.services.index_rebuild import Tell, gather_keys, plan_build
 from pyhudi.services.index_repair import mended
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.services.index_stats import IndexStats
-from pyhudi.services.index_verify import BucketCheck, gathered
 from pyhudi.services.store_verify import OpenStore, check_store, repair_store, store_stats
 from pyhudi.services.stores import Opening, open_for_reading, open_store
 from pyhudi.storage.filesystem import FileSystem

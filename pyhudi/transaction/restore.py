@@ -26,23 +26,6 @@ from pyhudi.read.expiry import check_not_expired
 from pyhudi.read.state import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
-from pyhudi.services.publication import publish_instant
-from pyhudi.services.restore_metadata import restore_metadata
-from pyhudi.services.rollback import (
-    forget,
-    plan_completed,
-    take_back,
-    unpublish,
-)
-from pyhudi.services.rollback_files import files_of_compaction, files_of_pending
-from pyhudi.services.rollback_plan import (
-    RollbackPlan,
-    RolledBack,
-    from_record,
-    plan,
-    to_metadata,
-    to_record,
-)
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.lock import check_lock
 from pyhudi.table.config import TableConfig
@@ -57,8 +40,25 @@ from pyhudi.timeline.undoing import (
     read_work,
     write_work,
 )
-from pyhudi.write.heartbeat import remove_heartbeat
-from pyhudi.write.markers import remove_markers
+from pyhudi.transaction.heartbeat import remove_heartbeat
+from pyhudi.transaction.markers import remove_markers
+from pyhudi.transaction.publication import publish_instant
+from pyhudi.transaction.restore_metadata import restore_metadata
+from pyhudi.transaction.rollback import (
+    forget,
+    plan_completed,
+    take_back,
+    unpublish,
+)
+from pyhudi.transaction.rollback_files import files_of_compaction, files_of_pending
+from pyhudi.transaction.rollback_plan import (
+    RollbackPlan,
+    RolledBack,
+    from_record,
+    plan,
+    to_metadata,
+    to_record,
+)
 
 
 @dataclass(frozen=True, slots=True)

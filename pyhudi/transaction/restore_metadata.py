@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi.engine import LocalEngine
+from pyhudi.index.record_rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.factbuild import create_facts
 from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
@@ -12,7 +13,6 @@ from pyhudi.metadata.restore import agree_with_store, can_be_taken_back, take_me
 from pyhudi.options import ReadOptions
 from pyhudi.read.state import load_state
 from pyhudi.records import InstantTime
-from pyhudi.services.index_rebuild import build_now, silent
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.log import TimelineLog

@@ -12,16 +12,15 @@ from typing import Final
 
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
-from pyhudi.services.restore import carry_out as finish_restore
-from pyhudi.services.restore import pending_restores
-from pyhudi.services.rollback import roll_back_failed
-from pyhudi.services.rollback_plan import RolledBack
-from pyhudi.services.savepoint import forget_unfinished
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.restore import carry_out as finish_restore
+from pyhudi.transaction.restore import pending_restores
+from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.transaction.rollback_plan import RolledBack
 
 _MENDED: Final = frozenset({Action.SAVEPOINT, Action.RESTORE, Action.ROLLBACK})
 """Actions that do not stay pending: what is found so is ended, or forgotten."""
@@ -54,7 +53,7 @@ def recover(
     are left alone.  by_markers: whether the files of a failed write are found where its markers
     point.  Cost where nothing is left over: one small listing.
     """
-    forget_unfinished(log, timeline)
+    _forget_unfinished_savepoints(log, timeline)
     restores = pending_restores(timeline)
     for restore in restores:
         finish_restore(fs, config, log, restore)
@@ -71,3 +70,9 @@ def recover(
     )
     is_as_it_was = not (done or timeline.where(_MENDED, State.REQUESTED, State.INFLIGHT))
     return Recovered(config, tuple(done), timeline if is_as_it_was else None)
+
+
+def _forget_unfinished_savepoints(log: TimelineLog, timeline: Timeline) -> None:
+    """A savepoint that was never completed protects no files."""
+    for begun in timeline.where({Action.SAVEPOINT}, State.REQUESTED, State.INFLIGHT):
+        log.forget(begun)

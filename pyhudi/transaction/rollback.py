@@ -35,28 +35,6 @@ from pyhudi.formats.logblock import rollback_block
 from pyhudi.index.ring import remove_rings
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.services.publication import publish_instant
-from pyhudi.services.rollback_checks import (
-    check_metadata_table,
-    check_not_built_on,
-    check_predecessors,
-    undoable,
-)
-from pyhudi.services.rollback_files import (
-    files_of_compaction,
-    files_of_completed,
-    files_of_pending,
-)
-from pyhudi.services.rollback_plan import (
-    Removal,
-    RollbackPlan,
-    RolledBack,
-    from_record,
-    plan,
-    to_metadata,
-    to_record,
-)
-from pyhudi.services.rolledback import leave_markers_of_unseen, note_rollbacks, sweep_markers
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.lock import check_lock
@@ -66,9 +44,35 @@ from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.heartbeat import living, remove_heartbeat
-from pyhudi.write.kept import is_kept
-from pyhudi.write.markers import remove_markers
+from pyhudi.transaction.deferred_publish import is_kept
+from pyhudi.transaction.heartbeat import living, remove_heartbeat
+from pyhudi.transaction.markers import remove_markers
+from pyhudi.transaction.publication import publish_instant
+from pyhudi.transaction.rollback_checks import (
+    check_metadata_table,
+    check_not_built_on,
+    check_predecessors,
+    undoable,
+)
+from pyhudi.transaction.rollback_files import (
+    files_of_compaction,
+    files_of_completed,
+    files_of_pending,
+)
+from pyhudi.transaction.rollback_plan import (
+    Removal,
+    RollbackPlan,
+    RolledBack,
+    from_record,
+    plan,
+    to_metadata,
+    to_record,
+)
+from pyhudi.transaction.rolled_back_files import (
+    leave_markers_of_unseen,
+    note_rollbacks,
+    sweep_markers,
+)
 
 _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 _COMMAND_TOKEN: Final = "1-0-1"  # what Apache Hudi writes where it knows no task

@@ -1,13 +1,8 @@
-"""Transactions: what a write or a service does under the table's lock, and what beside others.
+"""The end of a transaction: nobody came between, then the commit point, under the table's lock.
 
 ```
-opened      lock -> remains of the dead gone -> the table as it is now          (plan, draw T)
-claimed     T's heartbeat begins, still under the lock
-            no lock: the work; others begin, commit and run services meanwhile
 finishing   lock -> nobody came between -> delta commit T of the metadata table  (complete T)
 ```
-
-How a service uses it: docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -17,72 +12,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from pyhudi.engine import Engine
-from pyhudi.errors import OvertakenError, PyhudiError
+from pyhudi.errors import OvertakenError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
-from pyhudi.options import Options, WriteOptions
-from pyhudi.read.state import TableState, load_state
-from pyhudi.services.publication import publish_instant
-from pyhudi.services.recovery import Recovered, recover
-from pyhudi.services.rollback import is_clustering, without_lock
-from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock, check_lease, check_lock, lock_seconds_left
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.options import WriteOptions
+from pyhudi.read.state import TableState
+from pyhudi.storage.lock import check_lease, check_lock, lock_seconds_left
+from pyhudi.table.config import load_config
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.commit import Conflict, Touched, find_conflict
-from pyhudi.write.heartbeat import Heartbeat, living
-from pyhudi.write.kept import check_none_kept, is_kept
-
-
-def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock:
-    """The table's lock as the options ask to wait for it."""
-    waits = 1 + options.lock_retries
-    seconds = options.lock_seconds * waits + options.lock_retry_seconds * options.lock_retries
-    return TableLock(fs, purpose=purpose, wait_seconds=seconds, rules=options.lock)
-
-
-@contextmanager
-def opened(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, without remains of dead writers.
-
-    Raises LockError, WriteConflictError while a write waits to be published.
-    """
-    with table_lock(fs, options.write, purpose):
-        state = load_state(fs, options.read)
-        check_none_kept(fs, state.timeline)
-        is_whole = not state.timeline.where({Action.RESTORE}, State.INFLIGHT)
-        now = state.timeline if is_whole else state.log.load()
-        recovered = roll_back_dead(fs, state.config, state.log, now, options.write)
-        if recovered.timeline is None or recovered.config != state.config:
-            state = load_state(fs, options.read, previous=state)
-        yield state
-
-
-def roll_back_dead(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, now: Timeline, options: WriteOptions
-) -> Recovered:
-    """Finish or roll back what dead writers left; the live are left alone.
-
-    now: the timeline, listed under the table's lock.
-    """
-    rules = options.concurrency.heartbeats
-    return recover(fs, config, log, now, rules, by_markers=options.rollback_by_markers)
-
-
-def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbeat:
-    """The running heartbeat of an instant that is worked on outside the lock: use it in `with`,
-    or stop it.  To be called under the lock under which the instant was drawn or found free."""
-    interval = options.concurrency.heartbeats.interval_seconds
-    return Heartbeat(fs, instant.time, interval_seconds=interval).start()
-
-
-def is_claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> bool:
-    """Whether somebody works on a pending instant right now.  To be called under the lock."""
-    return instant.time in living(fs, options.concurrency.heartbeats)
+from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.conflicts import Conflict, Touched, find_conflict
+from pyhudi.transaction.deferred_publish import is_kept
+from pyhudi.transaction.publication import publish_instant
+from pyhudi.transaction.rollback import is_clustering, without_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,39 +118,8 @@ def overtaken_by(other: Conflict) -> OvertakenError:
     )
 
 
-@contextmanager
-def undoing(failed: BaseException) -> Iterator[None]:
-    """Around the rollback of a write or service that failed.
-
-    Where the rollback fails too, because the lock was lost or the store is away, `failed` stays
-    the error that is raised, with a note; the next holder of the lock rolls back.
-    """
-    try:
-        yield
-    except (PyhudiError, OSError, pa.ArrowException) as error:
-        failed.add_note(f"not rolled back yet, the next writer does it: {error}")
-
-
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:
     """The commit point: returns only if the instant is complete for good, and raises only if it is
     not, or if the store does not tell.  Raises LockError if the lock was lost while it was held."""
     check_lock(state.fs)
     return publish_instant(state.fs, state.log, mine, content, known=state.timeline)
-
-
-__all__ = [
-    "Ending",
-    "Heartbeat",
-    "OvertakenError",
-    "Touched",
-    "check_nothing_between",
-    "claimed",
-    "complete",
-    "finishing",
-    "is_claimed",
-    "opened",
-    "overtaken_by",
-    "roll_back_dead",
-    "table_lock",
-    "undoing",
-]

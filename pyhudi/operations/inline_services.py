@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
-from pyhudi.flows.expiring import expire_after
-from pyhudi.flows.upkeep import (
+from pyhudi.operations.partition_ttl import expire_after
+from pyhudi.operations.table_services import (
     archive,
     clean,
     cluster,

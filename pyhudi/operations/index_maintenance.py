@@ -12,25 +12,25 @@ from typing import Any
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import TEMP
-from pyhudi.flows.upkeep import alone
 from pyhudi.formats.parquet import footer
+from pyhudi.index.record_rebuild import Tell, build_now, gather_keys, plan_build
+from pyhudi.index.record_verify import BucketCheck, check_index, gathered
 from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.metadata.elastic.create import anew
 from pyhudi.metadata.elastic.state import IndexRule
 from pyhudi.metadata.elastic.store import last_state
 from pyhudi.metadata.hashes import KeyHash
+from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.pipeline import check_table
 from pyhudi.read.state import TableState, load_state
 from pyhudi.services.elastic import build_elastic
-from pyhudi.services.index_rebuild import Tell, build_now, gather_keys, plan_build
 from pyhudi.services.index_repair import mend, mended
 from pyhudi.services.index_report import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.services.index_sample import check_changes, check_sample
-from pyhudi.services.index_verify import BucketCheck, check_index, gathered
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
-from pyhudi.write.staging import FileStaging
+from pyhudi.storage.spill import FileStaging
 
 _REBUILD_SHARE = 0.2
 ENTRIES_PLANNED = 1_000_000

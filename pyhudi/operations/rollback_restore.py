@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
-from pyhudi.flows.upkeep import alone
 from pyhudi.index.choice import kinds_beside
 from pyhudi.index.covered import touched_groups
 from pyhudi.index.hbase import ask_to_reread
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import InstantTime
@@ -22,10 +22,6 @@ from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import pending_cleans
 from pyhudi.services.hbase import open_hbase
-from pyhudi.services.restore import RestoreReport, carry_out, propose, schedule
-from pyhudi.services.rollback import plan_rollback
-from pyhudi.services.rollback import rollback as roll_back
-from pyhudi.services.rollback_plan import RollbackPlan
 from pyhudi.services.savepoint import (
     Savepoint,
     create_savepoint,
@@ -35,7 +31,11 @@ from pyhudi.services.savepoint import (
 from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
-from pyhudi.write.heartbeat import living
+from pyhudi.transaction.heartbeat import living
+from pyhudi.transaction.restore import RestoreReport, carry_out, propose, schedule
+from pyhudi.transaction.rollback import plan_rollback
+from pyhudi.transaction.rollback import rollback as roll_back
+from pyhudi.transaction.rollback_plan import RollbackPlan
 
 
 @dataclass(frozen=True, slots=True)
