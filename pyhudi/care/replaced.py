@@ -15,6 +15,7 @@ from pyhudi.care.ground import Ground
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import DataFileName, LogFileName, join
+from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.formats.logfile import read_blocks
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import Options
@@ -87,18 +88,18 @@ def _is_later(ground: Ground, path: str, name: DataFileName, at: InstantTime) ->
     """Whether a file holds what was written after an instant.  Of a log the headers are read."""
     if not isinstance(name, LogFileName):
         return name.instant > at
+
+    def is_later(time: InstantTime) -> bool:
+        return time > at and ground.visibility.sees(time)
+
     try:
         with closing(ground.fs.open(path)) as file:
-            blocks = read_blocks(file, path=path)
+            return any(
+                holds_committed_rows(PlacedBlock(path, block), is_later)
+                for block in read_blocks(file, path=path)
+            )
     except (CorruptFileError, FileMissingError):
         return False
-    return any(
-        not b.is_rollback
-        and b.instant is not None
-        and b.instant > at
-        and ground.visibility.sees(InstantTime(b.instant))
-        for b in blocks
-    )
 
 
 def take_out_again(

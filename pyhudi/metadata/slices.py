@@ -1,7 +1,7 @@
 """One file group of the metadata table as a sorted map: a base HFile under layers of log blocks.
 
-A base file and each HFILE block of a log is an HFile; each DELETE block is a set of keys.  Which
-blocks count is decided here (`layers`, oldest first); what two values of one key mean together is
+A base file and each HFILE block of a log is an HFile; each DELETE block is a set of keys.  `layers`
+are those that count, oldest first; what two values of one key mean together is
 the caller's affair: the record index takes the newest, `files` merges them all.
 
 Files never change once written, so opened ones are kept for the process, within bounds.
@@ -11,7 +11,7 @@ Source: table_format 5.4, 9.9; storage_format 2.7.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -25,9 +25,10 @@ from pyhudi._native.hfile import HFileReader
 from pyhudi._native.hfile_source import mapped as mapped_file
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
 from pyhudi.formats.logblock import empty_delete_block
 from pyhudi.formats.logdeletes import decode_deletes
-from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks
+from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
 from pyhudi.metadata.lookupcost import LookupCost, timed_get
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.storage.inline import Window
@@ -184,58 +185,13 @@ def dated_layers(fs: FileSystem, piece: MapSlice) -> tuple[tuple[Layer, str | No
     if piece.base is not None:
         found.append((_open_base(fs, piece.base), None))
     opened = [open_log(fs, log) for log in piece.logs]
-    for log, number in _believed(opened, piece.valid):
-        layer = log.layer(number)
+    logs = {log.path: log for log in opened}
+    blocks = (PlacedBlock(log.path, block) for log in opened for block in log.blocks)
+    for placed in committed_blocks(blocks, piece.valid.__contains__):
+        layer = logs[placed.path].layer(placed.block)
         if layer is not None:
-            found.append((layer, log.blocks[number].instant))
+            found.append((layer, placed.block.instant))
     return tuple(found)
-
-
-def _believed(logs: Sequence[OpenLog], valid: frozenset[str]) -> Iterator[tuple[OpenLog, int]]:
-    """Blocks (log, number in it) that count, in the order in which they apply.
-
-    A rollback takes out what its target wrote before it.  Blocks of a log compaction stand in the
-    place of the newest block they replace; the replaced ones go.
-    """
-    by_instant: dict[str, list[tuple[OpenLog, int]]] = {}
-    for log in logs:
-        for number, block in enumerate(log.blocks):
-            if block.is_rollback:
-                by_instant.pop(block.target_instant or "", None)
-            elif _holds_data(block) and block.instant in valid:
-                by_instant.setdefault(block.instant, []).append((log, number))
-    replaced_by: dict[str, str] = {}
-    order: list[str] = []
-    for instant in reversed(by_instant):
-        log, number = by_instant[instant][0]
-        compacted = log.blocks[number].compacted_instants
-        for old in compacted:
-            replaced_by[old] = replaced_by.get(instant, instant)
-        if compacted:
-            continue
-        standing = replaced_by.get(instant, instant)
-        if standing not in order:
-            order.append(standing)
-    for instant in reversed(order):
-        yield from _one_attempt(by_instant[instant])
-
-
-def _holds_data(block: LogBlock) -> bool:
-    return block.kind in (BlockKind.HFILE, BlockKind.DELETE, BlockKind.AVRO, BlockKind.PARQUET)
-
-
-def _one_attempt(blocks: list[tuple[OpenLog, int]]) -> Iterable[tuple[OpenLog, int]]:
-    """Of blocks that several attempts of a task left, those of the fullest, the later on a tie."""
-    attempts: dict[int, list[tuple[OpenLog, int]]] = {}
-    for log, number in blocks:
-        text = log.blocks[number].header.get(HeaderKey.BLOCK_IDENTIFIER)
-        if text is None:
-            return blocks
-        attempt = text.split(",")[0]
-        if not attempt.isdecimal():
-            raise CorruptFileError("a block identifier is no number", path=log.path)
-        attempts.setdefault(int(attempt), []).append((log, number))
-    return max(attempts.items(), key=lambda item: (len(item[1]), item[0]))[1]
 
 
 class OpenLog:
@@ -248,11 +204,12 @@ class OpenLog:
         self.blocks = tuple(read_blocks(self._content, path=file.path))
         self._layers: dict[int, Layer | None] = {}
 
-    def layer(self, number: int) -> Layer | None:
-        """The block as a layer; None for a delete block of no keys, which only marks a group."""
-        if number not in self._layers:
-            self._layers[number] = self._open(self.blocks[number])
-        return self._layers[number]
+    def layer(self, block: LogBlock) -> Layer | None:
+        """One of `blocks` as a layer; None for a delete block without keys, which only marks a
+        file group."""
+        if block.offset not in self._layers:
+            self._layers[block.offset] = self._open(block)
+        return self._layers[block.offset]
 
     def _open(self, block: LogBlock) -> Layer | None:
         window = Window(self._content, block.content_offset, block.content_length)

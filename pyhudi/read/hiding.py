@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from pyhudi._native import KeyTable
 from pyhudi.formats.conform import conform
+from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.formats.logfile import BlockKind
-from pyhudi.read.blocks import PlacedBlock
 from pyhudi.read.fold import ORDERED_DELETE
 from pyhudi.read.merge import Deletes, LogEntries, folded_columns
 from pyhudi.read.rules import MergeRules, delete_mask
@@ -52,7 +52,7 @@ def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> 
         return False
     names = [name for name in looked_at(spec.rules) if name in spec.table.names]
     needed = pa.schema([spec.table.field(name) for name in names])
-    blocks = log_blocks(fs, slice, spec)
+    blocks = log_blocks(fs, slice, spec.visibility)
     keys = KeyTable(rows.column(spec.rules.key_column))
     gone = np.zeros(rows.num_rows, np.bool_)
     for deleted in _deleted(fs, _with_deletes(blocks, needed, spec.rules), needed, spec.rules):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi._native.block_cache import BlockCache
 from pyhudi.errors import CorruptFileError
-from pyhudi.read.blocks import PlacedBlock
+from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.read.overlay import plain
 from pyhudi.read.rules import MergeRules
 from pyhudi.table.view import FileSlice

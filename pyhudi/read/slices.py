@@ -14,12 +14,12 @@ import pyarrow.types as pt
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.conform import conform
+from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
 from pyhudi.formats.logblock import data_batches, read_content
 from pyhudi.formats.logdeletes import decode_deletes
 from pyhudi.formats.logfile import BlockKind, read_blocks
 from pyhudi.formats.parquet import footer, read_base
 from pyhudi.formats.relabel import relabelled
-from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.read.merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.outcome import OUTCOMES, Outcome, outcome_key
 from pyhudi.read.partial import flag_of, flagged, partial_rules
@@ -70,7 +70,7 @@ def read_slice(
     Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
     UnsupportedTableError.
     """
-    blocks = log_blocks(fs, slice, spec)
+    blocks = log_blocks(fs, slice, spec.visibility)
     if blocks:
         spec.rules.check()
         rows = _merged(fs, slice, blocks, spec, partition_values)
@@ -283,14 +283,14 @@ def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
     )
 
 
-def log_blocks(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> list[PlacedBlock]:
+def log_blocks(fs: FileSystem, slice: FileSlice, visibility: Visibility) -> list[PlacedBlock]:
     """The blocks of a slice's logs that are merged, oldest first.  Each log is opened once."""
     found: list[PlacedBlock] = []
     for log in slice.logs:
         with closing(fs.open(log.path)) as file:
             _check_whole(log, file.size)
             found += [PlacedBlock(log.path, b) for b in read_blocks(file, path=log.path)]
-    return believed(found, spec.visibility)
+    return committed_blocks(found, visibility.sees)
 
 
 def _check_whole(log: DataFile, size_bytes: int) -> None:

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
+from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.formats.logfile import read_blocks
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.read.state import TableState
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import FileGroupId
 from pyhudi.reports import Report
 from pyhudi.services.planned import Claim
 from pyhudi.services.rewriting import rewriting
@@ -112,7 +113,7 @@ def proposed(state: TableState, options: Options) -> list[FileSlice]:
 
 
 def _settled(state: TableState, piece: FileSlice) -> FileSlice:
-    """The slice without logs that nobody believes.
+    """The slice without logs that hold no committed block.
 
     The store lists those of pending writes, too, and of attempts that are deleted before the
     commit: a plan that named one could not be carried out afterwards.
@@ -121,15 +122,15 @@ def _settled(state: TableState, piece: FileSlice) -> FileSlice:
     if not timeline.rolled_back and not timeline.where({Action.DELTA_COMMIT}).pending:
         return piece
     visibility = state.view(partitions=[]).visibility
-    logs = tuple(log for log in piece.logs if _is_believed(state, log.path, visibility))
+    logs = tuple(log for log in piece.logs if _counts(state, log.path, visibility))
     return replace(piece, logs=logs)
 
 
-def _is_believed(state: TableState, path: str, visibility: Visibility) -> bool:
-    """Whether a log holds a block of a completed instant, or takes one back.  Reads headers."""
+def _counts(state: TableState, path: str, visibility: Visibility) -> bool:
+    """Whether a log holds a committed block of rows, or a rollback command.  Reads headers."""
     with closing(state.fs.open(path)) as file:
         return any(
-            block.is_rollback or visibility.sees(InstantTime(block.instant or ""))
+            block.is_rollback or holds_committed_rows(PlacedBlock(path, block), visibility.sees)
             for block in read_blocks(file, path=path)
         )
 

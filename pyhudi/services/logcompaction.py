@@ -16,7 +16,6 @@ Source: table_format 4, 5.4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,9 +23,10 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, UserError
-from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.logfile import BlockKind
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
+from pyhudi.read.slices import log_blocks
 from pyhudi.read.state import TableState, load_state
 from pyhudi.reports import Report
 from pyhudi.services.rewriting import rewriting
@@ -43,7 +43,6 @@ from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.rollback import roll_back_service
 from pyhudi.write.mergelogs import MergeLogsTask, merge_logs
 
-_ROWS: Final = frozenset({BlockKind.AVRO, BlockKind.PARQUET, BlockKind.HFILE, BlockKind.DELETE})
 _HELPER: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 
 
@@ -76,9 +75,10 @@ class Proposal:
 
 
 def proposed(state: TableState, options: Options) -> Proposal:
-    """Slices with at least `hoodie.log.compaction.blocks.threshold` blocks, in no plan.
+    """Slices in no plan with at least `hoodie.log.compaction.blocks.threshold` blocks to merge.
 
-    Opens each log.  Raises UserError for a copy-on-write table.
+    Blocks of unfinished writes, and those that a log compaction has merged, do not count.  Opens
+    each log.  Raises UserError for a copy-on-write table.
     """
     if not state.config.is_merge_on_read:
         raise UserError("a copy-on-write table has no logs to compact", path=state.fs.url)
@@ -91,12 +91,12 @@ def proposed(state: TableState, options: Options) -> Proposal:
     for piece in view.latest_slices():
         if not piece.logs or piece.group in view.pending.claimed:
             continue
-        blocks = _block_kinds(state, piece)
+        blocks = [placed.block for placed in log_blocks(state.fs, piece, view.visibility)]
         if len(blocks) < least:
             continue
-        if any(is_partial for _, is_partial in blocks):
+        if any(block.is_partial for block in blocks):
             partial += 1
-        elif len(state.rules.ordering) > 1 and any(k is BlockKind.DELETE for k, _ in blocks):
+        elif len(state.rules.ordering) > 1 and any(b.kind is BlockKind.DELETE for b in blocks):
             unordered += 1
         else:
             found.append(piece)
@@ -110,19 +110,6 @@ def proposed(state: TableState, options: Options) -> Proposal:
             f"{unordered} file groups have deletes compared by several columns, and are left"
         )
     return Proposal(tuple(found), tuple(notes))
-
-
-def _block_kinds(state: TableState, piece: FileSlice) -> list[tuple[BlockKind, bool]]:
-    """Data and delete blocks of a slice that no log compaction has merged yet, as far as
-    their headers tell."""
-    found: list[tuple[BlockKind, bool]] = []
-    for log in piece.logs:
-        with closing(state.fs.open(log.path)) as file:
-            blocks = read_blocks(file, path=log.path)
-        if any(block.compacted_instants for block in blocks):
-            found.clear()
-        found += [(b.kind, b.is_partial) for b in blocks if b.kind in _ROWS]
-    return found
 
 
 def carry_out(state: TableState, options: Options, engine: Engine) -> LogCompactionReport:

@@ -46,7 +46,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     """
     began = time.monotonic()
     plan, piece, spec = task.plan, task.piece, task.spec
-    blocks = log_blocks(plan.fs, piece, spec)
+    blocks = log_blocks(plan.fs, piece, spec.visibility)
     merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
     stands = standing(list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules)
     instant, version = append_position(piece, None)

@@ -110,8 +110,24 @@ def test_of_several_attempts_of_a_task_the_fullest_counts() -> None:
     logs = [attempt(0, 0, "x"), attempt(0, 1, "x"), attempt(1, 0, "y")]
     assert read(logs, ["k0", "k1"]) == {"k0": "x", "k1": "x"}
     assert read([*logs, attempt(1, 1, "y")], ["k0", "k1"]) == {"k0": "y", "k1": "y"}
-    with pytest.raises(CorruptFileError, match="block identifier"):
-        read([put("1", "a", "x", BLOCK_IDENTIFIER="x,0")], ["a"])
+
+
+def test_a_malformed_block_identifier_does_not_stop_a_reader() -> None:
+    logs = [
+        put("1", "k0", "x", BLOCK_IDENTIFIER="x,0"),
+        put("1", "k1", "y", BLOCK_IDENTIFIER="1"),
+        put("1", "k2", "z", BLOCK_IDENTIFIER="2,0"),
+    ]
+    assert read(logs, ["k0", "k1", "k2"]) == {"k0": "x", "k1": "y", "k2": "z"}
+    assert read(logs[1:], ["k1", "k2"]) == {"k1": "y", "k2": "z"}
+
+
+def test_a_block_without_an_instant_is_corrupt() -> None:
+    block = put("1", "a", "x")
+    content = hfile_of(block)
+    lost = write_block(BlockKind.HFILE, {HeaderKey.SCHEMA: SCHEMA}, content)
+    with pytest.raises(CorruptFileError, match="no instant"):
+        read([put("1", "b", "y"), lost], ["a"])
 
 
 def test_empty_logs_and_marks_of_a_group_hold_nothing() -> None:

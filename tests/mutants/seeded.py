@@ -8,7 +8,7 @@ CATCHERS = ("tests/mutants/test_catchers.py",)
 DISK = ("tests/mutants/test_catchers.py", "-k", "synced")
 STORE = ("tests/contracts/test_filesystem.py", "-k", "memory and (taken or root or create)")
 VIEW = ("tests/table/test_view.py",)
-BLOCKS = ("tests/read/test_blocks.py", "tests/read/test_scan.py")
+BLOCKS = ("tests/formats/test_log_scan.py", "tests/read/test_scan.py")
 ROLLBACK = ("tests/services/test_rollback.py",)
 CLEAN = ("tests/services/test_cleaning.py",)
 DOCTOR = ("tests/care/test_doctor.py",)
@@ -78,12 +78,12 @@ MUTANTS = (
         "times = sorted(base_at.keys() | logs_at.keys(), reverse=True)\n    if not logs_at:",
         "times = sorted(base_at.keys() | logs_at.keys())\n    if not logs_at:",
         VIEW),
-    _in("read/blocks.py", "ignore rollback blocks",
-        'by_instant.pop(block.target_instant or "", None)', "pass", BLOCKS),
-    _in("read/blocks.py", "believe blocks of pending writes",
-        "            if visibility.sees(InstantTime(time)):\n                by_instant",
-        "            if True:\n                by_instant", BLOCKS),
-    _in("read/blocks.py", "take the attempt with fewest blocks",
+    _in("formats/log_scan.py", "ignore rollback blocks",
+        'by_instant.pop(placed.block.target_instant or "", None)', "pass", BLOCKS),
+    _in("formats/log_scan.py", "believe blocks of pending writes",
+        "return placed.block.kind in _ROW_KINDS and is_committed(_instant_of(placed))",
+        "return placed.block.kind in _ROW_KINDS", BLOCKS),
+    _in("formats/log_scan.py", "take the attempt with fewest blocks",
         "return max(attempts.items(), key=lambda item: (len(item[1]), item[0]))[1]",
         "return min(attempts.items(), key=lambda item: (len(item[1]), item[0]))[1]", BLOCKS),
     _in("read/slices.py", "drop a delete block",
@@ -145,7 +145,7 @@ MUTANTS = (
     _in("metadata/reader.py", "an index that lost a log is believed",
         "        if sizes.get(stat.path, -1) < stat.size_bytes:\n", "        if False:\n", DOCTOR),
     _in("metadata/slices.py", "rolled back entries of the index are believed",
-        'by_instant.pop(block.target_instant or "", None)', "pass", PLANS),
+        'by_instant.pop(placed.block.target_instant or "", None)', "pass", PLANS),
     _in("metadata/slices.py", "entries count before their commit does",
         "elif _holds_data(block) and block.instant in valid:", "elif _holds_data(block):", PLANS),
     _in("table/config.py", "properties with a wrong checksum are believed",

@@ -319,14 +319,17 @@ def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> Non
         name = LogFileName(piece.file_id, piece.instant, 9, "9-9-9")
         lost = delete_block(pa.array(["k0"]), piece.partition, None, instant=mine.time)
         fs.create(f"{piece.partition}/{name}", lost)
+        torn = LogFileName(piece.file_id, piece.instant, 10, "9-9-9")
+        fs.create(f"{piece.partition}/{torn}", lost[:-9])
         planned = table.schedule_compaction()
         assert planned is not None
         operations = log.requested(
             Instant(InstantTime(planned), Action.COMPACTION, State.REQUESTED)
         )["operations"]
         assert operations
-        assert str(name) not in {path for o in operations for path in o["deltaFilePaths"]}
-        fs.delete([f"{piece.partition}/{name}"])
+        named = {path for o in operations for path in o["deltaFilePaths"]}
+        assert named.isdisjoint({str(name), str(torn)})
+        fs.delete([f"{piece.partition}/{name}", f"{piece.partition}/{torn}"])
     log.forget(mine)
     assert table.compact().instants == (planned,)
     assert everything(table) == before == everything(table, "read_optimized")

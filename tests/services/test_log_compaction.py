@@ -10,6 +10,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
+from pyhudi.formats.logblock import delete_block
 from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.instant import Action, State
@@ -94,6 +95,18 @@ def test_few_blocks_are_left_alone(tmp_path: Path) -> None:
     report = table.compact_logs()
     assert report.instant is None and report.notes == ("no file group has so many log blocks",)
     assert table.timeline.last == newest
+
+
+def test_blocks_of_unfinished_writes_do_not_count_towards_the_threshold(tmp_path: Path) -> None:
+    """As in Apache Hudi, which counts the blocks that a scan of the slice returns."""
+    table = table_with_logs(tmp_path / "t", **{"hoodie.log.compaction.blocks.threshold": "6"})
+    (piece,) = (each for each in table.file_slices() if len(each.logs) == 5)
+    last = piece.logs[-1].path
+    failed = "20990101000000000"
+    more = tuple(delete_block(pa.array(["k0"]), "", None, instant=failed) for _ in range(3))
+    with (tmp_path / "t" / last).open("ab") as log:
+        log.write(b"".join(more))
+    assert table.compact_logs(dry_run=True).file_groups == 0
 
 
 def test_it_runs_after_a_write_where_asked_for(tmp_path: Path) -> None:

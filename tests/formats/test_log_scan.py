@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
 from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock
-from pyhudi.read.blocks import PlacedBlock, believed
 from pyhudi.records import InstantTime
 from pyhudi.table.view import Visibility
 
@@ -38,7 +41,7 @@ def merged(
         None if start is None else InstantTime(start),
         None if limit is None else InstantTime(limit),
     )
-    return [block.path for block in believed(blocks, visibility)]
+    return [block.path for block in committed_blocks(blocks, visibility.sees)]
 
 
 def test_blocks_of_completed_instants_are_kept_in_file_order() -> None:
@@ -116,3 +119,34 @@ def test_of_a_task_that_ran_twice_the_fuller_attempt_counts() -> None:
 def test_of_equal_attempts_the_later_one_counts() -> None:
     blocks = [rows("x", "1", BLOCK_IDENTIFIER="0,0"), rows("y", "1", BLOCK_IDENTIFIER="1,0")]
     assert merged(blocks, "1") == ["y"]
+
+
+@pytest.mark.parametrize("text", ["x,0", "0", "", "0,x", "-1,0", "0,0,0", "\u00b2,0"])
+def test_a_malformed_block_identifier_does_not_select_an_attempt(text: str) -> None:
+    """Apache Hudi 0.15 and 1.x do not read the identifier at all."""
+    blocks = [
+        rows("x", "1", BLOCK_IDENTIFIER=text),
+        rows("y", "1", BLOCK_IDENTIFIER="1,0"),
+        rows("z", "1", BLOCK_IDENTIFIER="1,1"),
+    ]
+    assert merged(blocks, "1") == ["x", "y", "z"]
+
+
+def test_blocks_with_and_without_an_identifier_all_count() -> None:
+    blocks = [rows("x", "1"), rows("y", "1", BLOCK_IDENTIFIER="1,0")]
+    assert merged(blocks, "1") == ["x", "y"]
+
+
+def test_the_attempt_that_counts_decides_what_a_log_compaction_replaces() -> None:
+    blocks = [
+        rows("a", "1"), rows("b", "2"),
+        rows("first", "3", BLOCK_IDENTIFIER="0,0"),
+        rows("again", "3", BLOCK_IDENTIFIER="1,0", COMPACTED_BLOCK_TIMES="2,1"),
+    ]  # fmt: skip
+    assert merged(blocks, "1", "2", "3") == ["again"]
+
+
+@pytest.mark.parametrize("kind", [BlockKind.AVRO, BlockKind.DELETE])
+def test_a_block_of_rows_without_an_instant_is_corrupt(kind: BlockKind) -> None:
+    with pytest.raises(CorruptFileError, match="no instant"):
+        merged([rows("a", "1"), placed(kind, "lost")], "1", start="1")
