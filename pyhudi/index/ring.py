@@ -11,7 +11,8 @@ so which group holds a key is read, not computed:
                        the UUID (MD5) of its bounds, two big-endian longs, and the partition path,
                        so whoever writes it first writes the same
     <instant>          of the replace commit that made the nodes anew
-.../<instant>.commit   empty: that commit is known to have completed
+.../<instant>.commit   empty: that commit is known to have completed; 1.2.0 writes it whenever it
+                       reads the ring, pyhudi where nothing else proves it (write/rings.py)
 ```
 
 hash: XXH32, seed 0, of the hash fields' values without anything between them (`null` for
@@ -72,7 +73,7 @@ class Ring:
 
     @property
     def path(self) -> str:
-        return join(_folder(self.partition), self.instant + SUFFIX)
+        return ring_path(self.partition, self.instant)
 
     @property
     def marker(self) -> str:
@@ -164,6 +165,11 @@ def remove_rings(fs: FileSystem, instant: str) -> None:
             elif entry.name in (instant + SUFFIX, instant + MARKER):
                 doomed.append(entry.path)
     fs.delete(doomed)
+
+
+def ring_path(partition: str, instant: str) -> str:
+    """The file of the ring that an instant made."""
+    return join(_folder(partition), instant + SUFFIX)
 
 
 def _folder(partition: str) -> str:

@@ -41,6 +41,7 @@ from pyhudi.timeline.archivefiles import ArchiveFiles, state_files
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.rings import mark_rings
 
 _CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
 _REPLACED: Final = "replaced files not cleaned"
@@ -201,6 +202,7 @@ def carry_out(state: TableState, options: Options) -> ArchiveReport:
     rules = options.services
     files = ArchiveFiles(state.log, state.config.archive_folder)
     plan = propose(state, options)
+    mark_rings(state, replacements(plan))
     gone, written = _archive(files, state.timeline, plan, rules)
     merged = _merge(files, rules)
     told = propose_metadata(state, gone, options)

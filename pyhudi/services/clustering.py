@@ -74,7 +74,6 @@ from pyhudi.write.cluster import (
     write_moves,
     write_output,
 )
-from pyhudi.write.rings import mark_rings
 from pyhudi.write.sorting import check_sortable
 
 _RANGE_BYTES: Final = 64 << 20
@@ -247,7 +246,6 @@ def _publish(
             ask_to_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):
-        mark_rings(fs, rings.values(), completed.time)
         remove_markers(fs, completed.time)
     return Done(completed, plan, stats)
 

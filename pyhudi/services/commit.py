@@ -44,7 +44,7 @@ from pyhudi.write.execution import WrittenFiles, write_files
 from pyhudi.write.once import StreamBatch, writer_of
 from pyhudi.write.operations import Operation, PlannedWrite, Setting
 from pyhudi.write.profile import profile
-from pyhudi.write.rings import keep_rings, mark_rings
+from pyhudi.write.rings import keep_rings
 from pyhudi.write.uniqueness import key_marks
 
 
@@ -70,7 +70,7 @@ def commit(setting: Setting, planned: PlannedWrite) -> Done:
 
     done = _drawn(setting, planned, publish)
     settle_stores(setting, done.files)
-    _clean_up(state, planned, done.instant)
+    _clean_up(state, done.instant)
     return done
 
 
@@ -169,14 +169,12 @@ def commit_beside(setting: Setting, planned: PlannedWrite, requested: Instant) -
             publish_stores(setting, files)
             completed = complete(state, inflight, content)
             settle_stores(setting, files)
-    _clean_up(state, planned, completed)
+    _clean_up(state, completed)
     return Done(completed, files, content, dropped)
 
 
-def _clean_up(state: TableState, planned: PlannedWrite, completed: Instant) -> None:
+def _clean_up(state: TableState, completed: Instant) -> None:
     """The commit stands, whatever becomes of this."""
-    with tolerating("hashing metadata", completed):
-        mark_rings(state.fs, planned.rings, completed.time)
     with tolerating("markers", completed):
         remove_markers(state.fs, completed.time)
 

@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from pyhudi.errors import OvertakenError, UserError
 from pyhudi.index.bucket import BucketRule
-from pyhudi.index.ring import FIRST, Ring, first_ring, load_ring, ring_anew
+from pyhudi.index.ring import Ring, first_ring, load_ring, ring_anew, ring_of, ring_path
 from pyhudi.read.state import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.listing import is_partition
 from pyhudi.table.plans import replaced_groups
 from pyhudi.table.view import TableView
+from pyhudi.timeline.instant import Instant
 
 
 def rings_of(
@@ -81,9 +83,26 @@ def keep_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None
             )
 
 
-def mark_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
-    """Say of rings that their commits have completed, also once these are archived.  time: of the
-    write that has completed."""
+def mark_rings(state: TableState, archived: Iterable[Instant]) -> None:
+    """Write the commit marker of rings whose replace commits are about to be archived and whose
+    buckets have no base file.
+
+    Without a marker every reader accepts an archived ring by a base file of one of its buckets,
+    so only an emptied partition needs one.  Markers are written nowhere else: Apache Hudi 0.15.0
+    finds no ring at all where the newest marker is older than a ring that is not committed yet,
+    and its clustering fails.  Cost: one request for each partition that the instants replaced file
+    groups of, and a listing of those partitions where there is a ring.
+    """
+    rings = []
+    for instant in archived:
+        for partition in state.log.commit(instant).replaced or {}:
+            path = ring_path(partition, instant.time)
+            if is_partition(partition) and state.fs.exists(path):
+                rings.append(ring_of(state.fs.read(path), path))
+    if not rings:
+        return
+    view = state.view(partitions=sorted({ring.partition for ring in rings}))
+    bases = {group for group, found in view.groups.items() if found.latest_base() is not None}
     for ring in rings:
-        if ring.instant != FIRST:
-            fs.create(replace(ring, instant=ring.instant or time).marker, b"")
+        if bases.isdisjoint(ring.groups()):
+            state.fs.create(ring.marker, b"")

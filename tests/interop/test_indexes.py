@@ -8,6 +8,7 @@ tables do not tell it; in the last turn of a bucket table it finds pyhudi's prop
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -244,4 +245,32 @@ def test_turns_after_pyhudi_has_resized_buckets(tmp_path: Path, hudis: list[Apac
             turns.by_apache_hudi(hudi, **stated)
             turns.seen_by_pyhudi()
     turns.by_pyhudi()
+    turns.agree()
+
+
+def test_either_resizes_buckets_after_the_other(
+    tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
+) -> None:
+    """0.15.0 loads rings while its own new one is not committed: no marker may be in its way."""
+    hudi = apache_hudi("0.15.0")
+    turns = Turns(IndexKind.BUCKET, tmp_path / "t", "mor", [hudi], **CONSISTENT)
+
+    def by_pyhudi(most: int) -> None:
+        turns.by_pyhudi()
+        options = {
+            "hoodie.parquet.max.file.size": 4000, "hoodie.parquet.small.file.limit": 0,
+            "hoodie.bucket.index.max.num.buckets": most,
+        }  # fmt: skip
+        table = pyhudi.open_table(turns.path, options=options)
+        table.compact()
+        assert table.cluster().new_file_groups
+        turns.seen_by_pyhudi()
+
+    by_pyhudi(7)
+    resize = RESIZE | {"hoodie.bucket.index.max.num.buckets": 10}
+    turns.by_apache_hudi(hudi, **{name: RESIZE[name] for name in RESIZE if "cluster" not in name})
+    for name in ("compact", "cluster"):
+        done = hudi.ask("service", path=str(turns.path), name=name, conf=resize)
+    assert any(name.endswith(".replacecommit") for name in done["new_instants"])
+    by_pyhudi(13)
     turns.agree()

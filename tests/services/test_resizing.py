@@ -10,11 +10,13 @@ import pytest
 from pyhudi.api import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
-from pyhudi.index.ring import FIRST, Ring, load_ring
+from pyhudi.index.bucket import BucketRule
+from pyhudi.index.ring import FIRST, FOLDER, Ring, load_ring
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.config import TableType
+from pyhudi.write.rings import rings_of
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.index.test_ring import STATED, homes, homes_by_rings, opened, table_of
 
@@ -29,7 +31,10 @@ def again(table: Table, **given: Any) -> Table:
 
 
 def ring(table: Table, partition: str = "p0") -> Ring:
-    found = load_ring(table._fs, partition, lambda *_: False)
+    """The ring that a write uses."""
+    rule = BucketRule(4, ("id",), is_consistent=True)
+    state = table._state()
+    found = rings_of(state, state.view(partitions=[partition]), rule, [partition])[partition]
     assert found is not None
     return found
 
@@ -65,7 +70,7 @@ def test_large_buckets_are_split_up_to_the_most() -> None:
     new = ring(table)
     assert (new.instant, new.sequence) == (done.instants[0], old.sequence + 1)
     assert set(old.ends) < set(new.ends) and len(new.ends) == 6
-    assert table._fs.exists(new.marker)
+    assert not table._fs.exists(new.marker)  # 0.15.0 cannot cluster after one
     assert sorted(rows_of(table)) == rows
     assert again(table, **SPLITS).cluster().instants == ()
     check(table)
@@ -143,6 +148,55 @@ def test_a_resize_is_rolled_back_with_its_ring() -> None:
     table.rollback(done.instants[0])
     assert ring(table).instant == FIRST
     check(table)
+
+
+ARCHIVING = {
+    "hoodie.keep.min.commits": 3,
+    "hoodie.keep.max.commits": 4,
+    "hoodie.clean.commits.retained": 1,
+    "hoodie.metadata.compact.max.delta.commits": 1,
+    "hoodie.compact.inline.max.delta.commits": 1,
+}
+
+
+def archived(table: Table, instant: str) -> None:
+    """Write to another partition until the instant has left the active timeline."""
+    busy = again(table, **ARCHIVING)
+    for stamp in range(200, 220):
+        busy.upsert(batch(range(3), stamp, "p9"))
+        busy.compact()
+        busy.clean()
+        busy.archive()
+        if instant not in busy.timeline.commits.times:
+            return
+    raise AssertionError("the instant is not archived")
+
+
+def test_a_resize_counts_when_its_commit_is_archived() -> None:
+    table = filled()
+    done = again(table, **SPLITS).cluster()
+    archived(table, done.instants[0])
+    names = [file.name for file in table._fs.children(f"{FOLDER}/p0")]
+    assert not any(name.endswith(".commit") for name in names)
+    assert len(ring(table).ends) == 6
+    table.upsert(batch(range(70), 300, "p0"))
+    assert homes(table) == homes_by_rings(table)
+    assert [ts for _, ts, part in rows_of(table) if part == "p0"] == [300] * 70
+
+
+def test_an_emptied_partition_has_its_new_ring_when_the_commit_is_archived() -> None:
+    """No base file proves the ring then, so that a marker does."""
+    table = filled()
+    old = ring(table)
+    report = table.delete_partitions("p0")
+    archived(table, str(report.instant))
+    new = ring(table)
+    assert (new.instant, new.sequence) == (report.instant, old.sequence + 1)
+    assert table._fs.exists(new.marker)
+    table.upsert(batch(range(9), 300, "p0"))
+    assert {group.file_id for group in new.groups()} >= set(homes(table).values()) - {
+        home for (part, _), home in homes(table).items() if part != "p0"
+    }
 
 
 def test_a_simple_bucket_index_cannot_be_clustered() -> None:
