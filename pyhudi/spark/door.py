@@ -22,7 +22,6 @@ from pyhudi.read.rules import MergeFunction
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState
 from pyhudi.read.times import PointInTime
-from pyhudi.records import RECORD_KEY
 from pyhudi.services.answers import lookup
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, is_frame
@@ -226,10 +225,6 @@ class SparkTable(api.Table):
         columns), by rows (a DataFrame with the key columns), or by a predicate, as
         `pyhudi.Table.delete` does."""
         return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
-
-    def _keys_found(self, state: TableState, request: ScanRequest) -> Rows:
-        frame = scan_frame(self._spark, state, plan_scan(state, request))
-        return SparkKeys(frame, _text_rule(RECORD_KEY))
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]

@@ -18,11 +18,12 @@ from pyhudi.pipeline import WriteRequest
 from pyhudi.read.plan import ScanRequest, named_columns
 from pyhudi.read.scan import Scan
 from pyhudi.read.state import TableState
-from pyhudi.records import PARTITION_PATH, RECORD_KEY, InstantTime
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import kept_writes
-from pyhudi.write.batch import KeyRows, NoRows, Rows
+from pyhudi.write.batch import NoRows, Rows
 from pyhudi.write.keys import PythonKeys
+from pyhudi.write.matched_rows import matched_rows
 from pyhudi.write.operations import Operation
 from pyhudi.write.report import WriteReport
 
@@ -172,9 +173,10 @@ class WritingVerbs:
         """Delete records: by `keys` (as for `lookup`), by rows that hold the key columns, or by a
         predicate.
 
-        Keys that are not there are counted as `missing_keys`.  A predicate holds for the rows it
-        deletes as they are when the delete commits: a row that another writer changes meanwhile
-        is looked at again.
+        Every row of a key goes, also where inserts have added it twice; a predicate deletes the
+        rows of the file groups in which it matches.  Keys that are not there are counted as
+        `missing_keys`.  A predicate holds for the rows it deletes as they are when the delete
+        commits: a row that another writer changes meanwhile is looked at again.
         """
         finds: Callable[[TableState], Rows] | None = None
         doomed: Rows = NoRows()
@@ -219,20 +221,10 @@ class WritingVerbs:
         raise NotImplementedError
 
     def _finds(self, where: pc.Expression) -> Callable[[TableState], Rows]:
-        """A search for the keys that match.  Raises UserError if `where` does not fit the table."""
+        """A search for the rows that match.  Raises UserError if `where` does not fit the table."""
         named_columns(where, self._state().schema())
-        request = ScanRequest(
-            columns=(RECORD_KEY, PARTITION_PATH),
-            where=where,
-            data_skipping=self._options.read.data_skipping,
-        )
-        return lambda state: self._keys_found(state, request)
-
-    def _keys_found(self, state: TableState, request: ScanRequest) -> Rows:
-        """The keys and partition paths of the rows of a scan."""
-        found = Scan(lambda: state, request, engine=self._engine).to_arrow()
-        paths = found.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
-        return KeyRows(found.column(RECORD_KEY), paths)
+        skips = self._options.read.data_skipping
+        return lambda state: matched_rows(state, where, data_skipping=skips)
 
     def _incoming(self, rows: Any) -> Rows:
         return incoming_rows(rows)

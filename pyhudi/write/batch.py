@@ -31,6 +31,8 @@ from pyhudi.storage.spill import Staged, Staging
 from pyhudi.write.keys import KeyRule, partition_paths, record_keys
 from pyhudi.write.texts import check_key_lengths, check_texts
 
+FILE_ID: Final = "file_id"
+"""File ids of rows whose places are known, dictionary<int32, string>."""
 _STARTS: Final = b"starts"
 PART_ROWS: Final = 256 * 1024
 _PART_BYTES: Final = 128 << 20
@@ -57,6 +59,7 @@ class Part:
     """One keyed part of the batch, put aside.  `order`: its rows by shard.
 
     has_paths: whether rows name their partitions; keys to delete may come without.
+    has_groups: whether rows name their file groups too, in the column FILE_ID.
     """
 
     staged: Staged
@@ -66,6 +69,7 @@ class Part:
     partition_counts: tuple[tuple[str, int], ...]
     has_deletes: bool
     has_paths: bool = True
+    has_groups: bool = False
 
 
 class Rows(Protocol):
@@ -282,19 +286,24 @@ def key_part(
     staging: Staging,
     *,
     paths: pa.ChunkedArray | None = None,
+    file_ids: pa.ChunkedArray | None = None,
 ) -> Part:
-    """Record keys alone, put aside as a part whose rows all end; paths: their partitions."""
+    """Record keys alone, put aside as a part whose rows all end; paths: their partitions;
+    file_ids: with these, their file groups."""
     count = len(keys)
     nowhere = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([""]))
     columns: dict[str, Any] = {
         RECORD_KEY: keys,
         PARTITION_PATH: nowhere if paths is None else paths,
     }
+    if file_ids is not None:
+        columns[FILE_ID] = file_ids
     table = pa.table(columns).combine_chunks()
     order = staging.put("order", shard_order(keys, hash))
     staged = staging.put("rows", table)
     counts = _partition_counts(table)
-    return Part(staged, order, count, table.nbytes, counts, True, paths is not None)
+    has_paths, has_groups = paths is not None, file_ids is not None
+    return Part(staged, order, count, table.nbytes, counts, True, has_paths, has_groups)
 
 
 @dataclass(frozen=True, slots=True)

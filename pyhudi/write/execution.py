@@ -21,6 +21,7 @@ from pyhudi.write.assign import Mode, Target
 from pyhudi.write.batch import Part
 from pyhudi.write.changes import Changed, ChangeTask, put_changes
 from pyhudi.write.entries import EndTask, EntryTask, end_entries, write_entries
+from pyhudi.write.find import may_have_copies
 from pyhudi.write.handles import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.operations import Operation, PlannedWrite, Setting, asks_index
 from pyhudi.write.report import WriteReport
@@ -201,6 +202,17 @@ def _weight(target: Target) -> int:
     return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
 
 
+def _looked_up_by(setting: Setting, planned: PlannedWrite) -> str:
+    """How the report says where keys were looked up."""
+    if not asks_index(setting, planned.operation):
+        return "not asked: inserts do not look keys up"
+    index = setting.index
+    is_delete = planned.operation is Operation.DELETE
+    if is_delete and may_have_copies(index, setting.state, planned.parts):
+        return f"{index.described}; keys may have several rows: file groups were searched for them"
+    return index.described
+
+
 def report_of(
     setting: Setting,
     planned: PlannedWrite,
@@ -227,9 +239,7 @@ def report_of(
         file_groups=len(planned.assignment.targets),
         replaced_file_groups=len(planned.replaced.slices),
         seconds=dict(setting.watch.seconds),
-        index=setting.index.described
-        if asks_index(setting, planned.operation)
-        else "not asked: inserts do not look keys up",
+        index=_looked_up_by(setting, planned),
         lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
         dry_run=dry_run,
         matched=planned.matched,

@@ -18,15 +18,19 @@ from pyhudi.index.probe import HitsFinder, ProbeWork, dealt
 from pyhudi.index.record import RecordFinder
 from pyhudi.index.ring import Ring, RingFinder
 from pyhudi.index.simple import join_slices
+from pyhudi.index.stated import StatedFinder
 from pyhudi.index.stores import EntryStore, live_groups
 from pyhudi.metadata.hashes import KeyHash
 from pyhudi.metadata.lookup import RecordIndex
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.options import IndexKind, IndexRules
 from pyhudi.read.slices import SliceSpec
+from pyhudi.read.state import TableState
+from pyhudi.read.uniqueness import keys_are_unique
 from pyhudi.records import FileGroupId
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.view import FileSlice
+from pyhudi.write.batch import FILE_ID, Part
 from pyhudi.write.gather import Gathered, GatherTask, Known, TagPlan, gather_shard
 from pyhudi.write.tag import RECORDS, ShardTags, TagTask, tag_shard
 
@@ -102,6 +106,16 @@ class Where:
     log_inserts: frozenset[FileGroupId] = frozenset()
 
 
+def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[Part]) -> bool:
+    """Whether keys to delete may have rows that the index, with one place a key, does not know.
+
+    Not of rows that name their file groups: these are the places meant.
+    """
+    if not index.choice.kind.keeps_entries or any(part.has_groups for part in parts):
+        return False
+    return not keys_are_unique(state)
+
+
 def tag_rows(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
 ) -> list[ShardTags]:
@@ -109,7 +123,7 @@ def tag_rows(
     shards = range(index.part_count)
     seen = cache(where)
     asked = _finders(index, plan, engine, seen) if plan.asked else _Finders()
-    beside = _beside(index, plan, engine, seen, asked.gathered) if plan.asked else {}
+    beside = _beside(index, plan, engine, seen, asked) if plan.asked else {}
     tasks = [
         TagTask(
             plan,
@@ -129,17 +143,22 @@ def tag_rows(
 
 @dataclass(frozen=True)
 class _Finders:
-    """An index as tag tasks ask it, by part; gathered: their rows, where that step was done."""
+    """What tag tasks ask, by part; gathered: their rows, where that step was done."""
 
     finders: Sequence[Finder] = ()
     gathered: Sequence[Gathered] = ()
     places: Finder | None = None
+    is_other: bool = False  # they are not those of the write's index, whose entries have to follow
 
 
 def _finders(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
 ) -> _Finders:
     shards = range(index.part_count)
+    if plan.has_groups:
+        return _Finders([StatedFinder(FILE_ID)] * index.part_count, is_other=True)
+    if plan.copies:
+        return _copies(index, plan, engine, where())
     if index.choice.kind.is_record_index:
         assert index.records is not None
         return _Finders([RecordFinder(shard) for shard in index.records.shards])
@@ -158,6 +177,14 @@ def _finders(
     return _Finders(probed, gathered, places)
 
 
+def _copies(index: WriteIndex, plan: TagPlan, engine: Engine, where: Where) -> _Finders:
+    """Every place of each key: file groups are searched, as an index has one place a key."""
+    shards = range(index.part_count)
+    gathered = engine.run(gather_shard, [GatherTask(plan, n, True) for n in shards], label="tag")
+    asked = _Asked(IndexKind.GLOBAL_BLOOM, True, gathered)
+    return _Finders(_probed(index, plan, engine, where, asked), gathered, is_other=True)
+
+
 def _of_store(
     store: EntryStore, index: WriteIndex, plan: TagPlan, where: Where
 ) -> Sequence[Finder]:
@@ -172,24 +199,25 @@ def _beside(
     plan: TagPlan,
     engine: Engine,
     where: Callable[[], Where],
-    gathered: Sequence[Gathered],
+    asked: _Finders,
 ) -> dict[str, Sequence[Finder]]:
-    """Finders of the indexes that are kept in step with the one asked, or compared with it."""
+    """Finders of the indexes that are kept in step with what was asked, or compared with it."""
     found: dict[str, Sequence[Finder]] = {}
-    if index.records is not None and not index.choice.kind.is_record_index:
+    own, gathered = index.choice.kind, asked.gathered
+    if index.records is not None and (asked.is_other or not own.is_record_index):
         found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
     for store in index.stores:
-        if store.kind is not index.choice.kind:
+        if asked.is_other or store.kind is not own:
             found[store.kind.value] = _of_store(store, index, plan, where())
     tee = index.tee
-    if tee is not None and tee.value not in found and tee is not index.choice.kind:
+    if tee is not None and tee.value not in found and tee is not own:
         everywhere = replace(plan, is_global=tee.is_global).everywhere
         if not gathered or everywhere is not plan.everywhere:
             shards = range(index.part_count)
             tasks = [GatherTask(plan, number, everywhere) for number in shards]
             gathered = engine.run(gather_shard, tasks, label="tag")
-        asked = _Asked(tee, everywhere, gathered)
-        found[tee.value] = _probed(index, plan, engine, where(), asked)
+        keys = _Asked(tee, everywhere, gathered)
+        found[tee.value] = _probed(index, plan, engine, where(), keys)
     return found
 
 

@@ -1,8 +1,8 @@
 """Gathering: the rows of one hash part out of every part of the batch, one of each key.
 
 Columns of a gathered part, in order of (part, row): `part: int32`, `row: int32`,
-`_hoodie_partition_path: dictionary<int32, string>`, `deleted: bool`, and `_hoodie_record_key:
-string` where an index is asked.
+`_hoodie_partition_path: dictionary<int32, string>`, `deleted: bool`, `_hoodie_record_key: string`
+where an index is asked, and `file_id: dictionary<int32, string>` where rows name their file groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyhudi.read.rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.batch import Part, rows_of_shard
+from pyhudi.write.batch import FILE_ID, Part, rows_of_shard
 from pyhudi.write.combine import FoldedRows, folded_rows, greatest_rows, newest_rows
 
 DELETED = "deleted"
@@ -61,6 +61,12 @@ class TagPlan:
     is_global: bool = True  # whether a key is one record, whatever its partition
     known: Known = Known.UPDATE
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
+    copies: bool = False  # a key may have places that the index asked does not know
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the rows name their file groups, so that no index has to."""
+        return any(part.has_groups for part in self.parts)
 
     @property
     def everywhere(self) -> bool:
@@ -125,6 +131,8 @@ def gather(task: GatherTask) -> GatheredRows:
     }
     if plan.asked:
         columns[RECORD_KEY] = rows.column(RECORD_KEY)
+    if plan.has_groups:
+        columns[FILE_ID] = rows.column(FILE_ID)
     return GatheredRows(pa.table(columns), combined.dropped, combined.folded)
 
 
@@ -137,6 +145,8 @@ def _rows_of_shard(
     names = [PARTITION_PATH]
     if plan.asked or plan.duplicates is not Duplicates.KEEP:
         names.append(RECORD_KEY)
+    if plan.has_groups:
+        names.append(FILE_ID)
     names += (name for name in _looked_at(plan) if name in first and name not in names)
     tables, parts, rows = [], [], []
     for number, part in enumerate(plan.parts):
@@ -208,14 +218,19 @@ def _folded(
 
 
 def _identity(plan: TagPlan, rows: pa.Table) -> pa.ChunkedArray:
-    """What tells one record from another: the key, or partition and key."""
+    """What tells one record from another: the key, or partition (or file group) and key."""
     keys = rows.column(RECORD_KEY)
-    if plan.everywhere:
+    if plan.has_groups:
+        return _within(_within(keys, rows.column(FILE_ID)), rows.column(PARTITION_PATH))
+    return keys if plan.everywhere else _within(keys, rows.column(PARTITION_PATH))
+
+
+def _within(keys: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts that are equal where both the key and the place (a dictionary column) are."""
+    codes, values = path_codes(places)
+    if len(values) < 2:
         return keys
-    codes, paths = path_codes(rows.column(PARTITION_PATH))
-    if len(paths) < 2:
-        return keys
-    numbers = pa.array([str(number) for number in range(len(paths))]).take(pa.array(codes))
+    numbers = pa.array([str(number) for number in range(len(values))]).take(pa.array(codes))
     return pc.binary_join_element_wise(numbers, keys, "/")
 
 

@@ -31,7 +31,7 @@ from pyhudi.table.view import FileSlice, TableView
 from pyhudi.write.assign import Assignment, AssignRules, assign
 from pyhudi.write.batch import KeyPlan, Part, Rows
 from pyhudi.write.contest import ContestTask, lost_rows
-from pyhudi.write.find import Where, WriteIndex, tag_rows
+from pyhudi.write.find import Where, WriteIndex, may_have_copies, tag_rows
 from pyhudi.write.keys import KeyRule
 from pyhudi.write.overwrite import (
     NOTHING,
@@ -329,6 +329,7 @@ def _tag(
         is_global=index.choice.is_global,
         known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
         skips_unchanged=setting.skips_unchanged,
+        copies=is_delete and may_have_copies(index, setting.state, parts),
     )
     return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation, rings))
 

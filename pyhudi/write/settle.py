@@ -27,6 +27,7 @@ class Settled:
     keep: mask over stored rows.  emit, matched, lost, beneath: masks over incoming rows (to be
     written; their key is stored; the stored record is newer and stays as it is; it is newer and
     takes values from them).  partner: the stored row of each incoming one, or NOBODY.
+    deleted: stored rows that end; a key that was inserted twice has two.
     """
 
     keep: Mask
@@ -85,7 +86,7 @@ def settle(
         hit &= ~(ahead & loses[at])
     matched = partner != NOBODY
     emit = puts & ~loses
-    gone = ~puts & matched & ~loses
+    gone = ~puts & ~loses
     return Settled(
         keep=~hit,
         emit=emit,
@@ -95,7 +96,7 @@ def settle(
         partner=partner,
         inserted=int((emit & ~matched).sum()),
         updated=int((emit & matched).sum()),
-        deleted=int(gone.sum()),
+        deleted=int(gone[at[hit]].sum()),
         unchanged=int(loses.sum()),
     )
 

@@ -28,6 +28,7 @@ from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.contract import Finder, Located, path_codes
 from pyhudi.index.ring import RingFinder
+from pyhudi.index.stated import StatedFinder
 from pyhudi.metadata.lookupcost import LookupCost
 from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
@@ -214,13 +215,19 @@ def _entries(
     width = max(1, len(known.groups))
     place = same[tags.home]
     match = (place >= 0) & np.isin(tags.at * width + place, known.rows * width + known.homes)
-    changed = np.where(tags.action == Action.PUT, ~match, match & (tags.action == Action.DELETE))
-    computed = isinstance(task.finder, BucketFinder | RingFinder)
-    looked_up = not computed and task.plan.known is Known.UPDATE
+    ends = match if not task.plan.copies else (there != NEW) & _first_of_each(tags.at)
+    changed = np.where(tags.action == Action.PUT, ~match, ends & (tags.action == Action.DELETE))
+    computed = isinstance(task.finder, BucketFinder | RingFinder | StatedFinder)
+    looked_up = not computed and task.plan.known is Known.UPDATE and not task.plan.copies
     mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
     entry = changed.astype(np.uint8)
     entry[changed & (there != NEW)] = HELD
     return entry, mismatches
+
+
+def _first_of_each(rows: npt.NDArray[np.int64]) -> Mask:
+    """Of ascending row numbers, the first of each."""
+    return np.concatenate([np.ones(min(1, len(rows)), np.bool_), rows[1:] != rows[:-1]])
 
 
 def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int:

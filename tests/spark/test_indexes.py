@@ -64,6 +64,26 @@ def test_spark_finds_what_one_machine_finds(
     assert stored(there.scan(["id", "ts", "part"])) == want
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_every_copy_of_a_doubled_key_is_deleted_on_spark(
+    kind: str, spark: Any, tmp_path: Path
+) -> None:
+    table = hudi.create_table(
+        spark, tmp_path / "t",
+        pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()}),
+        record_key="id", partition_by="part", table_type=kind,
+        options={"hoodie.metadata.record.index.min.filegroup.count": 2},
+    )  # fmt: skip
+    table.bulk_insert(spark.createDataFrame([("a", 1, "x"), ("b", 1, "x"), ("c", 1, "y")], SCHEMA))
+    table.bulk_insert(spark.createDataFrame([("a", 2, "x"), ("b", 2, "y"), ("c", 2, "y")], SCHEMA))
+    table.delete(where=(pc.field("id") == "a") & (pc.field("ts") == 1))
+    table.delete(spark.createDataFrame([("b", "x")], "id string, part string"))
+    assert stored(table.scan(["id", "ts", "part"])) == [("a", 2, "x"), ("c", 1, "y"), ("c", 2, "y")]
+    table.delete(keys=["c"])
+    table.delete(where=pc.field("id") == "a")
+    assert stored(table.scan(["id", "ts", "part"])) == []
+
+
 def test_a_hash_of_ones_own_travels_to_the_tasks_of_an_elastic_index(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,86 @@
+"""Rows to delete that a scan finds: their keys, each with the file group that it was found in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine
+from pyhudi.index.probe import dealt
+from pyhudi.metadata.hashes import KeyHash
+from pyhudi.read.plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.state import TableState
+from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.storage.spill import Staging
+from pyhudi.write.batch import PART_ROWS, KeyPlan, Part, gathered, key_part
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """The rows of a scan's tasks, which read the record key alone."""
+
+    tasks: tuple[ReadTask, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        slices = [task.slice for task in self.tasks]
+        searches = [
+            Search(tuple(self.tasks[number] for number, _ in some), plan.hash, staging)
+            for some in dealt(slices, engine.parallelism)
+        ]
+        return [part for parts in engine.run(search, searches, label="find") for part in parts]
+
+
+def matched_rows(state: TableState, where: pc.Expression, *, data_skipping: bool) -> MatchedRows:
+    """The rows for which `where` is true, in the newest snapshot."""
+    request = ScanRequest(columns=(RECORD_KEY,), where=where, data_skipping=data_skipping)
+    return MatchedRows(plan_scan(state, request).tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Slices for one task."""
+
+    tasks: tuple[ReadTask, ...]
+    hash: KeyHash
+    staging: Staging
+
+
+def search(work: Search) -> list[Part]:
+    """Parts of the rows found; runs on workers.  Holds a row group, and the keys of a part."""
+    batches = (batch for task in work.tasks for batch in _found(task))
+    return [
+        key_part(
+            rows.column(RECORD_KEY),
+            work.hash,
+            work.staging,
+            paths=rows.column("partition"),
+            file_ids=rows.column("file_id"),
+        )
+        for rows in gathered(batches, rows_max=PART_ROWS)
+    ]
+
+
+def _found(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Keys that a task finds, each with its file group."""
+    for piece in task.pieces():
+        found = read_task(piece)
+        if found.num_rows:
+            yield _placed(found.column(RECORD_KEY), task.slice.group)
+
+
+def _placed(keys: pa.ChunkedArray, group: FileGroupId) -> pa.RecordBatch:
+    nought = pa.array(np.zeros(len(keys), np.int32))
+    partition, file_id = (
+        pa.DictionaryArray.from_arrays(nought, pa.array([text], pa.string()))
+        for text in (group.partition, group.file_id)
+    )
+    columns = {RECORD_KEY: keys.combine_chunks(), "partition": partition, "file_id": file_id}
+    return pa.record_batch(columns)
