@@ -20,15 +20,11 @@ from pyhudi.care.remains import check_leftovers
 from pyhudi.care.setaside import sweep
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
-from pyhudi.operations import table_services
-from pyhudi.operations.partition_ttl import expire, expired_now
+from pyhudi.operations import due_policy, table_services
+from pyhudi.operations.due_policy import DuePolicy
+from pyhudi.operations.partition_ttl import expire
 from pyhudi.options import Options
 from pyhudi.read.state import TableState, load_state
-from pyhudi.services.archival import described, is_due
-from pyhudi.services.cleaning import pending_cleans, propose
-from pyhudi.services.clustering import commits_since, pending_clusterings
-from pyhudi.services.compaction import compaction_is_due, deltas_since, pending_compactions
-from pyhudi.services.logcompaction import proposed as proposed_log_compaction
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import load_config
 from pyhudi.transaction.begin import opened, table_lock
@@ -127,97 +123,53 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
     return _Due("rollback", bool(failed), why, act)
 
 
-def _compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = table_services.compact(fs, options, engine)
-        done = f"merged {report.file_groups} groups at {', '.join(report.instants)}"
-        return done if report.instants else "; ".join(report.notes)
+def _by_policy(
+    policy: DuePolicy, act: Callable[[FileSystem, Options, Engine], str]
+) -> Callable[[TableState, FileSystem, Options, Engine], _Due]:
+    """A service that is due when the policy says so."""
 
-    if not state.config.is_merge_on_read:
-        return _Due("compaction", False, "the table is copy-on-write", act)
-    pending = pending_compactions(state.timeline)
-    if pending:
-        return _Due("compaction", True, f"planned at {pending[0].time}", act)
-    asked = options.services.compaction
-    why = f"{deltas_since(state.timeline)} delta commits since the last, due at "
-    why += f"{asked.after_commits} (by {asked.trigger.value})"
-    return _Due("compaction", compaction_is_due(state, asked), why, act)
+    def ask(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+        due = policy.due(state, options)
+        return _Due(policy.name, due.is_due, due.why, lambda: act(fs, options, engine))
+
+    return ask
 
 
-def _expiry(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = expire(fs, options, engine, dry_run=False)
-        done = f"deleted partitions {', '.join(report.partitions)} at {report.instant}"
-        return done if report.instant else "; ".join(report.notes)
-
-    if options.services.expiry.days <= 0:
-        why = "hoodie.partition.ttl.strategy.days.retain is not set"
-        return _Due("partition TTL", False, why, act)
-    found = expired_now(state, options)
-    why = f"{len(found)} partitions are older than {options.services.expiry.days} days"
-    return _Due("partition TTL", bool(found), why, act)
+def _expire(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = expire(fs, options, engine, dry_run=False)
+    done = f"deleted partitions {', '.join(report.partitions)} at {report.instant}"
+    return done if report.instant else "; ".join(report.notes)
 
 
-def _log_compaction(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = table_services.compact_logs(fs, options, engine)
-        done = f"merged {report.blocks} blocks of {report.file_groups} groups at {report.instant}"
-        return done if report.instant else "; ".join(report.notes)
-
-    if not state.config.is_merge_on_read:
-        return _Due("log compaction", False, "the table is copy-on-write", act)
-    found = proposed_log_compaction(state, options)
-    least = options.services.compaction.log_blocks_min
-    why = f"{len(found.slices)} file slices have {least} log blocks or more"
-    return _Due("log compaction", bool(found.slices), "; ".join((why, *found.notes)), act)
+def _compact(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.compact(fs, options, engine)
+    done = f"merged {report.file_groups} groups at {', '.join(report.instants)}"
+    return done if report.instants else "; ".join(report.notes)
 
 
-def _clustering(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = table_services.cluster(fs, options, engine)
-        done = f"wrote {report.file_groups} file groups anew as {report.new_file_groups}"
-        return done if report.instants else "; ".join(report.notes)
-
-    pending = pending_clusterings(state)
-    if pending:
-        return _Due("clustering", True, f"planned at {pending[0].time}", act)
-    asked = options.services.clustering
-    if not asked.inline:
-        return _Due("clustering", False, "hoodie.clustering.inline does not ask for it", act)
-    since = commits_since(state.log, state.timeline)
-    why = f"{since} commits since the last, due at {asked.after_commits}"
-    return _Due("clustering", since >= asked.after_commits, why, act)
+def _compact_logs(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.compact_logs(fs, options, engine)
+    done = f"merged {report.blocks} blocks of {report.file_groups} groups at {report.instant}"
+    return done if report.instant else "; ".join(report.notes)
 
 
-def _clean(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = table_services.clean(fs, options, engine)
-        done = f"deleted {report.files} files at {', '.join(report.instants)}"
-        return "; ".join(((done,) if report.instants else report.notes) + report.dropped)
-
-    pending = pending_cleans(state.timeline)
-    if pending:
-        return _Due("clean", True, f"planned at {pending[0].time}", act)
-    count = propose(state, options).file_count
-    return _Due("clean", bool(count), f"{count} files that no reader needs", act)
+def _cluster(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.cluster(fs, options, engine)
+    done = f"rewrote {report.file_groups} file groups as {report.new_file_groups}"
+    return done if report.instants else "; ".join(report.notes)
 
 
-def _archival(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
-    def act() -> str:
-        report = table_services.archive(fs, options)
-        return f"archived {len(report.instants)} instants" + (
-            f", more are held by {report.held_by}" if report.held_by else ""
-        )
+def _clean(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.clean(fs, options, engine)
+    done = f"deleted {report.files} files at {', '.join(report.instants)}"
+    return "; ".join(((done,) if report.instants else report.notes) + report.dropped)
 
-    rules = options.services
-    if not is_due(state.timeline, rules):
-        why = f"no more than {rules.commits_kept_max} instants of a kind"
-        return _Due("archival", False, why, act)
-    told = described(state, options)
-    why = f"{len(told.instants)} old instants"
-    if told.held_by:
-        why += f", more are held by {told.held_by}"
-    return _Due("archival", bool(told.instants), why, act)
+
+def _archive(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.archive(fs, options)
+    return f"archived {len(report.instants)} instants" + (
+        f", more are held by {report.held_by}" if report.held_by else ""
+    )
 
 
 def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
@@ -238,11 +190,11 @@ def _swept(fs: FileSystem) -> Iterator[str]:
 
 _SERVICES = (
     _rollback,
-    _expiry,
-    _compaction,
-    _log_compaction,
-    _clustering,
-    _clean,
-    _archival,
+    _by_policy(due_policy.PARTITION_TTL, _expire),
+    _by_policy(due_policy.COMPACTION, _compact),
+    _by_policy(due_policy.LOG_COMPACTION, _compact_logs),
+    _by_policy(due_policy.CLUSTERING, _cluster),
+    _by_policy(due_policy.CLEAN, _clean),
+    _by_policy(due_policy.ARCHIVAL, _archive),
     _leftovers,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import cached_property
 from typing import Final
 
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
-from pyhudi.operations.partition_ttl import expire_after
+from pyhudi.operations import due_policy
+from pyhudi.operations.due_policy import DuePolicy
+from pyhudi.operations.partition_ttl import expire
 from pyhudi.operations.table_services import (
     archive,
     clean,
@@ -27,14 +30,10 @@ from pyhudi.operations.table_services import (
 )
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.pipeline import timeline_log
-from pyhudi.read.state import load_state
-from pyhudi.services.archival import is_due as archival_is_due
-from pyhudi.services.cleaning import is_due as clean_is_due
-from pyhudi.services.clustering import commits_since
-from pyhudi.services.compaction import compaction_is_due
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.config import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.log import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.report import WriteReport
 
@@ -54,14 +53,15 @@ def after_write(
     table = _Table(fs, options, engine)
     notes: list[str] = []
     for service in _SERVICES:
-        if not service.is_enabled(rules):
-            continue
         try:
-            notes += service.run(table)
+            done = service.after(table)
         except (PyhudiError, OSError, pa.ArrowException) as error:
             if rules.failures_raise or (rules.archival_failures_raise and service.run is _archive):
                 raise
-            notes.append(_failure(service.name, error))
+            done = [_failure(service.name, error)]
+        if done:
+            notes += done
+            table = _Table(fs, options, engine)
     return replace(report, notes=(*report.notes, *notes))
 
 
@@ -73,7 +73,8 @@ def _failure(name: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table after a write.  The timeline is listed once, for the services that only need it."""
+    """A table after a write: what triggers read.  The timeline is listed once, for all services
+    until one has changed it."""
 
     fs: FileSystem
     options: Options
@@ -84,57 +85,62 @@ class _Table:
         return load_config(self.fs)
 
     @cached_property
+    def log(self) -> TimelineLog:
+        return timeline_log(self.fs, self.config)
+
+    @cached_property
     def timeline(self) -> Timeline:
-        return timeline_log(self.fs, self.config).load()
+        return self.log.load()
+
+    @property
+    def zone(self) -> tzinfo | None:
+        return zone_of(self.config.timezone)
 
 
 def _expire(table: _Table) -> Iterable[str]:
-    return expire_after(table.fs, table.options, table.engine)
+    done = expire(table.fs, table.options, table.engine, dry_run=False)
+    if done.instant is not None:
+        yield f"expiry {done.instant} deleted partitions: {', '.join(done.partitions)}"
 
 
 def _compact(table: _Table) -> Iterable[str]:
-    rules = table.options.services
-    state = load_state(table.fs, table.options.read)
-    if not state.config.is_merge_on_read or not compaction_is_due(state, rules.compaction):
-        return
-    if rules.compacts_inline:
-        done = compact(table.fs, table.options, table.engine)
+    done = compact(table.fs, table.options, table.engine)
+    if done.instants:
         yield f"compaction {', '.join(done.instants)} merged {done.file_groups} groups"
-    elif (planned := schedule_compaction(table.fs, table.options)) is not None:
+
+
+def _schedule_compaction(table: _Table) -> Iterable[str]:
+    planned = schedule_compaction(table.fs, table.options)
+    if planned is not None:
         yield f"compaction {planned} is planned"
 
 
 def _compact_logs(table: _Table) -> Iterable[str]:
-    if table.config.is_merge_on_read:
-        merged = compact_logs(table.fs, table.options, table.engine)
-        if merged.instant is not None:
-            yield (
-                f"log compaction {merged.instant} merged {merged.blocks} blocks of "
-                f"{merged.file_groups} groups"
-            )
+    merged = compact_logs(table.fs, table.options, table.engine)
+    if merged.instant is not None:
+        yield (
+            f"log compaction {merged.instant} merged {merged.blocks} blocks of "
+            f"{merged.file_groups} groups"
+        )
 
 
 def _cluster(table: _Table) -> Iterable[str]:
-    rules = table.options.services.clustering
-    state = load_state(table.fs, table.options.read)
-    if commits_since(state.log, state.timeline) < rules.after_commits:
-        return
-    if rules.inline:
-        done = cluster(table.fs, table.options, table.engine)
-        if done.instants:
-            yield (
-                f"clustering {', '.join(done.instants)} rewrote {done.file_groups} file groups "
-                f"as {done.new_file_groups}"
-            )
-        yield from done.notes
-    elif (planned := schedule_clustering(table.fs, table.options)) is not None:
+    done = cluster(table.fs, table.options, table.engine)
+    if done.instants:
+        yield (
+            f"clustering {', '.join(done.instants)} rewrote {done.file_groups} file groups "
+            f"as {done.new_file_groups}"
+        )
+    yield from done.notes
+
+
+def _schedule_clustering(table: _Table) -> Iterable[str]:
+    planned = schedule_clustering(table.fs, table.options)
+    if planned is not None:
         yield f"clustering {planned} is planned"
 
 
 def _clean(table: _Table) -> Iterable[str]:
-    zone = zone_of(table.config.timezone)
-    if not clean_is_due(table.timeline, table.options.services, zone):
-        return
     done = clean(table.fs, table.options, table.engine)
     if done.instants:
         yield f"clean {', '.join(done.instants)} deleted {done.files} files"
@@ -142,35 +148,68 @@ def _clean(table: _Table) -> Iterable[str]:
 
 
 def _archive(table: _Table) -> Iterable[str]:
-    if archival_is_due(table.timeline, table.options.services):
-        done = archive(table.fs, table.options)
-        if done.instants:
-            yield f"archived {len(done.instants)} instants"
+    done = archive(table.fs, table.options)
+    if done.instants:
+        yield f"archived {len(done.instants)} instants"
+
+
+def _never(_: ServiceOptions) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """A service that may run after a write.  run: if it is due; one note for each outcome."""
+    """A service that may run after a write.
+
+    name: in notes.  runs, plans: whether the options ask for the service, or for its plan alone.
+    run, plan: what does it; one note for each outcome.
+    """
 
     name: str
-    is_enabled: Callable[[ServiceOptions], bool]
+    policy: DuePolicy
+    runs: Callable[[ServiceOptions], bool]
     run: Callable[[_Table], Iterable[str]]
+    plans: Callable[[ServiceOptions], bool] = _never
+    plan: Callable[[_Table], Iterable[str]] = lambda _: ()
+
+    def after(self, table: _Table) -> list[str]:
+        """Do what is due; notes on it."""
+        rules = table.options.services
+        if not (self.runs(rules) or self.plans(rules)):
+            return []
+        due = self.policy.trigger(table, table.options)
+        if not due.is_due:
+            return []
+        if self.runs(rules):
+            return list(self.run(table))
+        return [] if due.is_planned else list(self.plan(table))
 
 
 _SERVICES: Final = (
-    _Service("expiry", lambda rules: rules.expiry.inline, _expire),
+    _Service("expiry", due_policy.PARTITION_TTL, lambda rules: rules.expiry.inline, _expire),
     _Service(
         "compaction",
-        lambda rules: rules.compacts_inline or rules.compaction.schedules_inline,
+        due_policy.COMPACTION,
+        lambda rules: rules.compacts_inline,
         _compact,
+        lambda rules: rules.compaction.schedules_inline,
+        _schedule_compaction,
     ),
-    _Service("log compaction", lambda rules: rules.compaction.logs_inline, _compact_logs),
+    _Service(
+        "log compaction",
+        due_policy.LOG_COMPACTION,
+        lambda rules: rules.compaction.logs_inline,
+        _compact_logs,
+    ),
     _Service(
         "clustering",
-        lambda rules: rules.clustering.inline or rules.clustering.schedules_inline,
+        due_policy.CLUSTERING,
+        lambda rules: rules.clustering.inline,
         _cluster,
+        lambda rules: rules.clustering.schedules_inline,
+        _schedule_clustering,
     ),
-    _Service("cleaning", lambda rules: rules.cleans_inline, _clean),
-    _Service("archival", lambda rules: rules.archives_inline, _archive),
+    _Service("cleaning", due_policy.CLEAN, lambda rules: rules.cleans_inline, _clean),
+    _Service("archival", due_policy.ARCHIVAL, lambda rules: rules.archives_inline, _archive),
 )
 """Cleaning comes after what makes files obsolete, archival after what makes instants old."""

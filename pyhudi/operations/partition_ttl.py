@@ -110,14 +110,3 @@ def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -
 def expired_now(state: TableState, options: Options) -> tuple[str, ...]:
     """Partitions that `expire` would delete now; the options say how long they live."""
     return _Choice(options.services.expiry)(state)
-
-
-def expire_after(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:
-    """What is due after a write, as notes for its report."""
-    expiry = options.services.expiry
-    if not expiry.inline or expiry.days <= 0:
-        return ()
-    done = expire(fs, options, engine, dry_run=False)
-    if done.instant is None:
-        return ()
-    return (f"expiry {done.instant} deleted partitions: {', '.join(done.partitions)}",)

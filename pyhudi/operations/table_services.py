@@ -108,7 +108,7 @@ def cluster(
     also_plans: plan one in any case, of what no plan has claimed.
     """
     with alone(fs, options, "cluster") as state:
-        pending = pending_clusterings(state)
+        pending = pending_clusterings(state.log, state.timeline)
         notes = _unknown_partitions(state, options)
         if also_plans or not pending:
             planned = schedule_clusters(state, options)
@@ -157,7 +157,7 @@ def clustering_plan(state: TableState, options: Options) -> ClusteringReport:
         sort_by=plan.order.columns,
         layout=plan.order.layout.value,
         dry_run=True,
-        notes=_would_run_first(pending_clusterings(state)),
+        notes=_would_run_first(pending_clusterings(state.log, state.timeline)),
     )
 
 

@@ -114,9 +114,9 @@ def commits_since(log: TimelineLog, timeline: Timeline) -> int:
     return len(commits if last is None else commits.after(last.time))
 
 
-def pending_clusterings(state: TableState) -> list[Instant]:
-    pending = state.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
-    return [instant for instant in pending if is_clustering(state.log, instant)]
+def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
+    pending = timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
+    return [instant for instant in pending if is_clustering(log, instant)]
 
 
 def proposed(state: TableState, options: Options) -> ClusteringPlan:

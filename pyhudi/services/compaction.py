@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
@@ -68,9 +69,8 @@ def deltas_since(timeline: Timeline) -> int:
     return len(deltas if last is None else deltas.after(last.time))
 
 
-def compaction_is_due(state: TableState, options: CompactionOptions) -> bool:
-    """Whether the trigger asks for a compaction now."""
-    timeline = state.timeline
+def compaction_is_due(timeline: Timeline, zone: tzinfo | None, options: CompactionOptions) -> bool:
+    """Whether the trigger asks for a compaction now.  zone: of the table's instants."""
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
     if options.trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST:
         asked = pending_compactions(timeline)
@@ -80,7 +80,7 @@ def compaction_is_due(state: TableState, options: CompactionOptions) -> bool:
     count = len(deltas if last is None else deltas.after(last.time))
     if since is None or not count:
         return False
-    elapsed = system_clock() - parse_instant(since.time, state.zone)
+    elapsed = system_clock() - parse_instant(since.time, zone)
     by_count = count >= options.after_commits
     by_time = elapsed.total_seconds() >= options.after_seconds
     match options.trigger:

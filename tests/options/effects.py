@@ -393,7 +393,9 @@ def planned_clean(given: Given) -> Any:
 def planned_compaction(given: Given) -> Any:
     made = built(given, "mor")
     report = outcome(lambda: made.compact(dry_run=True))
-    due = compaction_is_due(made._state(), parse_options(given).services.compaction)
+    state = made._state()
+    rules = parse_options(given).services.compaction
+    due = compaction_is_due(state.timeline, state.zone, rules)
     if isinstance(report, tuple):
         return report
     return report.file_groups, report.log_files, due

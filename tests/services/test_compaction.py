@@ -210,13 +210,18 @@ def test_triggers_count_commits_and_seconds(
                 "NUM_AND_TIME": by_count and by_time,
                 "NUM_OR_TIME": by_count or by_time,
             }[trigger]
-            assert service.compaction_is_due(state, options) is wanted, (by_count, by_time)
+            assert service.compaction_is_due(state.timeline, state.zone, options) is wanted, (
+                by_count,
+                by_time,
+            )
     if trigger == "NUM_COMMITS_AFTER_LAST_REQUEST":
         table.schedule_compaction()
         state = load_state(LocalFileSystem(tmp_path / "t"), parse_options({}).read)
         options = compaction(compact__inline__trigger__strategy=trigger,
                              compact__inline__max__delta__commits="1")  # fmt: skip
-        assert not service.compaction_is_due(state, options), "the request is what counts"
+        assert not service.compaction_is_due(state.timeline, state.zone, options), (
+            "the request is what counts"
+        )
 
 
 def test_a_write_may_only_plan_the_compaction_that_is_due(tmp_path: Path) -> None:
