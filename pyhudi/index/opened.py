@@ -68,6 +68,8 @@ class OpenIndex:
         self._age = max_age_seconds
         self._engine = engine
         self._lock = threading.Lock()
+        self._begun = 0  # looks at the table, numbered as they begin
+        self._shown = 0  # the look that answers rest on
         self._seen = self._look(None)
         self._looked = time.monotonic()
 
@@ -103,18 +105,26 @@ class OpenIndex:
     def refresh(self) -> None:
         """Look now, whatever the age of what is known."""
         with self._lock:
-            self._seen = self._look(self._seen)
-            self._looked = time.monotonic()
+            self._begun += 1
+            self._show(self._look(self._seen), self._begun)
 
     def warm(self) -> None:
         """Look now, and open every bucket's files before answers rest on them: for those who
         watch a table beside the requests, so that none of these opens files."""
-        seen = self._look(self._seen)
-        if seen is not self._seen:
+        with self._lock:
+            self._begun += 1
+            number, before = self._begun, self._seen
+        seen = self._look(before)
+        if seen is not before:
             for shard in (*seen.index.older, *seen.index.shards):
                 shard.layers(self._fs)
         with self._lock:
-            self._seen, self._looked = seen, time.monotonic()
+            self._show(seen, number)
+
+    def _show(self, seen: _Seen, number: int) -> None:
+        """Answers rest on it from now on, unless a look that began later was faster."""
+        if number > self._shown:
+            self._seen, self._shown, self._looked = seen, number, time.monotonic()
 
     def _now(self) -> RecordIndex:
         if self._age == 0.0 or time.monotonic() - self._looked >= self._age:

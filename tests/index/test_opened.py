@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, TableNotFoundError
+from pyhudi.index.opened import OpenIndex
+from pyhudi.storage.local import LocalFileSystem
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string())])
 
@@ -44,6 +48,41 @@ def test_it_answers_as_the_table_does_and_follows_it(tmp_path: Path) -> None:
     table.index.rebuild(3)
     assert index.contains(["k3", "k55"]).to_pylist() == [False, True]
     assert index.bucket_count == 3
+
+
+class InterruptedFileSystem(LocalFileSystem):
+    """The local disk; acts, once each, run before a file of the record index is read."""
+
+    def __init__(self, root: str | Path, acts: list[Callable[[], None]]) -> None:
+        super().__init__(root)
+        self.acts = acts
+
+    def sub(self, folder: str) -> InterruptedFileSystem:
+        return InterruptedFileSystem(f"{self.root}/{folder}", self.acts)
+
+    def read(self, path: str) -> bytes:
+        if "record_index" in path and self.acts:
+            self.acts.pop()()
+        return super().read(path)
+
+
+def test_a_slow_warm_does_not_take_answers_back_to_an_older_commit(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    acts: list[Callable[[], None]] = []
+    fs = InterruptedFileSystem(tmp_path / "t", acts)
+    index = OpenIndex(fs, max_age_seconds=1e9, engine=LocalEngine())
+
+    def commit_and_refresh() -> None:
+        table.upsert(rows(range(60, 70)))
+        index.refresh()
+
+    table.upsert(rows(range(50, 60)))
+    acts.append(commit_and_refresh)
+    index.warm()
+    assert not acts
+    assert index.contains(["k55", "k65"]).to_pylist() == [True, True]
+    assert table.timeline.commits.last is not None
+    assert index.instant == table.timeline.commits.last.time
 
 
 def test_a_process_that_opens_an_index_loads_neither_writer_nor_reader(tmp_path: Path) -> None:
