@@ -1,0 +1,239 @@
+"""One engine of bench.spark_upsert in a process of its own: it writes, or reads what was written.
+
+    python -m bench.spark_engine ENGINE write|scan|source --data DIR --table DIR [--jars ...]
+
+write: the bulk load, then the batches.  scan and source: a new session that has answered one other
+query reads the table, so that its first read finds nothing in memory.  scan is `hudi.open_table`
+of pyhudi; source is `spark.read.format(...)`.  Prints a line of JSON a measurement, each behind
+the word BENCH; the rows that reads give are compared by the caller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.spark_rows import CHECKS
+
+PYHUDI = ("pyhudi-cow", "pyhudi-mor", "pyhudi-cow-jvm", "pyhudi-mor-jvm",
+          "pyhudi-cow-bloom", "pyhudi-mor-bloom")  # fmt: skip
+PEERS = ("hudi-cow", "hudi-mor", "hudi-cow-bloom", "hudi-mor-bloom", "delta")
+READS = 4  # the first is reported beside the median of the others
+SNAPSHOT = ("count(*)", "sum(a)", "sum(length(s2))")
+CHANGES = ("count(*)", "sum(a)")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process works on."""
+
+    engine: str
+    spark: Any
+    data: Path
+    table: Path
+    batches: int
+
+    @contextmanager
+    def measure(self, what: str, **facts: Any) -> Iterator[dict[str, Any]]:
+        began = time.monotonic()
+        yield facts
+        self.report(what, round(time.monotonic() - began, 3), **facts)
+
+    def report(self, what: str, value: float, **facts: Any) -> None:
+        line = {"what": what, "value": value, **facts}
+        print("BENCH " + json.dumps(line, default=str), flush=True)
+
+    def frame(self, name: str) -> Any:
+        rows = self.spark.read.parquet(str(self.data / f"{name}.parquet"))
+        return rows.where("ts >= 0") if self.engine.endswith("jvm") else rows
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+def write_pyhudi(run: Run) -> None:
+    import pyhudi.spark as hudi
+
+    base = run.frame("base")
+    kind = run.engine.split("-")[1]
+    index = "bloom" if run.engine.endswith("bloom") else "record"
+    with run.measure("load") as facts:
+        table = hudi.create_table(
+            run.spark, run.table, base.schema, record_key="id", partition_by=["part"],
+            ordering="ts", table_type=kind, name="t", index=index,
+        )  # fmt: skip
+        facts["phases"] = table.bulk_insert(base).seconds
+    for number in range(run.batches):
+        with run.measure("upsert", number=number) as facts:
+            batch = run.frame(f"up{number}")
+            report = hudi.open_table(run.spark, run.table).upsert(batch)
+            facts |= {"updated": report.updated, "phases": report.seconds}
+
+
+def write_hudi(run: Run) -> None:
+    kind = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[run.engine.split("-")[1]]
+    blooms = run.engine.endswith("bloom")
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.record.index.enable": str(not blooms).lower(),
+        "hoodie.index.type": "BLOOM" if blooms else "RECORD_INDEX",
+        "hoodie.bulkinsert.shuffle.parallelism": "8",
+        "hoodie.upsert.shuffle.parallelism": "8",
+        "hoodie.compact.inline": "false",
+    }
+
+    def save(name: str, operation: str, mode: str) -> None:
+        writer = run.frame(name).write.format("hudi").options(**options)
+        writer.option("hoodie.datasource.write.operation", operation).mode(mode).save(
+            str(run.table)
+        )
+
+    with run.measure("load"):
+        save("base", "bulk_insert", "overwrite")
+    for number in range(run.batches):
+        with run.measure("upsert", number=number):
+            save(f"up{number}", "upsert", "append")
+
+
+def write_delta(run: Run) -> None:
+    from delta.tables import DeltaTable
+
+    with run.measure("load"):
+        base = run.frame("base").repartition(8, "part").write.format("delta")
+        base.partitionBy("part").option("delta.enableChangeDataFeed", "false").save(str(run.table))
+    for number in range(run.batches):
+        batch = run.frame(f"up{number}")
+        with run.measure("upsert", number=number):
+            table = DeltaTable.forPath(run.spark, str(run.table)).alias("t")
+            merge = table.merge(batch.alias("s"), "t.part = s.part and t.id = s.id")
+            merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def last_but_one(table: Path) -> str:
+    """The instant of the commit before the last."""
+    folder = table / ".hoodie"
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith("commit"))
+    return names[-2].split(".")[0]
+
+
+def reads_of(run: Run, way: str) -> dict[str, Callable[[], Any]]:
+    """Frames of a snapshot and, where the engine has it, of the changes of the last commit."""
+    if run.engine == "delta":
+        return {"snapshot": lambda: run.spark.read.format("delta").load(str(run.table))}
+    since = last_but_one(run.table)
+    if way == "scan":
+        import pyhudi.spark as hudi
+
+        return {
+            "snapshot": lambda: hudi.open_table(run.spark, run.table).scan(),
+            "incremental": lambda: hudi.open_table(run.spark, run.table).changes(since),
+        }
+    name = "pyhudi" if run.engine in PYHUDI else "hudi"
+
+    def source(**options: str) -> Any:
+        return run.spark.read.format(name).options(**options).load(str(run.table))
+
+    incremental = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": since,
+    }
+    return {"snapshot": source, "incremental": lambda: source(**incremental)}
+
+
+def read(run: Run, way: str) -> None:
+    reads = reads_of(run, way)
+    for what, frame in reads.items():
+        columns = SNAPSHOT if what == "snapshot" else CHANGES
+        for number in range(READS):
+            with run.measure(what, number=number) as facts:
+                facts["rows"] = [list(row) for row in frame().selectExpr(*columns).collect()]
+    grouped = reads["snapshot"]().groupBy("part").agg(*map(_expression, CHECKS))
+    run.report("table", 0, rows=[list(row) for row in grouped.collect()])
+    if way == "source":
+        run.report("disk MB", _megabytes(run.table))
+
+
+def _expression(text: str) -> Any:
+    from pyspark.sql.functions import expr
+
+    return expr(text)
+
+
+def _megabytes(folder: Path) -> int:
+    return round(sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) / 1e6)
+
+
+# ---- the session -------------------------------------------------------------------------------
+
+
+def session(engine: str, jars: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": "6g" if engine in PYHUDI else "10g",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.default.parallelism": "8",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if engine in PEERS:
+        settings |= {
+            "spark.jars": jars,
+            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    if engine.startswith("hudi"):
+        settings |= {
+            "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+            "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+WRITERS = {"pyhudi": write_pyhudi, "hudi": write_hudi, "delta": write_delta}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("engine", choices=(*PYHUDI, *PEERS))
+    parser.add_argument("way", choices=("write", "scan", "source"))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--table", type=Path, required=True)
+    parser.add_argument("--batches", type=int, required=True)
+    parser.add_argument("--jars", default="")
+    given = parser.parse_args()
+    spark = session(given.engine, given.jars)
+    spark.range(10).count()
+    run = Run(given.engine, spark, given.data, given.table, given.batches)
+    try:
+        if given.way == "write":
+            WRITERS[given.engine.split("-")[0]](run)
+        else:
+            read(run, given.way)
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
