@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import SchemaError, line_first
+from pyhudi.read.changes import check_range
 from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.state import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
@@ -70,11 +71,19 @@ def opened(options: Mapping[str, str]) -> tuple[StructType, Pin]:
     asked = read_asked(options)
     state = load_state(asked.fs, asked.options.read, for_reading=True)
     request = asked.request
+    _check(request, state)
     if request.as_of is not None or request.changes is not None:
         return to_spark(plan_scan(state, request).schema), Pin.of(state)
     schema = state.schema()
     columns = pa.schema([schema.field(name) for name in columns_of(schema, request)])
     return to_spark(columns), Pin.of(state)
+
+
+def _check(request: ScanRequest, state: TableState) -> None:
+    """Raise UserError for a range of changes that ends before it begins, as it was requested: one
+    whose end is that of the frame's snapshot may be empty."""
+    if request.changes is not None:
+        check_range(request.changes.since, request.changes.until, state.zone)
 
 
 def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> DataSourceReader:
@@ -120,6 +129,7 @@ class TableReader(DataSourceReader):
         """Plans the scan: listings and the footers of files larger than a partition."""
         asked = self.asked
         state = load_state(asked.fs, asked.options.read, for_reading=True)
+        _check(asked.request, state)
         request = asked.request if self.pin is None else self.pin.request(state, asked.request)
         plan = planned(state, request, self.schema, self.filters)
         return list(partitions(plan.tasks, asked.partition_bytes))

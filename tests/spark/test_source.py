@@ -15,6 +15,7 @@ pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.spark.reading import read_slices
+from pyhudi.spark.types import to_spark
 from pyhudi.write.parked import AGE_DAYS_MAX, sweep_parked
 from tests.spark import source
 
@@ -81,6 +82,26 @@ def test_query_types(table: Path) -> None:
     optimized = source.load(table, hoodie__datasource__query__type="read_optimized")
     assert {row["ts"] for row in optimized if row["id"] in ("k3", "k4")} <= {1, 2}
     assert source.load(table, **incremental, **{begin: second}) == []
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_a_range_that_ends_before_it_begins_is_an_error(table: Path, has_schema: bool) -> None:
+    """The same as `table.changes` raises, whether Spark asks for the schema or is given one."""
+    first, second = (i.time for i in pyhudi.open_table(table).timeline.commits)
+    schema = to_spark(pyhudi.open_table(table).schema)
+    options = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": second,
+        "hoodie.datasource.read.end.instanttime": first,
+    }
+    with pytest.raises(UserError, match="ends before it begins") as there:
+        if has_schema:
+            source.source(table, options).reader(schema).partitions()
+        else:
+            source.source(table, options).schema()
+    with pytest.raises(UserError, match="ends before it begins") as here:
+        pyhudi.open_table(table).changes(second, first)
+    assert (there.value.what, there.value.facts) == (here.value.what, here.value.facts)
 
 
 @pytest.mark.parametrize(
