@@ -38,7 +38,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install -q --upgrade pip
 
 # The stamp follows what decides about the installed packages and the compiled core.
-$(VENV)/.built: pyproject.toml setup.py $(wildcard pyhudi/_native/*.pyx pyhudi/_native/*.pxd pyhudi/_native/*.h) | $(BIN)/python
+$(VENV)/.built: pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd)) | $(BIN)/python
 	$(BIN)/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
 	$(BIN)/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]'
 	@touch $@
@@ -156,4 +156,4 @@ wheel: build
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info pyhudi/_native/*.so pyhudi/_native/*.c pyhudi/_native/*.cpp
+	rm -rf $(VENV) build dist *.egg-info pyhudi/_native/*.so pyhudi/_native/*/*.so

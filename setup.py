@@ -25,13 +25,14 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                "pyhudi._native.*",
-                ["pyhudi/_native/*.pyx"],
+                f"{package}.*",
+                [f"{package.replace('.', '/')}/*.pyx"],
                 include_dirs=[numpy.get_include()],
                 extra_compile_args=[*CAREFUL, *SANITIZERS, "-fno-strict-aliasing"],
                 extra_link_args=SANITIZERS,
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             )
+            for package in ("pyhudi._native", "pyhudi._native.avro", "pyhudi._native.hfile")
         ],
         build_dir="build/cython",
         language_level=3,

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi._native import AvroCodec
-from pyhudi.formats.avroschema import arrow_to_avro
+from pyhudi.formats.avro_schema import arrow_to_avro
 
 SEED = 20_261_121
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyhudi.formats.parquet import read_base, write_base
+from pyhudi.formats.base_file import read_base, write_base
 from pyhudi.storage.memory import MemoryFileSystem
 
 SEED = 20_261_121

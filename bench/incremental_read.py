@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.api import Table, create_table
+from pyhudi.api.table import Table, create_table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.local import LocalFileSystem

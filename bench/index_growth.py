@@ -33,8 +33,8 @@ import numpy as np
 import pyarrow as pa
 
 import pyhudi
-from pyhudi._native.block_cache import SHARED
-from pyhudi.metadata import slices
+from pyhudi._native.hfile.block_cache import SHARED
+from pyhudi.metadata import hfile_slices
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 WAYS = ("seal", "groups", "overfull", "reshard")
@@ -154,7 +154,7 @@ def looked_up_cold(table: Any, keys: pa.Array) -> None:
 
 def forget_opened() -> None:
     """Close the files of indexes that this process has open, and drop their decoded blocks."""
-    slices._OPENED.clear()
+    hfile_slices._OPENED.clear()
     SHARED.clear()
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pyhudi._native.hfile_costs import LookupCosts, lookup_costs
-from pyhudi._native.hfile_plan import plan_lookup
+from pyhudi._native.hfile.costs import LookupCosts, lookup_costs
+from pyhudi._native.hfile.plan import plan_lookup
 
 ENTRY_BYTES = 29.0  # stored, of random 36-character keys: bench/large_index
 PLAIN_BYTES = 100  # decoded

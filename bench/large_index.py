@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 import pyhudi
 from bench.record_index import told
-from pyhudi._native.block_cache import SHARED
+from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi.engine import Engine, LocalEngine
 
 SEED = 20_261_121

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import pyhudi
-from pyhudi._native.block_cache import SHARED
-from pyhudi.index.record_rebuild import Progress
+from pyhudi._native.hfile.block_cache import SHARED
+from pyhudi.index.maintenance.rebuild import Progress
 
 SEED = 20_261_121
 COUNTS = (1, 10, 1_000, 10_000, 100_000, 1_000_000)

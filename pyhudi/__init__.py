@@ -28,37 +28,37 @@ if TYPE_CHECKING:
     from pyhudi._native import BloomFilter as BloomFilter
     from pyhudi._native import HFileReader as HFileReader
     from pyhudi._native import HFileWriter as HFileWriter
-    from pyhudi.api import Table as Table
-    from pyhudi.api import create_table as create_table
-    from pyhudi.api import doctor as doctor
-    from pyhudi.api import open_table as open_table
-    from pyhudi.api import repair as repair
-    from pyhudi.index.opened import OpenIndex as OpenIndex
-    from pyhudi.index.opened import open_index as open_index
-    from pyhudi.metadata.hashes import register_hash as register_hash
+    from pyhudi.api.table import Table as Table
+    from pyhudi.api.table import create_table as create_table
+    from pyhudi.api.table import doctor as doctor
+    from pyhudi.api.table import open_table as open_table
+    from pyhudi.api.table import repair as repair
+    from pyhudi.index.standalone_reader import OpenIndex as OpenIndex
+    from pyhudi.index.standalone_reader import open_index as open_index
+    from pyhudi.keygen.generators import PythonKeys as PythonKeys
+    from pyhudi.keygen.new_table_keys import TimestampPartition as TimestampPartition
+    from pyhudi.metadata.record_index.hash_functions import register_hash as register_hash
     from pyhudi.read.scan import Scan as Scan
-    from pyhudi.storage.inline import InlineFileSystem as InlineFileSystem
-    from pyhudi.write.keys import PythonKeys as PythonKeys
-    from pyhudi.write.newkeys import TimestampPartition as TimestampPartition
-    from pyhudi.write.report import WriteReport as WriteReport
+    from pyhudi.storage.inline_file import InlineFileSystem as InlineFileSystem
+    from pyhudi.write.write_report import WriteReport as WriteReport
 
 _HOMES: Final = {
     "BloomFilter": "pyhudi._native",
     "HFileReader": "pyhudi._native",
     "HFileWriter": "pyhudi._native",
-    "InlineFileSystem": "pyhudi.storage.inline",
-    "OpenIndex": "pyhudi.index.opened",
-    "PythonKeys": "pyhudi.write.keys",
+    "InlineFileSystem": "pyhudi.storage.inline_file",
+    "OpenIndex": "pyhudi.index.standalone_reader",
+    "PythonKeys": "pyhudi.keygen.generators",
     "Scan": "pyhudi.read.scan",
-    "Table": "pyhudi.api",
-    "TimestampPartition": "pyhudi.write.newkeys",
-    "WriteReport": "pyhudi.write.report",
-    "create_table": "pyhudi.api",
-    "doctor": "pyhudi.api",
-    "open_index": "pyhudi.index.opened",
-    "open_table": "pyhudi.api",
-    "register_hash": "pyhudi.metadata.hashes",
-    "repair": "pyhudi.api",
+    "Table": "pyhudi.api.table",
+    "TimestampPartition": "pyhudi.keygen.new_table_keys",
+    "WriteReport": "pyhudi.write.write_report",
+    "create_table": "pyhudi.api.table",
+    "doctor": "pyhudi.api.table",
+    "open_index": "pyhudi.index.standalone_reader",
+    "open_table": "pyhudi.api.table",
+    "register_hash": "pyhudi.metadata.record_index.hash_functions",
+    "repair": "pyhudi.api.table",
 }
 """Where each name that is loaded late lives."""
 

@@ -18,56 +18,50 @@ import pyarrow as pa
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UnsupportedTableError, UserError
 from pyhudi.filenames import HOODIE, TEMP
-from pyhudi.formats.avroschema import arrow_to_avro, table_record_name
-from pyhudi.index.choice import choose_index, no_index, store_kinds
-from pyhudi.index.record_rebuild import build_now, silent
+from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
+from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.selection import choose_index, no_index, store_kinds
+from pyhudi.keygen.generators import PythonKeys
+from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
-from pyhudi.metadata.factbuild import create_facts
-from pyhudi.metadata.hashes import KeyHash
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.rebuild import finish_swap
-from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.options import IndexKind, Options, SchemaMode
-from pyhudi.read.schema import schema_text
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import META_COLUMNS
-from pyhudi.services.commit import Done, commit, prepare
-from pyhudi.services.elastic import ready_elastic
-from pyhudi.services.stores import Opening, open_store, told_mismatches
+from pyhudi.services.commit_writes import Done, commit, prepare
+from pyhudi.services.indexing.elastic import ready_elastic
+from pyhudi.services.indexing.external_indexes import Opening, open_store, told_mismatches
+from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.leftovers import tolerating
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
-from pyhudi.storage.lock import TableLock
+from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging
-from pyhudi.table.capture import cdc_mode
-from pyhudi.table.config import TableConfig, load_config, store_config
+from pyhudi.table.cdc_properties import cdc_mode
+from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import roll_back_dead, table_lock
 from pyhudi.transaction.deferred_publish import Kept, check_none_kept, store_kept
 from pyhudi.transaction.rollback_plan import RolledBack
-from pyhudi.write.batch import Rows, StreamRows
-from pyhudi.write.execution import report_of
-from pyhudi.write.find import WriteIndex
-from pyhudi.write.keyrule import rule_of
-from pyhudi.write.keys import PythonKeys
-from pyhudi.write.newtable import NewTable as NewTable
-from pyhudi.write.newtable import config_of
-from pyhudi.write.once import StreamBatch, written_before
-from pyhudi.write.operations import (
-    Operation,
-    PlannedWrite,
-    Setting,
-    Stopwatch,
-    plan_write,
-)
-from pyhudi.write.parked import parking_folder, sweep_parked
-from pyhudi.write.report import WriteReport
-from pyhudi.write.schema import FittedSchema, check_no_logs, fit_schema, schema_rules
+from pyhudi.write.input.batch import Rows, StreamRows
+from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
+from pyhudi.write.input.staged_rows import parking_folder, sweep_parked
+from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
+from pyhudi.write.placement.index_lookup import WriteIndex
+from pyhudi.write.table_creation import NewTable as NewTable
+from pyhudi.write.table_creation import config_of
+from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Operation, PlannedWrite, Setting, Stopwatch, plan_write
+from pyhudi.write.write_tasks import report_of
 
 _SCRATCH = "pyhudi-"
 

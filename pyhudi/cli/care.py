@@ -8,9 +8,9 @@ import time
 import click
 
 import pyhudi
-from pyhudi.care.finding import Diagnosis
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.values import Settings, option, seconds
+from pyhudi.health.findings import Diagnosis
 
 PROBLEMS = 3
 

@@ -15,9 +15,9 @@ from pyhudi.cli.output import as_json, plain, show
 from pyhudi.cli.values import COUNT
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
-from pyhudi.formats.logblock import data_batches, read_content
-from pyhudi.formats.logdeletes import decode_deletes
-from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
+from pyhudi.formats.delete_block import decode_deletes
+from pyhudi.formats.log_block import data_batches, read_content
+from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.local import LocalFile
 

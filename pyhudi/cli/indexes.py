@@ -8,12 +8,12 @@ from dataclasses import asdict
 import click
 
 import pyhudi
-from pyhudi._native.hfile_costs import keep_costs
-from pyhudi.calibration import measure_costs
+from pyhudi._native.hfile.costs import keep_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
 from pyhudi.cli.values import COUNT, Settings, option
-from pyhudi.index.record_rebuild import Progress
+from pyhudi.index.maintenance.rebuild import Progress
+from pyhudi.lookup_calibration import measure_costs
 
 _PROBLEMS = 3
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import CorruptFileError
-from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock
+from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock
 from pyhudi.records import InstantTime
 
 _ROW_KINDS: Final = frozenset(

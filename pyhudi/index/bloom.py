@@ -21,13 +21,13 @@ import pyarrow as pa
 from pyhudi._native import BloomFilter
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.filenames import METADATA_TABLE, join
-from pyhudi.formats.parquet import footer
-from pyhudi.index.probe import Hits, Joined, Probes, ProbeWork, Told, by_partition, match_slice
-from pyhudi.metadata.filefacts import filter_pieces, read_filters, read_ranges
+from pyhudi.formats.base_file import footer
+from pyhudi.index.key_join import Hits, Joined, Probes, ProbeWork, Told, by_partition, match_slice
+from pyhudi.metadata.file_stats.collect import filter_pieces, read_filters, read_ranges
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS
 from pyhudi.metadata.reader import MetadataTable
-from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS
 from pyhudi.records import RECORD_KEY, FileGroupId
-from pyhudi.table.view import FileSlice
+from pyhudi.table.file_group_view import FileSlice
 
 _AT_ONCE: Final = 64
 """Filters of this many files are in memory at one time."""

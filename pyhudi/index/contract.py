@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.metadata.lookupcost import LookupCost
+from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 

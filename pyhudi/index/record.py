@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.index.contract import Located, indices, one_array
-from pyhudi.metadata.lookup import IndexShard, lookup_shard
-from pyhudi.metadata.lookupcost import LookupCost
+from pyhudi.metadata.record_index.lookup import IndexShard, lookup_shard
+from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 

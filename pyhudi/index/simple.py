@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pyhudi.index.probe import Hits, Joined, ProbeWork, by_partition, match_slice
+from pyhudi.index.key_join import Hits, Joined, ProbeWork, by_partition, match_slice
 
 
 def join_slices(work: ProbeWork) -> pa.Table:

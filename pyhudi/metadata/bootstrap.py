@@ -33,11 +33,9 @@ from pyhudi.filenames import (
     new_write_token,
     parse_data_file,
 )
-from pyhudi.formats.logblock import empty_delete_block
-from pyhudi.metadata.hfiles import HFILE, write_base
-from pyhudi.metadata.locations import encode_locations
-from pyhudi.metadata.reader import own_log
-from pyhudi.metadata.records import (
+from pyhudi.formats.log_block import empty_delete_block
+from pyhudi.metadata.file_writers import HFILE, write_base
+from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     COMMIT_SCHEMA,
     FILES,
@@ -47,16 +45,18 @@ from pyhudi.metadata.records import (
     MetadataPartition,
     encode_files,
 )
-from pyhudi.metadata.validity import FIRST_INIT
+from pyhudi.metadata.reader import own_log
+from pyhudi.metadata.record_index.locations import encode_locations
+from pyhudi.metadata.visible_instants import FIRST_INIT
 from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig, store_config
+from pyhudi.table.file_group_view import Visibility
 from pyhudi.table.listing import StoreListing, ensure_partition
-from pyhudi.table.view import Visibility
+from pyhudi.table.properties import TableConfig, store_config
 from pyhudi.timeline.clock import epoch_millis
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 LISTED: Final = "hoodie.table.metadata.partitions"

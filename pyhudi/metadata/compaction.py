@@ -24,23 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native.block_cache import SHARED
+from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi._native.keys import latest
 from pyhudi._native.memory import give_back
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
-from pyhudi.metadata.hfiles import HFILE, write_base, write_base_in_pieces
-from pyhudi.metadata.locations import transcode_locations
-from pyhudi.metadata.pieces import (
-    Piece,
-    UnsortedError,
-    entries_at_most,
-    living,
-    merged_pieces,
-)
-from pyhudi.metadata.reader import MetadataTable, file_records
-from pyhudi.metadata.records import (
+from pyhudi.metadata.file_writers import HFILE, write_base, write_base_in_pieces
+from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
+from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
@@ -53,11 +45,17 @@ from pyhudi.metadata.records import (
     encode_files,
     transcode,
 )
-from pyhudi.metadata.slices import DeleteLayer, MapSlice, ValueLayer, layers
-from pyhudi.metadata.validity import CLEAN, COMPACTION, suffixed
-from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.cleaning import (
+from pyhudi.metadata.reader import MetadataTable, file_records
+from pyhudi.metadata.record_index.k_way_merge import (
+    Piece,
+    UnsortedError,
+    entries_at_most,
+    living,
+    merged_pieces,
+)
+from pyhudi.metadata.record_index.locations import transcode_locations
+from pyhudi.metadata.visible_instants import CLEAN, COMPACTION, suffixed
+from pyhudi.planning.cleaning import (
     Claims,
     CleanPlan,
     Retention,
@@ -67,14 +65,21 @@ from pyhudi.table.cleaning import (
     planned_files,
     result_record,
 )
-from pyhudi.table.compaction import compaction_record, planned_slices
+from pyhudi.planning.compaction import compaction_record, planned_slices
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.plans import load_view
-from pyhudi.table.view import FileSlice, TableView
+from pyhudi.table.timeline_facts import load_view
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, COMPACTION_PLAN, write_avro
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import (
+    CLEAN_METADATA,
+    CLEANER_PLAN,
+    COMPACTION_PLAN,
+    write_avro,
+)
 from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3

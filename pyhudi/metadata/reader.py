@@ -31,8 +31,8 @@ from pyhudi.metadata.elastic.store import (
     next_sequence,
     publish,
 )
-from pyhudi.metadata.lookup import IndexShard, RecordIndex
-from pyhudi.metadata.records import (
+from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
+from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
     NON_PARTITIONED,
@@ -42,23 +42,19 @@ from pyhudi.metadata.records import (
     decode_files,
     merge_files,
 )
-from pyhudi.metadata.slices import (
-    DeleteLayer,
-    MapSlice,
-    layers,
-)
-from pyhudi.metadata.validity import valid_instants
+from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.visible_instants import valid_instants
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.plans import load_view
-from pyhudi.table.view import FileSlice
+from pyhudi.table.properties import TableConfig
+from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import WRITES, Action
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17  # of a data table's instant

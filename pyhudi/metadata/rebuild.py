@@ -24,14 +24,14 @@ from pyhudi.engine import Engine
 from pyhudi.errors import FileMissingError, IndexNotReadyError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, KeysOfGroup, create_metadata
-from pyhudi.metadata.factbuild import create_facts
-from pyhudi.metadata.records import MetadataPartition
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.redirected import RedirectedFileSystem, copy_file, files_below
-from pyhudi.table.config import TableConfig, load_config, store_config
+from pyhudi.storage.path_remap import RedirectedFileSystem, copy_file, files_below
+from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 
 REBUILT: Final = ".hoodie/.rebuilt_metadata"
 _NEW: Final = f"{REBUILT}/metadata"

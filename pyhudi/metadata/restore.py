@@ -21,19 +21,19 @@ from typing import Any, Final
 
 from pyhudi.filenames import archive_number, parse_data_file
 from pyhudi.metadata.bootstrap import stored_files
-from pyhudi.metadata.delta import start_delta
+from pyhudi.metadata.delta_commit import start_delta
+from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED, FileMap
 from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
-from pyhudi.metadata.records import ALL_PARTITIONS, NON_PARTITIONED, FileMap
 from pyhudi.metadata.rollback import answer_blocks
-from pyhudi.metadata.validity import RESTORE, suffixed
+from pyhudi.metadata.visible_instants import RESTORE, suffixed
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.timeline.undoing import RESTORE_METADATA, RESTORE_PLAN
+from pyhudi.timeline.undo_payloads import RESTORE_METADATA, RESTORE_PLAN
 
 _DIGITS: Final = 17
 _DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})

@@ -22,23 +22,23 @@ from typing import Any
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
 from pyhudi.filenames import LogFileName, join, new_write_token
-from pyhudi.formats.logblock import rollback_block
+from pyhudi.formats.log_block import rollback_block
 from pyhudi.metadata.compaction import finish_pending
-from pyhudi.metadata.delta import start_delta
+from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import forget, is_elastic
+from pyhudi.metadata.hfile_slices import OpenLog, StoredFile, open_log
+from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED
 from pyhudi.metadata.reader import MetadataTable, open_metadata
-from pyhudi.metadata.records import ALL_PARTITIONS, NON_PARTITIONED
-from pyhudi.metadata.slices import OpenLog, StoredFile, open_log
-from pyhudi.metadata.validity import ROLLBACK, suffixed
+from pyhudi.metadata.visible_instants import ROLLBACK, suffixed
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.plans import load_view
-from pyhudi.table.view import FileSlice
+from pyhudi.table.properties import TableConfig
+from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 
 

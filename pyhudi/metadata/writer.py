@@ -22,19 +22,19 @@ from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
 from pyhudi.metadata.compaction import check_bounded, run_services
-from pyhudi.metadata.delta import MetadataCommit, ShardTarget, start_delta
+from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
-from pyhudi.metadata.hfiles import tombstone_block, value_blocks, write_log
-from pyhudi.metadata.locations import encode_locations
+from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
+from pyhudi.metadata.payloads import KEPT, RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.records import KEPT, RECORD_INDEX
+from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import settle
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import WRITABLE_VERSION, TableConfig
-from pyhudi.table.plans import check_not_bootstrapped
+from pyhudi.table.properties import WRITABLE_VERSION, TableConfig
+from pyhudi.table.timeline_facts import check_not_bootstrapped
+from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 WRITABLE: Final = frozenset(partition.path for partition in KEPT)

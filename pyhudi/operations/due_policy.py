@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final, Protocol
 
-from pyhudi.operations.partition_ttl import expired_now
+from pyhudi.operations.ttl import expired_now
 from pyhudi.options import Options
-from pyhudi.read.state import TableState
-from pyhudi.services import archival, cleaning, clustering, compaction, logcompaction
-from pyhudi.table.config import TableConfig
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.services import archival, cleaning, clustering, compaction, log_compaction
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import Instant
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -99,7 +99,7 @@ def _log_compaction_trigger(table: OnTimeline, options: Options) -> Due:
 
 
 def _log_compaction_work(state: TableState, options: Options) -> Due:
-    found = logcompaction.proposed(state, options)
+    found = log_compaction.proposed(state, options)
     least = options.services.compaction.log_blocks_min
     why = f"{len(found.slices)} file slices have {least} log blocks or more"
     return Due(bool(found.slices), "; ".join((why, *found.notes)))

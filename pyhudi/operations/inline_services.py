@@ -18,7 +18,6 @@ from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
 from pyhudi.operations import due_policy
 from pyhudi.operations.due_policy import DuePolicy
-from pyhudi.operations.partition_ttl import expire
 from pyhudi.operations.table_services import (
     archive,
     clean,
@@ -28,14 +27,15 @@ from pyhudi.operations.table_services import (
     schedule_clustering,
     schedule_compaction,
 )
+from pyhudi.operations.ttl import expire
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.pipeline import timeline_log
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.report import WriteReport
+from pyhudi.write.write_report import WriteReport
 
 
 def after_write(

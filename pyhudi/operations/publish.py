@@ -8,17 +8,17 @@ from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats, WriteOptions
 from pyhudi.pipeline import check_table, timeline_log
-from pyhudi.read.state import TableState
-from pyhudi.read.trust import TrustedListing, trusted_metadata
+from pyhudi.read.metadata_freshness import TrustedListing, trusted_metadata
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
+from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.leftovers import tolerating
-from pyhudi.storage.lock import TableLock, check_lock
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.storage.locks.table_lock import TableLock, check_lock
 from pyhudi.table.listing import StoreListing
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant import Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import read_commit
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import read_commit
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import Conflict, Touched, completed_since, find_conflict
 from pyhudi.transaction.deferred_publish import Kept, forget_kept, kept_writes, load_kept
@@ -26,7 +26,7 @@ from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.transaction.rollback_plan import RolledBack
-from pyhudi.write.report import WriteReport
+from pyhudi.write.write_report import WriteReport
 
 
 def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:

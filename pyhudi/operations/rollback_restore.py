@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
-from pyhudi.index.choice import kinds_beside
-from pyhudi.index.covered import touched_groups
-from pyhudi.index.hbase import ask_to_reread
+from pyhudi.index.hbase.hbase_index import ask_to_reread
+from pyhudi.index.selection import kinds_beside
+from pyhudi.index.watermark import touched_groups
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
 from pyhudi.services.cleaning import pending_cleans
-from pyhudi.services.hbase import open_hbase
+from pyhudi.services.indexing.hbase import open_hbase
 from pyhudi.services.savepoint import (
     Savepoint,
     create_savepoint,

@@ -11,9 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport
 from pyhudi.services.archival import carry_out as carry_out_archival
+from pyhudi.services.cancel_plan import UnscheduleReport, unschedule
 from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
 from pyhudi.services.cleaning import carry_out as carry_out_clean
 from pyhudi.services.cleaning import claim as claim_clean
@@ -34,11 +35,10 @@ from pyhudi.services.compaction import (
     report_of,
     schedule,
 )
-from pyhudi.services.holds import drop_dead_holds
-from pyhudi.services.logcompaction import LogCompactionReport
-from pyhudi.services.logcompaction import carry_out as carry_out_log_compaction
-from pyhudi.services.planned import claim
-from pyhudi.services.unschedule import UnscheduleReport, unschedule
+from pyhudi.services.log_compaction import LogCompactionReport
+from pyhudi.services.log_compaction import carry_out as carry_out_log_compaction
+from pyhudi.services.plan_execution import claim
+from pyhudi.services.snapshot_pins import drop_dead_holds
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.begin import opened

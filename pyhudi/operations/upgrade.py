@@ -6,7 +6,7 @@ from pyhudi.metadata.bootstrap import drop_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.pipeline import check_table
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.upgrade import (
     KeyColumns,
     UpgradePlan,
@@ -15,7 +15,7 @@ from pyhudi.services.upgrade import (
     plan_upgrade,
 )
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import load_config, store_config
+from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.deferred_publish import check_none_kept
 from pyhudi.transaction.rollback import roll_back_failed

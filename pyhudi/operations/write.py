@@ -32,17 +32,17 @@ from pyhudi.pipeline import (
     scratch,
     write_alone,
 )
-from pyhudi.read.state import TableState
-from pyhudi.services.commit import commit_beside, request_instant, touched
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.services.commit_writes import commit_beside, request_instant, touched
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staging
 from pyhudi.timeline.instant import State
 from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
 from pyhudi.transaction.early_conflicts import check_early
 from pyhudi.transaction.heartbeat import Heartbeat
-from pyhudi.write.operations import Stopwatch
-from pyhudi.write.replay import ReplayedRows
-from pyhudi.write.report import WriteReport
+from pyhudi.write.input.row_replay import ReplayedRows
+from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Stopwatch
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:

@@ -2,6 +2,6 @@
 
 import sys
 
-from pyhudi.options.page import page
+from pyhudi.options.reference_page import page
 
 sys.stdout.write(page())

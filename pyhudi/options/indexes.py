@@ -61,7 +61,7 @@ class BucketEngine(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RocksRules:
-    """The RocksDB index.  Used by index/rocks and services/rocks."""
+    """The RocksDB index.  Used by index/rocksdb/rocksdb_index and services/indexing/rocksdb."""
 
     folder: str | None = None  # of the stores on each machine; None: the user's cache
     bucket_count: int = 10  # of a new index, as the record index's default
@@ -71,7 +71,7 @@ class RocksRules:
 
 @dataclass(frozen=True, slots=True)
 class HBaseRules:
-    """The HBase index.  Used by index/hbase."""
+    """The HBase index.  Used by index/hbase/hbase_index."""
 
     table: str | None = None
     gateway: str | None = None  # host:port of the Thrift gateway; None: zkquorum's first host

@@ -18,7 +18,7 @@ class LockProvider(Enum):
 class LockRules:
     """A lock provider and its settings.  None: the table's own lock only.
 
-    Used by storage/providers.py.
+    Used by storage/locks/providers.py.
     """
 
     provider: LockProvider | None = None

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from pyhudi.errors import OptionError
-from pyhudi.options.row import Fate, Row
+from pyhudi.options.option_row import Fate, Row
+from pyhudi.options.registry import BY_NAME
 from pyhudi.options.settings import Options
-from pyhudi.options.table import BY_NAME
 
 _log = logging.getLogger("pyhudi")
 _CHECKPOINT = "_hudi_streaming_sink_checkpoint"

@@ -14,7 +14,7 @@ from typing import Any
 from pyhudi.errors import OptionError
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
-from pyhudi.options.reshaping import ClusteringOptions, CompactionOptions, ExpiryOptions
+from pyhudi.options.service_settings import ClusteringOptions, CompactionOptions, ExpiryOptions
 
 
 class LogFormat(Enum):
@@ -50,7 +50,7 @@ class SchemaMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileSizing:
-    """How large base files become.  Used by write/assign."""
+    """How large base files become.  Used by write/placement/assignment."""
 
     file_bytes_max: int = 125_829_120  # a base file of this size is read in well under a second
     small_file_bytes: int = 104_857_600  # files below take inserts before new ones are opened
@@ -71,7 +71,7 @@ class FileSizing:
 
 @dataclass(frozen=True, slots=True)
 class BaseFileOptions:
-    """How base files are encoded.  Used by formats/parquet."""
+    """How base files are encoded.  Used by formats/base_file."""
 
     codec: str = "zstd"  # smaller and faster to write than gzip; read by every Hudi reader
     codec_level: int | None = None  # None: 1 for zstd, else the codec's own default
@@ -100,7 +100,7 @@ class BaseFileOptions:
 
 
 class SortMode(Enum):
-    """How a bulk insert arranges rows in new files.  Used by write/sorting.
+    """How a bulk insert arranges rows in new files.  Used by write/placement/sorted_insert.
 
     Files of one partition are sized alike in every mode: they follow the bytes, not the tasks.
     """

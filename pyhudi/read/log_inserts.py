@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyhudi.read.state import TableState
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
-from pyhudi.table.view import FileSlice
+from pyhudi.table.file_group_view import FileSlice
 
 
 def groups_with_log_inserts(

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
-from pyhudi.read.dataset import dataset_of
-from pyhudi.read.plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
-from pyhudi.read.state import TableState
+from pyhudi.read.arrow_dataset import dataset_of
+from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
+from pyhudi.read.table_snapshot import TableState
 
 
 class Scan:
@@ -42,7 +42,7 @@ class Scan:
 
     @property
     def tasks(self) -> tuple[ReadTask, ...]:
-        """Picklable pieces of the scan; `pyhudi.read.plan.read_task` reads one."""
+        """Picklable pieces of the scan; `pyhudi.read.scan_plan.read_task` reads one."""
         return self.plan.tasks
 
     def to_arrow(self) -> pa.Table:

@@ -21,12 +21,7 @@ from typing import Final
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
-from pyhudi.read.state import TableState
-from pyhudi.records import InstantTime
-from pyhudi.reports import Report
-from pyhudi.services.cleaning import earliest_kept
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.archival import (
+from pyhudi.planning.archival import (
     NOTHING,
     ArchivePlan,
     Bounds,
@@ -35,13 +30,18 @@ from pyhudi.table.archival import (
     needed_to_trigger,
     replacements,
 )
-from pyhudi.table.config import load_config
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
+from pyhudi.reports import Report
+from pyhudi.services.cleaning import earliest_kept
+from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing, is_partition
-from pyhudi.timeline.archivefiles import ArchiveFiles, state_files
+from pyhudi.table.properties import load_config
+from pyhudi.timeline.archive_files import ArchiveFiles, state_files
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.rings import mark_rings
+from pyhudi.write.placement.hashing_metadata import mark_rings
 
 _CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
 _REPLACED: Final = "replaced files not cleaned"

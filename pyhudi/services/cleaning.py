@@ -24,12 +24,7 @@ from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
-from pyhudi.read.state import TableState
-from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.reports import Report
-from pyhudi.services.holds import HeldSnapshot, held_snapshots
-from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.cleaning import (
+from pyhudi.planning.cleaning import (
     HOLDS,
     Claims,
     CleanPlan,
@@ -43,12 +38,17 @@ from pyhudi.table.cleaning import (
     planned_files,
     result_record,
 )
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.reports import Report
+from pyhudi.services.snapshot_pins import HeldSnapshot, held_snapshots
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice, TableView, build_view
 from pyhudi.table.listing import is_partition
-from pyhudi.table.plans import pending_plans, replaced_groups
-from pyhudi.table.view import FileSlice, TableView, build_view
+from pyhudi.table.timeline_facts import pending_plans, replaced_groups
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.payload import CLEAN_METADATA, CLEANER_PLAN, write_avro
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed
 from pyhudi.transaction.conflicts import Touched

@@ -24,22 +24,14 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import new_file_id
-from pyhudi.index.choice import choose_index, kinds_beside
-from pyhudi.index.hbase import ask_to_reread
-from pyhudi.metadata.hashes import KeyHash
+from pyhudi.index.hbase.hbase_index import ask_to_reread
+from pyhudi.index.selection import choose_index, kinds_beside
 from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.metadata.waiting import WaitingIndex
 from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
-from pyhudi.read.state import TableState
-from pyhudi.records import FileGroupId
-from pyhudi.reports import Report
-from pyhudi.services.planned import Claim
-from pyhudi.services.resizing import resize_plan, resize_tasks, resized_rings
-from pyhudi.services.rewriting import Rewriting, rewriting, scratch
-from pyhudi.storage.leftovers import tolerating
-from pyhudi.storage.spill import Staged, staging_folder
-from pyhudi.table.clustering import (
+from pyhudi.planning.clustering import (
     SORT_COLUMNS,
     ClusterGroup,
     ClusteringPlan,
@@ -48,19 +40,11 @@ from pyhudi.table.clustering import (
     clustering_record,
     planned_clustering,
 )
-from pyhudi.table.plans import pending_plans
-from pyhudi.timeline.clock import system_clock
-from pyhudi.timeline.instant import COMMITS, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
-from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.begin import is_claimed, table_lock
-from pyhudi.transaction.conflicts import Touched
-from pyhudi.transaction.finish import complete, finishing
-from pyhudi.transaction.markers import remove_leftovers, remove_markers
-from pyhudi.transaction.rollback import is_clustering, roll_back_service
-from pyhudi.write.cluster import (
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId
+from pyhudi.reports import Report
+from pyhudi.services.bucket_resizing import resize_plan, resize_tasks, resized_rings
+from pyhudi.services.clustering_tasks import (
     ClusterWork,
     DealTask,
     MoveTask,
@@ -74,7 +58,23 @@ from pyhudi.write.cluster import (
     write_moves,
     write_output,
 )
-from pyhudi.write.sorting import check_sortable
+from pyhudi.services.plan_execution import Claim
+from pyhudi.services.row_rewriting import Rewriting, rewriting, scratch
+from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.storage.spill import Staged, staging_folder
+from pyhudi.table.timeline_facts import pending_plans
+from pyhudi.timeline.clock import system_clock
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import is_claimed, table_lock
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.rollback import is_clustering, roll_back_service
+from pyhudi.write.placement.sorted_insert import check_sortable
 
 _RANGE_BYTES: Final = 64 << 20
 """Stored bytes of the rows that are sorted at one time."""

@@ -21,28 +21,28 @@ from datetime import tzinfo
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
+from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
-from pyhudi.formats.logfile import read_blocks
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
-from pyhudi.read.state import TableState
+from pyhudi.planning.compaction import compactable, compaction_record, planned_slices
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.reports import Report
-from pyhudi.services.planned import Claim
-from pyhudi.services.rewriting import rewriting
-from pyhudi.storage.leftovers import tolerating
-from pyhudi.table.compaction import compactable, compaction_record, planned_slices
+from pyhudi.services.compaction_tasks import CompactTask, compact_slice
+from pyhudi.services.plan_execution import Claim
+from pyhudi.services.row_rewriting import rewriting
+from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.table.file_group_view import FileSlice, Visibility
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.plans import replaced_groups
-from pyhudi.table.view import FileSlice, Visibility
+from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.clock import parse_instant, system_clock
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import Touched
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
-from pyhudi.write.compact import CompactTask, compact_slice
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyhudi.errors import UserError
-from pyhudi.read.expiry import check_not_expired
-from pyhudi.read.state import TableState
+from pyhudi.planning.cleaning import file_names, planned_files
+from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.cleaning import file_names, planned_files
+from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.timeline.undoing import SAVEPOINT_METADATA
+from pyhudi.timeline.undo_payloads import SAVEPOINT_METADATA
 from pyhudi.transaction.publication import publish_instant
 
 

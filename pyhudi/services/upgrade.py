@@ -19,13 +19,15 @@ from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE
+from pyhudi.keygen.generators import partition_paths, record_keys
+from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
 from pyhudi.options import Heartbeats, Options
-from pyhudi.read.slices import SliceSpec, read_slice
-from pyhudi.read.state import TableState
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
-from pyhudi.table.config import (
+from pyhudi.table.properties import (
     WRITABLE_VERSION,
     KeyGeneratorKind,
     TableConfig,
@@ -33,8 +35,6 @@ from pyhudi.table.config import (
 )
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.rollback import failed_writes
-from pyhudi.write.keyrule import rule_of
-from pyhudi.write.keys import partition_paths, record_keys
 
 _KEY: Final = "hoodie.table.recordkey.fields"
 _PARTITION: Final = "hoodie.table.partition.fields"

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.frames import default_parallelism, numbers
-from pyhudi.spark.shipping import ship
+from pyhudi.spark.job_submission import ship
 from pyhudi.spark.worker import Items, Order, run_items
 
 T = TypeVar("T")

@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.read.plan import ReadTask, ScanPlan, read_task
-from pyhudi.read.state import TableState
+from pyhudi.read.scan_plan import ReadTask, ScanPlan, read_task
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
-from pyhudi.spark.native import native_frame, native_tasks
-from pyhudi.spark.shipping import remote
+from pyhudi.spark.job_submission import remote
+from pyhudi.spark.parquet_reader import native_frame, native_tasks
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 from pyhudi.spark.worker import Batches, Order
 

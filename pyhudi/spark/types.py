@@ -16,7 +16,7 @@ import pyarrow.types as pt
 from pyspark.sql import types as sql
 
 from pyhudi.errors import SchemaError
-from pyhudi.formats.conform import conform
+from pyhudi.formats.schema_conform import conform
 from pyhudi.spark.frames import is_frame
 
 _TO_ARROW = {

@@ -19,10 +19,16 @@ from urllib.parse import urlsplit
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
-from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.local import is_staged, staged_name
-from pyhudi.storage.numbered import NumberedLease
-from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.numbered_lease import NumberedLease
+from pyhudi.storage.range_reader import (
+    AHEAD_BYTES,
+    RangedFile,
+    UploadedSink,
+    arrow_file,
+    name_taken,
+)
 from pyhudi.storage.webhdfs import NameNode
 
 SCHEMES: Final = ("hdfs", "webhdfs")

@@ -12,7 +12,7 @@ import fsspec
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from pyhudi.errors import CorruptFileError, UserError
-from pyhudi.storage.inline import SCHEME, InlinePath, parse_url
+from pyhudi.storage.inline_file import SCHEME, InlinePath, parse_url
 
 
 class InlineFsspecFileSystem(AbstractFileSystem):  # type: ignore[misc]

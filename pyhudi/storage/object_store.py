@@ -25,11 +25,17 @@ from pyhudi.errors import (
     StorageError,
     UserError,
 )
-from pyhudi.storage.clocks import seconds_allowed
+from pyhudi.storage.bounded_client import Buckets
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
-from pyhudi.storage.lease import LeaseMutex
-from pyhudi.storage.limited import Buckets
-from pyhudi.storage.ranged import AHEAD_BYTES, RangedFile, UploadedSink, arrow_file, name_taken
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.monotonic_clock import seconds_allowed
+from pyhudi.storage.range_reader import (
+    AHEAD_BYTES,
+    RangedFile,
+    UploadedSink,
+    arrow_file,
+    name_taken,
+)
 from pyhudi.storage.store_failures import failure, retry_config, watched
 
 SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyhudi.filenames import TEMP, new_write_token
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.seekable import map_scratch
+from pyhudi.storage.seekable_file import map_scratch
 
 
 class Staged(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
-from pyhudi.storage.clocks import seconds_allowed
+from pyhudi.storage.locks.monotonic_clock import seconds_allowed
 
 _ATTEMPTS: Final = 4
 _PAUSE_SECONDS: Final = 0.25  # before the second attempt; twice as long before each further one

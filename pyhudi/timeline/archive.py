@@ -29,12 +29,12 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE, archive_number
-from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
+from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
-from pyhudi.timeline.payload import read_avro, read_commit
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.service_payloads import read_avro, read_commit
 from pyhudi.timeline.timeline import Timeline
 
 _HISTORY: Final = f"{HOODIE}/timeline/history"

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from pyhudi.errors import PyhudiError
 from pyhudi.options import Options, WriteOptions
-from pyhudi.read.state import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock
-from pyhudi.table.config import TableConfig
+from pyhudi.storage.locks.table_lock import TableLock
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import check_none_kept
 from pyhudi.transaction.heartbeat import Heartbeat, living

@@ -22,12 +22,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.metadata.validity import rolled_back
+from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.table.plans import pending_plans
+from pyhudi.table.timeline_facts import pending_plans
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _REWRITES: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})

@@ -8,7 +8,7 @@ meet, the older one goes on, so one of them always does.
 from __future__ import annotations
 
 from pyhudi.options import Heartbeats
-from pyhudi.read.state import TableState
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.timeline.instant import WRITES, Instant, State
 from pyhudi.transaction.conflicts import Conflict, Touched, find_conflict
 from pyhudi.transaction.finish import overtaken_by

@@ -16,9 +16,9 @@ from pyhudi.engine import Engine
 from pyhudi.errors import OvertakenError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import WriteOptions
-from pyhudi.read.state import TableState
-from pyhudi.storage.lock import check_lease, check_lock, lock_seconds_left
-from pyhudi.table.config import load_config
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.storage.locks.table_lock import check_lease, check_lock, lock_seconds_left
+from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock

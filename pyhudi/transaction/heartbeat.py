@@ -1,10 +1,10 @@
 """Heartbeats: a file that is written anew every minute shows that who wrote it lives.
 
 `.hoodie/.heartbeat/<T>` is that of an instant which is worked on outside the table's lock; readers
-have others (`services/holds`).  On the machine that wrote one the process is asked, so a killed one
-is known at once; from elsewhere the file's age tells, as Apache Hudi does, whose heartbeats are
-empty files.  Ours state their interval, so that a caller with other options judges them by it.
-Ages compare the store's clock with this machine's.  Source: table_format 6.2.
+have others (`services/snapshot_pins`).  On the machine that wrote one the process is asked, so a
+killed one is known at once; from elsewhere the file's age tells, as Apache Hudi does, whose
+heartbeats are empty files.  Ours state their interval, so that a caller with other options judges
+them by it. Ages compare the store's clock with this machine's.  Source: table_format 6.2.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pyhudi.errors import FileMissingError, StorageError
 from pyhudi.filenames import HEARTBEATS, join
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
+from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.storage.leftovers import tolerating
 
 INTERVAL_SECONDS: Final = Heartbeats().interval_seconds
 INTERVAL_SECONDS_MAX: Final = 24 * 3600.0

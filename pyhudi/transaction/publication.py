@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Final
 
 from pyhudi.errors import CorruptFileError, LockError, PyhudiError, StorageError, WriteConflictError
-from pyhudi.storage.clocks import ending_within, steady_seconds
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import (
+from pyhudi.storage.locks.monotonic_clock import ending_within, steady_seconds
+from pyhudi.storage.locks.table_lock import (
     check_lock,
     lock_seconds_left,
     lock_wait_seconds,
@@ -23,8 +23,8 @@ from pyhudi.storage.lock import (
     was_held_throughout,
 )
 from pyhudi.timeline.instant import COMPLETES_AS, Instant, State
-from pyhudi.timeline.late import TAKES_BACK
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.late_commits import TAKES_BACK
 from pyhudi.timeline.timeline import Timeline
 
 _ROUNDS: Final = 3

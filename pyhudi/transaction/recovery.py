@@ -13,9 +13,9 @@ from typing import Final
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.restore import carry_out as finish_restore
 from pyhudi.transaction.restore import pending_restores

@@ -22,18 +22,18 @@ from typing import Any
 
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_data_file
-from pyhudi.read.expiry import check_not_expired
-from pyhudi.read.state import TableState
+from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.config import TableConfig
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.timeline.undoing import (
+from pyhudi.timeline.undo_payloads import (
     RESTORE_METADATA,
     RESTORE_PLAN,
     RestoreWork,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi.engine import LocalEngine
-from pyhudi.index.record_rebuild import build_now, silent
+from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
-from pyhudi.metadata.factbuild import create_facts
-from pyhudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.restore import agree_with_store, can_be_taken_back, take_metadata_back
 from pyhudi.options import ReadOptions
-from pyhudi.read.state import load_state
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig, load_config
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.instant_files import TimelineLog
 
 
 def restore_metadata(

@@ -31,18 +31,18 @@ from pyhudi.filenames import (
     join,
     parse_data_file,
 )
-from pyhudi.formats.logblock import rollback_block
-from pyhudi.index.ring import remove_rings
+from pyhudi.formats.log_block import rollback_block
+from pyhudi.index.consistent_hashing import remove_rings
 from pyhudi.options import Heartbeats
+from pyhudi.planning.compaction import is_at_once
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.storage.leftovers import tolerating
-from pyhudi.storage.lock import check_lock
-from pyhudi.table.compaction import is_at_once
-from pyhudi.table.config import TableConfig
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import is_kept
 from pyhudi.transaction.heartbeat import living, remove_heartbeat

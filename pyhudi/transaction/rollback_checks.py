@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, parse_data_file
-from pyhudi.metadata.validity import is_creation
+from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.properties import TableConfig
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 

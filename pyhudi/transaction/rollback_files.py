@@ -12,13 +12,13 @@ from contextlib import closing
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
-from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.markers import Marker, MarkerKind, list_markers
 from pyhudi.transaction.rollback_plan import FoundFile
 

@@ -20,16 +20,16 @@ from typing import Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import TEMP, BaseFileName, LogFileName, parse_data_file
-from pyhudi.formats.logfile import read_blocks
+from pyhudi.formats.log_file import read_blocks
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.storage.redirected import files_below
-from pyhudi.table.config import TableConfig
-from pyhudi.table.view import Visibility
+from pyhudi.storage.path_remap import files_below
+from pyhudi.table.file_group_view import Visibility
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.markers import Marker, announce_together, list_markers, remove_markers
 from pyhudi.transaction.rollback_plan import RolledBack

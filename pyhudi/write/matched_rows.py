@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
-from pyhudi.index.probe import dealt
-from pyhudi.metadata.hashes import KeyHash
-from pyhudi.read.plan import ReadTask, ScanRequest, plan_scan, read_task
-from pyhudi.read.state import TableState
+from pyhudi.index.key_join import dealt
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.spill import Staging
-from pyhudi.write.batch import PART_ROWS, KeyPlan, Part, gathered, key_part
+from pyhudi.write.input.batch import PART_ROWS, KeyPlan, Part, gathered, key_part
 
 
 @dataclass(frozen=True, slots=True)

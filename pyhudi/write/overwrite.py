@@ -21,16 +21,16 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
-from pyhudi.formats.parquet import footer
+from pyhudi.formats.base_file import footer
 from pyhudi.index.record import RecordFinder
-from pyhudi.metadata.hashes import KeyHash
-from pyhudi.metadata.lookup import IndexShard
-from pyhudi.read.slices import SliceSpec, read_slice
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.table.view import FileSlice, TableView
-from pyhudi.write.batch import Part, key_part, rows_of_shard
+from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.write.input.batch import Part, key_part, rows_of_shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.config import PROPERTIES
+from pyhudi.table.properties import PROPERTIES
 
 CALLS: dict[str, Callable[[Table], Any]] = {
     "lookup": lambda table: table.lookup(["k1", "none"]),

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import StorageError
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.concurrency.test_conflicts import BESIDE, new_table, rows
 
 MODES = ("single_writer", "optimistic_concurrency_control")

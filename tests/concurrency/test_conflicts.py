@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
@@ -18,16 +18,16 @@ from pyhudi.pipeline import NewTable, create
 from pyhudi.records import InstantTime
 from pyhudi.services.compaction import pending_compactions
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.lock import TableLock
+from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import Touched, find_conflict
 from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.rollback import rollback
-from pyhudi.write.once import StreamBatch
+from pyhudi.write.input.stream_idempotency import StreamBatch
 from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

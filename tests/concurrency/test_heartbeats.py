@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import StorageError
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path, living
 from tests.concurrency.test_conflicts import new_table, open_, rows, snapshot
 

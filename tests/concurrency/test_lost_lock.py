@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import LockError
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryStore
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.leases import Call, LeasedFileSystem, Process
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])

@@ -13,15 +13,15 @@ import pytest
 from pyhudi.errors import LockError, OptionError, StorageError
 from pyhudi.options import LockProvider, LockRules, parse_options
 from pyhudi.storage.filesystem import FileSystem, Mutex
-from pyhudi.storage.lease import LeaseMutex
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.storage.locate import locate
-from pyhudi.storage.lock import TableLock, check_lock
-from pyhudi.storage.lockfile import LockFileMutex
+from pyhudi.storage.locks.hudi_lock_file import LockFileMutex
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.numbered_lease import NumberedLease
+from pyhudi.storage.locks.providers import provided
+from pyhudi.storage.locks.table_lock import TableLock, check_lock
+from pyhudi.storage.locks.zookeeper import ZooKeeperMutex, ZooKeeperPlace
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.storage.numbered import NumberedLease
-from pyhudi.storage.providers import provided
-from pyhudi.storage.zookeeper import ZooKeeperMutex, ZooKeeperPlace
+from pyhudi.storage.url_resolver import locate
 from tests.support.object_stores import object_store_in_memory
 from tests.support.zookeeper import shared_zookeeper
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.transaction.heartbeat import living
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop

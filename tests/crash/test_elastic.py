@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.metadata.elastic.store import ROOT, state_names
 from pyhudi.options import IndexKind, Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.filesystems import clone, every_stop
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import before, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 from tests.support.planted import plant

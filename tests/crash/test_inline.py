@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, rows
 from tests.support.filesystems import clone, every_stop
 

@@ -13,15 +13,15 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.index.ring import FOLDER
-from pyhudi.operations import partition_ttl
+from pyhudi.index.consistent_hashing import FOLDER
+from pyhudi.operations import ttl
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, Instant, State
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
@@ -221,7 +221,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def three_days_later(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr(partition_ttl, "system_clock", lambda: moment)
+    monkeypatch.setattr(ttl, "system_clock", lambda: moment)
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

@@ -9,11 +9,11 @@ from copy import deepcopy
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.filesystems import clone, every_stop
 from tests.support.index_kinds import SMALL, Indexed, batch, indexed, stand_in
 

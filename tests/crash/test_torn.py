@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.crash.torn import Totals, run
 
 

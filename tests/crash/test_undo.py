@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType, load_config
+from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.archive import archived_times
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.recovery import recover
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import TracingFileSystem, clone, every_stop

@@ -20,15 +20,15 @@ from itertools import count
 
 import pyarrow as pa
 
-from pyhudi.api import Table
-from pyhudi.care.doctor import examine
-from pyhudi.care.repair import repair
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
+from pyhudi.health.doctor import examine
+from pyhudi.health.repair import repair
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.filesystems import Crash, CrashingFileSystem
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

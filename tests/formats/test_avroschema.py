@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, SchemaError
-from pyhudi.formats.avroschema import (
+from pyhudi.formats.avro_schema import (
     META_FIELD_NAMES,
     Nullability,
     arrow_to_avro,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi.errors import SchemaError
-from pyhudi.formats.conform import conform, normal_type, widens
+from pyhudi.formats.schema_conform import conform, normal_type, widens
 
 
 def elements(data_type: pa.DataType) -> pa.DataType:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyhudi.formats.encoding import (
+from pyhudi.formats.column_encoding import (
     DELTA_INTEGERS,
     DELTA_LENGTHS,
     DELTA_STRINGS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock
 from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
-from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock
 from pyhudi.records import InstantTime
-from pyhudi.table.view import Visibility
+from pyhudi.table.file_group_view import Visibility
 
 
 def placed(kind: BlockKind, name: str, **header: str) -> PlacedBlock:

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError, UserError
-from pyhudi.formats import logdeletes
-from pyhudi.formats.logblock import (
+from pyhudi.formats import delete_block as logdeletes
+from pyhudi.formats.delete_block import decode_deletes, encode_deletes
+from pyhudi.formats.log_block import (
     data_batches,
     data_block,
     delete_block,
@@ -28,8 +29,7 @@ from pyhudi.formats.logblock import (
     read_content,
     rollback_block,
 )
-from pyhudi.formats.logdeletes import decode_deletes, encode_deletes
-from pyhudi.formats.logfile import BlockKind, HeaderKey, read_blocks, write_block
+from pyhudi.formats.log_file import BlockKind, HeaderKey, read_blocks, write_block
 from tests.support.logs import (
     GOLDEN_LOGS,
     as_file,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError, UserError
-from pyhudi.formats.logfile import MAGIC, BlockKind, HeaderKey, frame, read_blocks, write_block
+from pyhudi.formats.log_file import MAGIC, BlockKind, HeaderKey, frame, read_blocks, write_block
 from tests.support.logs import (
     GOLDEN_LOGS,
     as_file,

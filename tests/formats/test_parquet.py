@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 
 from pyhudi._native.bloom import BloomFilter
 from pyhudi.errors import CorruptFileError, FileMissingError, SchemaError
-from pyhudi.formats.parquet import (
-    base_row_groups,
-    footer,
-    read_base,
-    read_parquet,
-    write_base,
-)
+from pyhudi.formats.base_file import base_row_groups, footer, read_base, read_parquet, write_base
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.fixtures import fixtures

@@ -17,22 +17,22 @@ import pyarrow as pa
 
 from pyhudi._native import AvroCodec, HFileReader
 from pyhudi.filenames import TEMP
-from pyhudi.formats.logblock import (
+from pyhudi.formats.base_file import read_parquet
+from pyhudi.formats.delete_block import decode_deletes
+from pyhudi.formats.log_block import (
     data_batches,
     data_block,
     delete_block,
     read_content,
     rollback_block,
 )
-from pyhudi.formats.logdeletes import decode_deletes
-from pyhudi.formats.logfile import BlockKind, read_blocks
-from pyhudi.formats.parquet import read_parquet
+from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFile, MemoryFileSystem
-from pyhudi.table.config import TableConfig, TableType, format_properties, parse_properties
 from pyhudi.table.listing import partition_metafile
-from pyhudi.timeline.payload import ROLLBACK_PLAN, read_avro, read_commit, write_avro
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.table.properties import TableConfig, TableType, format_properties, parse_properties
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.service_payloads import ROLLBACK_PLAN, read_avro, read_commit, write_avro
 from pyhudi.transaction.markers import list_markers
 from tests.support.hfiles import N1, H, build, with_
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.history.check import Verdict, check
 from tests.history.ops import Diary, Writer, new_table, read_diaries
 

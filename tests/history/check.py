@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError
 from pyhudi.storage.filesystem import FileSystem

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import FileMissingError
 from pyhudi.filenames import HOODIE
-from pyhudi.metadata.validity import rolled_back
+from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State, file_name
 
 _UNDO = frozenset({Action.ROLLBACK, Action.RESTORE})

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import (
     LockError,
@@ -28,11 +28,11 @@ from pyhudi.errors import (
     UserError,
     WriteConflictError,
 )
-from pyhudi.operations import partition_ttl
+from pyhudi.operations import ttl
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.clock import system_clock
 from tests.history.events import Watch
 
@@ -114,7 +114,7 @@ class Writer:
         self._dice = random.Random(f"{seed}/{name}")
         self._keys = keys
         self._watch = Watch()
-        partition_ttl.system_clock = expiring_soon
+        ttl.system_clock = expiring_soon
 
     def step(self, number: int) -> None:
         """One operation, noted before and after."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.history.check import Verdict, check
 from tests.history.ops import Diary, Writer, new_table, rows
 

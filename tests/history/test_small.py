@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.history.__main__ import chaos, round_of_threads
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from pyhudi._native import java_string_hash
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.index.bucket import (
@@ -23,7 +23,7 @@ from pyhudi.index.bucket import (
     values_of,
 )
 from pyhudi.options import Options
-from pyhudi.read.state import load_state
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import FileGroupId
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.golden import golden_table

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.options import IndexKind
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.engines import FarEngine
 from tests.support.filesystems import Crash, CrashingFileSystem
 from tests.support.index_kinds import Indexed, batch, indexed

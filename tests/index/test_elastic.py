@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UnsupportedTableError
 from pyhudi.metadata.elastic import store
@@ -26,8 +26,8 @@ from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType, load_config, store_config
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.table.properties import TableType, load_config, store_config
+from pyhudi.timeline.instant_files import TimelineLog
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GROWTHS = ["SEAL", "GROUPS"]

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from pyhudi.errors import IndexNotReadyError, OptionError, StorageError
-from pyhudi.index.hbase_table import Entry, HBasePlace, Pace
+from pyhudi.index.hbase.hbase_table import Entry, HBasePlace, Pace
 from pyhudi.options import HBaseRules, IndexKind
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.engines import Pausing
 from tests.support.fake_hbase import FakeHBase, fake_hbase
 from tests.support.index_kinds import Indexed, batch, hbase_options

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.index.bloom import FileLens, candidates
-from pyhudi.index.probe import key_run, probes_of
+from pyhudi.index.key_join import key_run, probes_of
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType, load_config, store_config
+from pyhudi.table.properties import TableType, load_config, store_config
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 KINDS = [kind for kind in IndexKind if kind is not IndexKind.HBASE]  # which needs a server

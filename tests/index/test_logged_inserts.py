@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.read.log_inserts import groups_with_log_inserts
 
 names = itertools.count()

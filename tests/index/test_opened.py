@@ -13,7 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, TableNotFoundError
-from pyhudi.index.opened import OpenIndex
+from pyhudi.index.standalone_reader import OpenIndex
 from pyhudi.storage.local import LocalFileSystem
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string())])
@@ -97,7 +97,9 @@ def test_a_process_that_opens_an_index_loads_neither_writer_nor_reader(tmp_path:
     own = {name for name in loaded if name.startswith("pyhudi.")}
     for room in ("write", "services", "pipeline", "api", "verbs", "cli", "spark"):
         assert not {name for name in own if name.split(".")[1] == room}, room
-    assert {name for name in own if name.startswith("pyhudi.read.")} == {"pyhudi.read.trust"}
+    assert {name for name in own if name.startswith("pyhudi.read.")} == {
+        "pyhudi.read.metadata_freshness"
+    }
     # pandas is taken in by pyarrow itself, where it is installed
     assert not loaded & {"pyspark", "fsspec", "click", "rich", "duckdb", "pyarrow.dataset"}
 

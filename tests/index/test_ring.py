@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 
 from pyhudi._native import xxh32
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, OptionError, UserError, WriteConflictError
 from pyhudi.index.bucket import values_of
-from pyhudi.index.ring import (
+from pyhudi.index.consistent_hashing import (
     FIRST,
     FOLDER,
     SUFFIX,
@@ -31,7 +31,7 @@ from pyhudi.index.ring import (
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.support.golden import small_table
 

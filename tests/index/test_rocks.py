@@ -13,10 +13,10 @@ import pytest
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, OvertakenError
-from pyhudi.index.stores import Changes
+from pyhudi.index.external_index import Changes
 from pyhudi.options import IndexKind, RocksRules
 from pyhudi.records import InstantTime
-from pyhudi.services.rocks import Opening, open_rocks
+from pyhudi.services.indexing.rocksdb import Opening, open_rocks
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
 from pyhudi.storage.spill import FileStaging

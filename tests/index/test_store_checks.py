@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import IndexNotReadyError
-from pyhudi.index.covered import Covered
-from pyhudi.index.hbase_table import Entry, HBasePlace
-from pyhudi.index.rocks import place_of
-from pyhudi.index.rocks_bucket import BucketChanges, advance
-from pyhudi.index.rocks_checkpoint import Checkpoint, newest_believed, publish
-from pyhudi.metadata.hashes import KeyHash
+from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
+from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.index.rocksdb.rocksdb_index import place_of
+from pyhudi.index.watermark import Covered
+from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.options import IndexKind
 from pyhudi.records import FileGroupId
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.filesystems import tree
 from tests.support.index_kinds import Indexed, batch, indexed
 
@@ -115,7 +115,7 @@ def test_faults_are_found_and_repaired(kind: Indexed) -> None:
 def test_many_entries_are_compared_piece_by_piece(
     kind: Indexed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyhudi.services.store_verify._ROWS", 7)
+    monkeypatch.setattr("pyhudi.services.indexing.external_verify._ROWS", 7)
     table = made(kind)
     plant(table, kind, {"a": home(table, "p0"), "z": home(table, "p2"), "k010": None})
     assert table.index.verify().faults == {"missing": 1, "orphaned": 2}

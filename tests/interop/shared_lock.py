@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import pyhudi
 from pyhudi.errors import WriteConflictError
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.storage.lock import TableLock
+from pyhudi.storage.locks.table_lock import TableLock
 from tests.interop import apache_hudi
 from tests.support import zookeeper
 

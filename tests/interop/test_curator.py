@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyhudi.storage.zookeeper import ZooKeeperMutex, ZooKeeperPlace
+from pyhudi.storage.locks.zookeeper import ZooKeeperMutex, ZooKeeperPlace
 from tests.support.zookeeper import jars, shared_zookeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.slow]

@@ -16,7 +16,7 @@ import pytest
 
 import pyhudi
 from pyhudi import PythonKeys, TimestampPartition
-from pyhudi.formats.conform import conform
+from pyhudi.formats.schema_conform import conform
 from tests.support.apache_hudi import VERSIONS, ApacheHudi
 from tests.write.schema_matrix import TYPES, VALUES, pairs
 

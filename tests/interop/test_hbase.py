@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 from pyhudi.options import IndexKind
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.index import test_contract as contract
 from tests.interop.test_indexes import Turns
 from tests.support.apache_hudi import ApacheHudi

@@ -15,10 +15,10 @@ import pyhudi
 from pyhudi.errors import LockError, StorageError, UserError
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.hdfs import HdfsFileSystem
-from pyhudi.storage.lease import LeaseMutex
-from pyhudi.storage.locate import locate
-from pyhudi.storage.lock import LOCK, TableLock, check_lock
-from pyhudi.storage.numbered import NumberedLease
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.numbered_lease import NumberedLease
+from pyhudi.storage.locks.table_lock import LOCK, TableLock, check_lock
+from pyhudi.storage.url_resolver import locate
 from tests.support.hdfs import Hdfs, fresh_hdfs, shared_hdfs
 
 pytestmark = [pytest.mark.interop, pytest.mark.hdfs, pytest.mark.slow]

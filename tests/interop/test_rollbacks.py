@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.config import TableType, load_config
+from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.rollback import rollback
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem

@@ -12,9 +12,9 @@ import pytest
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.config import TableConfig, load_config
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 

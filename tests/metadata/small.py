@@ -11,28 +11,28 @@ import pyarrow as pa
 from pyhudi._native.bloom import BloomFilter
 from pyhudi._native.hashing import shard_of
 from pyhudi.filenames import BaseFileName, join, new_file_id, new_write_token
-from pyhudi.formats.avroschema import arrow_to_avro, table_record_name, with_meta_fields
-from pyhudi.formats.parquet import write_base
+from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_meta_fields
+from pyhudi.formats.base_file import write_base
+from pyhudi.merge.payload_classes import mode_properties
 from pyhudi.metadata.bootstrap import create_metadata
-from pyhudi.metadata.delta import MetadataCommit
+from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import begin_metadata, write_shard
-from pyhudi.read.payloads import mode_properties
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import (
+from pyhudi.table.listing import ensure_partition
+from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
     new_table_properties,
     store_config,
 )
-from pyhudi.table.listing import ensure_partition
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import ROLLBACK_METADATA, write_avro
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
 START = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

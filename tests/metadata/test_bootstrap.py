@@ -19,7 +19,7 @@ from pyhudi.metadata.bootstrap import (
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import load_config, store_config
+from pyhudi.table.properties import load_config, store_config
 from pyhudi.timeline.instant import Action
 from tests.metadata.small import SmallTable
 

@@ -14,7 +14,7 @@ from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import load_config
+from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.transaction.rollback import roll_back_failed
 from tests.metadata.small import SmallTable

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from pyhudi._native.bloom import BloomFilter
-from pyhudi.formats.avroschema import arrow_to_avro
-from pyhudi.formats.logblock import data_block, delete_block
-from pyhudi.formats.logfile import BlockKind
-from pyhudi.formats.parquet import write_base
+from pyhudi.formats.avro_schema import arrow_to_avro
+from pyhudi.formats.base_file import write_base
+from pyhudi.formats.log_block import data_block, delete_block
+from pyhudi.formats.log_file import BlockKind
 from pyhudi.metadata import bootstrap
-from pyhudi.metadata.filestats import FileIndex, IndexFile, bloom_key, index_file
-from pyhudi.metadata.records import (
+from pyhudi.metadata.file_stats.records import FileIndex, IndexFile, bloom_key, index_file
+from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
+from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
     PAYLOADS,
@@ -26,10 +27,9 @@ from pyhudi.metadata.records import (
     codec,
     transcode,
 )
-from pyhudi.metadata.slices import DeleteLayer, MapSlice, layers
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.timeline.stats import WriteStat
+from pyhudi.timeline.commit_metadata import WriteStat
 from tests.metadata.conftest import Opened, Unzip
 from tests.metadata.small import SmallTable
 from tests.support.fixtures import fixtures

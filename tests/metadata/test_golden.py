@@ -10,9 +10,9 @@ import pytest
 
 import pyhudi
 from pyhudi.engine import LocalEngine
+from pyhudi.table.file_group_view import TableView
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.plans import load_view
-from pyhudi.table.view import TableView
+from pyhudi.table.timeline_facts import load_view
 from tests.metadata.conftest import GOLDEN, Opened, Unzip
 from tests.support.fixtures import fixtures
 

@@ -13,15 +13,15 @@ import pytest
 
 import pyhudi
 from pyhudi._native import shard_of
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
-from pyhudi.metadata import hashes
-from pyhudi.metadata.hashes import KeyHash, fingerprint
+from pyhudi.metadata.record_index import hash_functions
+from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 
 KEYS = pa.array([f"k{i}" for i in range(5000)] + ["", "ü", "\U0001f600"])
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
@@ -34,7 +34,7 @@ def crc(keys: pa.Array) -> Any:
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own."""
-    monkeypatch.setattr(hashes, "_REGISTERED", {})
+    monkeypatch.setattr(hash_functions, "_REGISTERED", {})
 
 
 def test_the_default_is_that_of_apache_hudi() -> None:
@@ -140,7 +140,7 @@ def test_an_index_is_asked_by_its_own_hash_only() -> None:
     for other in ("java", "murmur3"):
         with pytest.raises(OptionError, match="keeps what it was made with"):
             table(fs, hash=other).upsert(rows(60))
-    hashes._REGISTERED.clear()  # a process that has not registered it
+    hash_functions._REGISTERED.clear()  # a process that has not registered it
     asks = [
         lambda: table(fs).lookup(["k1"]),
         lambda: table(fs).upsert(rows(70)),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyhudi.metadata.pieces import UnsortedError, merged_pieces
-from pyhudi.metadata.slices import DeleteLayer, Layer, ValueLayer
+from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, ValueLayer
+from pyhudi.metadata.record_index.k_way_merge import UnsortedError, merged_pieces
 
 KEYS = st.binary(min_size=1, max_size=2)
 LAYERS = st.lists(

@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError
-from pyhudi.metadata.locations import (
-    decode_locations,
-    encode_locations,
-    instant_text,
-    transcode_locations,
-)
-from pyhudi.metadata.records import (
+from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     COMMIT_SCHEMA,
     FILES,
@@ -29,6 +23,12 @@ from pyhudi.metadata.records import (
     decode_files,
     encode_files,
     merge_files,
+)
+from pyhudi.metadata.record_index.locations import (
+    decode_locations,
+    encode_locations,
+    instant_text,
+    transcode_locations,
 )
 from pyhudi.records import META_COLUMNS
 

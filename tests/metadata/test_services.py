@@ -8,9 +8,9 @@ import pytest
 
 from pyhudi.filenames import BaseFileName, LogFileName
 from pyhudi.metadata.compaction import compaction_due, earliest_kept, outdated_files
-from pyhudi.metadata.validity import is_own
+from pyhudi.metadata.visible_instants import is_own
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.table.view import DataFile, FileGroup, FileSlice, TableView, Visibility
+from pyhudi.table.file_group_view import DataFile, FileGroup, FileSlice, TableView, Visibility
 from pyhudi.timeline.instant import parse
 from pyhudi.timeline.timeline import Timeline
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
-from pyhudi.formats.logblock import delete_block, empty_delete_block, rollback_block
-from pyhudi.formats.logfile import BlockKind, HeaderKey, read_blocks, write_block
-from pyhudi.metadata.hfiles import value_blocks
-from pyhudi.metadata.records import SCHEMA
-from pyhudi.metadata.slices import MapSlice, StoredFile, layers, newest
+from pyhudi.formats.log_block import delete_block, empty_delete_block, rollback_block
+from pyhudi.formats.log_file import BlockKind, HeaderKey, read_blocks, write_block
+from pyhudi.metadata.file_writers import value_blocks
+from pyhudi.metadata.hfile_slices import MapSlice, StoredFile, layers, newest
+from pyhudi.metadata.payloads import SCHEMA
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 

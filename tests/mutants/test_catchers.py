@@ -10,7 +10,7 @@ import pytest
 
 from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import COMMITS, State
 from pyhudi.transaction.rollback_plan import from_record
 from tests.crash.torn import copy_of, opened, rows, snapshot, table

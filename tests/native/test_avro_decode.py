@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi._native import AvroCodec
-from pyhudi._native.avrotypes import parse_schema
+from pyhudi._native.avro.types import parse_schema
 from pyhudi.errors import CorruptFileError, UserError
 from tests.support.avro_rows import (
     AVRO_BLOCK,

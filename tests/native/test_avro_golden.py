@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pyhudi._native import AvroCodec
-from pyhudi._native.avrotypes import parse_schema
-from pyhudi.formats.avroschema import META_FIELD_NAMES
+from pyhudi._native.avro.types import parse_schema
+from pyhudi.formats.avro_schema import META_FIELD_NAMES
 from tests.support import avro_rows
 from tests.support.fixtures import fixtures
 

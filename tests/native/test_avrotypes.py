@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi._native import AvroCodec
-from pyhudi._native.avrotypes import DEPTH_MAX, Kind, parse_schema
+from pyhudi._native.avro.types import DEPTH_MAX, Kind, parse_schema
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from tests.support.avro_rows import text
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi._native import HFileReader
-from pyhudi._native.block_cache import SHARED
+from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from tests.support.fixtures import fixtures
 from tests.support.hfiles import N0, N1, N2, Cell, Dialect, H, build, with_

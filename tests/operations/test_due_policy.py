@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.operations.inline_services import after_write
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
-from pyhudi.write.report import WriteReport
+from pyhudi.write.write_report import WriteReport
 from tests.crash.torn import SCHEMA, rows
 from tests.support.filesystems import clone
 
@@ -111,7 +111,7 @@ def test_expired_partitions_are_due_to_both(monkeypatch: pytest.MonkeyPatch) -> 
     given = ALL_INLINE | {"hoodie.partition.ttl.strategy.days.retain": "2"}
     assert ran_inline(fs, report, given) == ran_in_services(fs, given) == set()
     later = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr("pyhudi.operations.partition_ttl.system_clock", lambda: later)
+    monkeypatch.setattr("pyhudi.operations.ttl.system_clock", lambda: later)
     assert ran_inline(fs, report, given) == ran_in_services(fs, given) == {"partition TTL"}
 
 

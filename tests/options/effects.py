@@ -16,21 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyhudi.agreement import agreed
-from pyhudi.api import Table
+from pyhudi.api.option_consistency import agreed
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
+from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.records import RECORD_KEY
 from pyhudi.services.compaction import compaction_is_due
-from pyhudi.spark.asked import read_asked
+from pyhudi.spark.source.source_options import read_asked
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
-from pyhudi.write.newtable import config_of
-from pyhudi.write.timekeys import time_rule, time_texts
+from pyhudi.write.table_creation import config_of
 from tests.support.filesystems import clone
 
 Given = Mapping[str, str]
@@ -132,7 +132,7 @@ def spark_read(given: Given) -> Any:
 
 
 def spark_stream(given: Given) -> Any:
-    from pyhudi.spark.stream import stream_asked
+    from pyhudi.spark.source.stream_reader import stream_asked
 
     return outcome(lambda: stream_asked({"path": "t", **given}).start)
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from pyhudi.options import IndexKind
-from pyhudi.options.row import Fate
-from pyhudi.options.table import AREAS
+from pyhudi.options.option_row import Fate
+from pyhudi.options.registry import AREAS
 from tests.options import effects as see
 
 ROOT = Path(__file__).parents[2]

@@ -10,10 +10,10 @@ import pytest
 
 from pyhudi.errors import OptionError
 from pyhudi.options import parse_options
-from pyhudi.options.page import page
-from pyhudi.options.row import Fate
+from pyhudi.options.option_row import Fate
+from pyhudi.options.reference_page import page
+from pyhudi.options.registry import AREAS, BY_NAME
 from pyhudi.options.settings import Options
-from pyhudi.options.table import AREAS, BY_NAME
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,12 +8,12 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import BucketEngine, IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 
 SCHEMA = pa.schema(
     [

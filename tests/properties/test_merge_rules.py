@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from pyhudi.agreement import with_merge
-from pyhudi.api import Table
+from pyhudi.api.option_consistency import with_merge
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.read.slices import SliceSpec, read_slice
+from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
 
 

@@ -137,7 +137,7 @@ def test_other_reads_see_the_source_rows(root: Path) -> None:
     history = table.history(key)
     assert [row["rider"] for row in history["row"].to_pylist()] == ["rider-001", "rider-002"]
     tasks = pickle.loads(pickle.dumps(table.scan().tasks))
-    assert sum(pyhudi.read.plan.read_task(task).num_rows for task in tasks) == 100
+    assert sum(pyhudi.read.scan_plan.read_task(task).num_rows for task in tasks) == 100
 
 
 def test_the_folder_that_the_table_names_is_read_without_the_option(root: Path) -> None:

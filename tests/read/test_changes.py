@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import (
     HollowCommitError,
@@ -22,7 +22,7 @@ from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import MergeMode, TableType, store_config
+from pyhudi.table.properties import MergeMode, TableType, store_config
 from tests.support.filesystems import OpenCountingFileSystem
 from tests.support.handmade import Handmade, file_id
 

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import parse_options
-from pyhudi.read.equality import rows_differ
+from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.filesystems import OpenCountingFileSystem
 from tests.support.handmade import Handmade, file_id
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.formats.avroschema import with_vectors
-from pyhudi.formats.conform import fit
+from pyhudi.formats.avro_schema import with_vectors
+from pyhudi.formats.schema_conform import fit
 from tests.support.foreign import expected_rows, foreign_table, row_counts
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.read.merge import Deletes, LogEntries, merge
-from pyhudi.read.payloads import DeleteMark
-from pyhudi.read.rules import MergeRules
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.payload_classes import DeleteMark
+from pyhudi.merge.slice_merge import Deletes, LogEntries, merge
 from pyhudi.records import IS_DELETED, RECORD_KEY
 
 COLUMNS = [RECORD_KEY, "ts", "value"]

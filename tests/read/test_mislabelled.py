@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.formats.relabel import relabelled
+from pyhudi.formats.timestamp_repair import relabelled
 from tests.support.foreign import expected_rows, foreign_table, row_counts
 
 TABLES = ("mislabelled_cow_v6", "mislabelled_mor_v6", "mislabelled_mor_v9")

@@ -10,7 +10,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import CorruptFileError
-from pyhudi.read.outcome import OUTCOMES, Live
+from pyhudi.merge.merge_cache import OUTCOMES, Live
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("a", pa.int64())])
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import UnsupportedTableError
-from pyhudi.read.partial import partial_rules
-from pyhudi.read.payloads import Keeps
-from pyhudi.read.rules import MergeRules
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.partial_updates import partial_rules
+from pyhudi.merge.payload_classes import Keeps
 from tests.read.test_capture import unzipped
 
 TABLES = ["mor_partial_v8", "mor_partial_v9"]

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.read.partitions import matching, partition_values
-from pyhudi.table.config import TableConfig
+from pyhudi.read.skipping.partition_values import matching, partition_values
+from pyhudi.table.properties import TableConfig
 
 SCHEMA = pa.schema(
     {"city": pa.string(), "n": pa.int32(), "day": pa.date32(), "flag": pa.bool_(), "x": pa.int64()}

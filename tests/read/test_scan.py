@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import (
     IndexNotReadyError,
@@ -18,16 +18,16 @@ from pyhudi.errors import (
     UnsupportedTableError,
     UserError,
 )
-from pyhudi.formats import parquet
-from pyhudi.formats.logfile import BlockKind
+from pyhudi.formats import base_file
+from pyhudi.formats.log_file import BlockKind
 from pyhudi.options import parse_options
-from pyhudi.read.plan import read_task
+from pyhudi.read.scan_plan import read_task
 from pyhudi.records import COMMIT_TIME, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import MergeMode, TableType, store_config
-from pyhudi.timeline.payload import CLEAN_METADATA, write_avro
+from pyhudi.table.properties import MergeMode, TableType, store_config
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, write_avro
 from tests.support.handmade import Handmade, file_id
 
 T1, T2, T3, T4, T5 = (f"2026010{n}000000000" for n in range(1, 6))
@@ -363,13 +363,13 @@ def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPat
     made.base(1, T1, rows(*((f"k{n:02}", 1, "", n) for n in range(40))), row_group_rows=10)
     made.commit(T1, action="commit")
     read: list[object] = []
-    plain = parquet.read_parquet
+    plain = base_file.read_parquet
 
     def watched(*args: object, **options: object) -> pa.Table:
         read.append(options.get("row_groups"))
         return plain(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(parquet, "read_parquet", watched)
+    monkeypatch.setattr(base_file, "read_parquet", watched)
     scan = opened(made.fs).scan(where=pc.field("v") >= 25)
     assert scan.count() == 15
     assert read == [[2, 3]]

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
-from pyhudi.read.predicates import Call, Field, parse, values_of
-from pyhudi.read.skipping import can_pass
+from pyhudi.read.skipping.file_slices import can_pass
+from pyhudi.read.skipping.predicates import Call, Field, parse, values_of
 from tests.support.fixtures import fixtures
 
 NAN = float("nan")

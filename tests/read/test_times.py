@@ -8,7 +8,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
-from pyhudi.read.times import as_bound, as_instant
+from pyhudi.read.time_travel import as_bound, as_instant
 
 UTC = datetime.UTC
 INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))

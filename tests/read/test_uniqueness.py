@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
-from pyhudi.api import Table
-from pyhudi.read.uniqueness import KEYS, LOOKED_UP, UNIQUE, keys_are_unique
+from pyhudi.api.table import Table
+from pyhudi.read.skipping.key_uniqueness import KEYS, LOOKED_UP, UNIQUE, keys_are_unique
 from pyhudi.timeline.instant import Action
 from pyhudi.transaction.heartbeat import Heartbeat
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import METADATA_TABLE
@@ -17,8 +17,8 @@ from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
 from pyhudi.services.archival import propose
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.stats import CommitMetadata
 from tests.crash.test_every_stop import rows
 from tests.services.test_restore import check_whole
 from tests.services.test_undo import newest, table_of, values

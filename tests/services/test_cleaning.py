@@ -13,7 +13,7 @@ from pyhudi.errors import OptionError, SnapshotExpiredError
 from pyhudi.options import parse_options
 from pyhudi.services.cleaning import propose
 from pyhudi.storage.filesystem import FileInfo
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
@@ -75,8 +75,8 @@ def test_retained_commits_stay_readable_and_older_slices_go(tmp_path: Path, kind
 
 
 def test_what_a_savepoint_holds_stays(tmp_path: Path) -> None:
-    from pyhudi.table.cleaning import Claims, Retention, outdated
-    from pyhudi.table.view import FileGroup
+    from pyhudi.planning.cleaning import Claims, Retention, outdated
+    from pyhudi.table.file_group_view import FileGroup
 
     table = table_of(tmp_path / "t")
     state = table._state()
@@ -156,7 +156,7 @@ def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
 
 
 def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
-    from pyhudi.api import Table
+    from pyhudi.api.table import Table
     from pyhudi.engine import LocalEngine
     from pyhudi.pipeline import NewTable, create
     from pyhudi.storage.filesystem import FileSystem

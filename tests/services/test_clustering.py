@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.options import parse_options
+from pyhudi.planning.clustering import chosen_partitions
 from pyhudi.services import clustering
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.clustering import chosen_partitions
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.engines import FarEngine

@@ -11,14 +11,14 @@ import pytest
 import pyhudi
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import BaseFileName, LogFileName
-from pyhudi.formats.logblock import delete_block
+from pyhudi.formats.log_block import delete_block
 from pyhudi.options import CompactionOptions, parse_options
-from pyhudi.read.state import load_state
+from pyhudi.planning.compaction import compactable
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services import compaction as service
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.compaction import compactable
-from pyhudi.table.view import DataFile, FileGroup, FileSlice, TableView, Visibility
+from pyhudi.table.file_group_view import DataFile, FileGroup, FileSlice, TableView, Visibility
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.transaction.begin import claimed
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
@@ -263,7 +263,7 @@ def test_a_plan_that_logs_lie_on_stays(tmp_path: Path) -> None:
 
 
 def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it() -> None:
-    from pyhudi.table.config import TableType
+    from pyhudi.table.properties import TableType
     from tests.crash.test_every_stop import before
 
     start = before(TableType.MERGE_ON_READ)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.api.health_methods import CareVerbs, MetadataCare, TableServices
+from pyhudi.api.index_methods import TableIndex
+from pyhudi.api.service_methods import ServiceVerbs
 from pyhudi.cli.app import commands, run
-from pyhudi.verbs.care import CareVerbs, MetadataCare, TableServices
-from pyhudi.verbs.index import TableIndex
-from pyhudi.verbs.services import ServiceVerbs
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
 READERS = {

@@ -10,7 +10,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import OptionError
-from pyhudi.operations import partition_ttl
+from pyhudi.operations import ttl
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("day", pa.string())])
 DAYS = "hoodie.partition.ttl.strategy.days.retain"
@@ -33,7 +33,7 @@ def table(tmp_path: Path) -> pyhudi.Table:
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     moment = datetime.now(UTC) + timedelta(days=days)
-    monkeypatch.setattr(partition_ttl, "system_clock", lambda: moment)
+    monkeypatch.setattr(ttl, "system_clock", lambda: moment)
 
 
 def test_partitions_end_a_number_of_days_after_their_last_commit(
@@ -60,7 +60,7 @@ def test_rows_in_logs_count_as_written(
     newest = table.timeline.commits.last
     assert newest is not None
     limit = newest.time
-    monkeypatch.setattr(partition_ttl, "format_instant", lambda *_: limit)
+    monkeypatch.setattr(ttl, "format_instant", lambda *_: limit)
     assert table.expire_partitions().partitions == ("1", "3")
 
 

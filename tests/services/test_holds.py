@@ -17,7 +17,7 @@ from pyhudi.filenames import HOLDS
 from pyhudi.options import parse_options
 from pyhudi.services.cleaning import propose, schedule
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, before, open_, rows, snapshot
 from tests.services.test_cleaning import FEW, files, table_of, values
 from tests.support.filesystems import TracingFileSystem, clone, every_stop

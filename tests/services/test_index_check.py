@@ -10,15 +10,15 @@ import pytest
 
 import pyhudi
 from pyhudi._native import shard_of
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.index.maintenance.sampling import share_at_most
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.services.index_sample import share_at_most
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.engines import FarEngine
 from tests.support.golden import golden_table
 from tests.support.planted import plant

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
-from pyhudi.index.record_rebuild import Progress
+from pyhudi.index.maintenance.rebuild import Progress
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 from tests.support.engines import FarEngine
 from tests.support.filesystems import every_stop
 from tests.support.planted import plant

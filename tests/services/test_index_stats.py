@@ -7,16 +7,16 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError
-from pyhudi.metadata.figures import BucketFigures
+from pyhudi.index.maintenance.stats import stats_of
+from pyhudi.metadata.record_index.index_stats import BucketFigures
 from pyhudi.options import parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.services.index_stats import stats_of
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
-from pyhudi.write.report import WriteReport
+from pyhudi.table.properties import TableType
+from pyhudi.write.write_report import WriteReport
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 OPTIONS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
@@ -15,9 +15,9 @@ from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType, load_config
+from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.rollback import failed_writes, rollback
 from tests.support.filesystems import clone, every_stop, tree
 

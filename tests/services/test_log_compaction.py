@@ -10,11 +10,11 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
-from pyhudi.formats.logblock import delete_block
-from pyhudi.formats.logfile import BlockKind, LogBlock, read_blocks
+from pyhudi.formats.log_block import delete_block
+from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.payload import COMPACTION_PLAN, read_avro, write_avro
+from pyhudi.timeline.service_payloads import COMPACTION_PLAN, read_avro, write_avro
 from tests.crash.test_every_stop import SCHEMA, rows
 from tests.services.test_compaction import OPTIONS, everything
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.index.bucket import BucketRule
-from pyhudi.index.ring import FIRST, FOLDER, Ring, load_ring
+from pyhudi.index.consistent_hashing import FIRST, FOLDER, Ring, load_ring
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
-from pyhudi.write.rings import rings_of
+from pyhudi.table.properties import TableType
+from pyhudi.write.placement.hashing_metadata import rings_of
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.index.test_ring import STATED, homes, homes_by_rings, opened, table_of
 

@@ -9,7 +9,7 @@ import pytest
 import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError, UserError
-from pyhudi.index.record_rebuild import build_now, silent
+from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.table.listing import StoreListing
 from tests.crash.test_every_stop import rows

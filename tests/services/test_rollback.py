@@ -8,14 +8,14 @@ import pytest
 
 from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
-from pyhudi.formats.logblock import rollback_block
+from pyhudi.formats.log_block import rollback_block
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableConfig, TableType
+from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.rollback import (
     failed_writes,

@@ -10,8 +10,8 @@ import pytest
 from pyhudi.filenames import join, parse_data_file
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import ROLLBACK_METADATA, ROLLBACK_PLAN, read_avro, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, read_avro, write_avro
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.transaction.rollback_plan import from_record, to_record
 from tests.support.shells import log_bytes, shell_config, ticking

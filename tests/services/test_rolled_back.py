@@ -18,9 +18,9 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, Sink
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import load_config
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.rolledback import add_to_list, newest_list, read_list
+from pyhudi.table.properties import load_config
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.transaction.rolled_back_files import LINGERS_SECONDS
 from tests.crash.test_every_stop import rows

@@ -9,7 +9,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.timeline.instant import Action, Instant, State, file_name
-from pyhudi.timeline.payload import read_avro
+from pyhudi.timeline.service_payloads import read_avro
 from tests.crash.test_every_stop import SCHEMA, rows
 from tests.support.golden import golden_table
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import format_properties, parse_properties
+from pyhudi.table.properties import format_properties, parse_properties
 from tests.cli.test_commands import answer, run
 from tests.support.filesystems import every_stop
 from tests.support.foreign import foreign_table, row_counts

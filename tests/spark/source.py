@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 
-from pyhudi.spark.reading import FilteringReader, TableReader, read_asked
+from pyhudi.spark.source.batch_reader import FilteringReader, TableReader, read_asked
 from pyhudi.spark.types import to_spark
 from pyspark_pyhudi import DefaultSource
 

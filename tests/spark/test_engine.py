@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from pyhudi.errors import StorageError, UserError
 from pyhudi.spark import SparkEngine, WorkerPythonError
-from pyhudi.spark.shipping import translation
+from pyhudi.spark.job_submission import translation
 from tests.spark import tasks
 
 
@@ -103,7 +103,7 @@ def test_a_worker_python_that_is_not_there_is_named(
 def test_another_release_on_the_workers_is_named(
     engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyhudi.spark.shipping.own_version", lambda: "99.0")
+    monkeypatch.setattr("pyhudi.spark.job_submission.own_version", lambda: "99.0")
     with pytest.raises(WorkerPythonError, match=r"pyhudi 99\.0, has"):
         engine.run(tasks.square, [1], label="x")
 

@@ -14,8 +14,8 @@ pytest.importorskip("pyspark")
 
 import pyhudi.spark as hudi
 from pyhudi.errors import UserError
-from pyhudi.spark import rows as rows_module
-from pyhudi.spark.files import read_row_groups, row_groups
+from pyhudi.spark import row_staging as rows_module
+from pyhudi.spark.parquet_frames import read_row_groups, row_groups
 from pyhudi.spark.types import to_arrow
 
 TABLE = pa.table(

@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.metadata import hashes
+from pyhudi.metadata.record_index import hash_functions
 from pyhudi.options import IndexKind
 
 SCHEMA = "id string, ts long, part string"
@@ -88,7 +88,7 @@ def test_a_hash_of_ones_own_travels_to_the_tasks_of_an_elastic_index(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Registered in this process only; the index has grown into a second group by then."""
-    monkeypatch.setattr(hashes, "_REGISTERED", {})
+    monkeypatch.setattr(hash_functions, "_REGISTERED", {})
     pyhudi.register_hash(
         "crc",
         lambda keys: np.array([zlib.crc32(k.encode()) for k in keys.to_pylist()], np.uint32),

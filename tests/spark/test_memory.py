@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyhudi.spark as hudi
-from pyhudi.spark.rows import gathered
+from pyhudi.spark.row_staging import gathered
 
 
 def test_rows_never_come_to_the_driver(
@@ -26,7 +26,7 @@ def test_rows_never_come_to_the_driver(
         sizes[count] += len(body)
         return loads(body)
 
-    monkeypatch.setattr("pyhudi.spark.shipping.pickle.loads", weighed)
+    monkeypatch.setattr("pyhudi.spark.job_submission.pickle.loads", weighed)
     before = pa.total_allocated_bytes()
     for count in (2_000, 20_000):
         sizes[count] = 0

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.spark.native import native_tasks
+from pyhudi.spark.parquet_reader import native_tasks
 
 
 def natives(table: Any, **scan: Any) -> tuple[int, int]:

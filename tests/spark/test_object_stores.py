@@ -12,7 +12,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import OptionError
-from pyhudi.spark.asked import given
+from pyhudi.spark.source.source_options import given
 from tests.support.object_stores import S3Server, shared_s3
 
 pytest.importorskip("obstore", reason="obstore is not installed")

@@ -14,9 +14,9 @@ pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
-from pyhudi.spark.reading import read_slices
+from pyhudi.spark.source.batch_reader import read_slices
 from pyhudi.spark.types import to_spark
-from pyhudi.write.parked import AGE_DAYS_MAX, sweep_parked
+from pyhudi.write.input.staged_rows import AGE_DAYS_MAX, sweep_parked
 from tests.spark import source
 
 sql = pytest.importorskip("pyspark.sql.datasource")

@@ -22,12 +22,12 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.options import StreamOptions
-from pyhudi.spark.faces import PlainStream
-from pyhudi.spark.sink import attempted
-from pyhudi.spark.stream import stream_asked
+from pyhudi.spark.source.stream_reader import stream_asked
+from pyhudi.spark.source.stream_writer import attempted
+from pyhudi.spark.source.version_compat import PlainStream
 from pyhudi.spark.types import to_spark
-from pyhudi.write.once import CHECKPOINT, StreamBatch
-from pyhudi.write.report import WriteReport
+from pyhudi.write.input.stream_idempotency import CHECKPOINT, StreamBatch
+from pyhudi.write.write_report import WriteReport
 from tests.spark import source
 
 ALL = ReadAllAvailable()

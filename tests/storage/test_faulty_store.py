@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError, StorageError
 from pyhudi.options import parse_options
-from pyhudi.storage.clocks import ending_within
-from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.monotonic_clock import ending_within
 from pyhudi.storage.object_store import ObjectStoreFileSystem, _Lease
 from tests.support.faulty import Fault, Proxy, faulty
 from tests.support.object_stores import shared_s3

@@ -13,16 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
-from pyhudi.storage.inline import (
-    InlineFileSystem,
-    InlinePath,
-    Window,
-    parse_url,
-)
+from pyhudi.storage.inline_file import InlineFileSystem, InlinePath, Window, parse_url
 from pyhudi.storage.inline_fsspec import InlineFsspecFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFile, MemoryFileSystem
-from pyhudi.storage.seekable import SeekableFile, as_pyarrow_file
+from pyhudi.storage.seekable_file import SeekableFile, as_pyarrow_file
 
 DATA = bytes(range(100))
 

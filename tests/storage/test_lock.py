@@ -16,9 +16,9 @@ import pytest
 from pyhudi.errors import LockError
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.storage.lock import LOCK, TableLock
+from pyhudi.storage.locks.table_lock import LOCK, TableLock
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,7 +118,7 @@ def test_the_timeline_passes_over_the_locks_files(tmp_path: Path) -> None:
 
 def spawn(body: str, *args: str) -> subprocess.Popen[str]:
     text = "import sys, time\nfrom pyhudi.storage.local import LocalFileSystem\n"
-    text += "from pyhudi.storage.lock import TableLock\n" + textwrap.dedent(body)
+    text += "from pyhudi.storage.locks.table_lock import TableLock\n" + textwrap.dedent(body)
     return subprocess.Popen(
         [sys.executable, "-c", text, *args],
         stdin=subprocess.PIPE,

@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi._native.block_cache import BlockCache
+from pyhudi._native.hfile.block_cache import BlockCache
 from pyhudi.errors import LockError, StorageError, UserError
-from pyhudi.metadata import slices
-from pyhudi.read.plan import ScanPlan
-from pyhudi.storage import object_store, walked
-from pyhudi.storage.lease import LeaseMutex
-from pyhudi.storage.locate import locate
-from pyhudi.storage.lock import LOCK, TableLock, check_lock
+from pyhudi.metadata import hfile_slices
+from pyhudi.read.scan_plan import ScanPlan
+from pyhudi.storage import listing_snapshot, object_store
+from pyhudi.storage.listing_snapshot import WalkedObjectStore
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.table_lock import LOCK, TableLock, check_lock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
-from pyhudi.storage.walked import WalkedObjectStore
+from pyhudi.storage.url_resolver import locate
 from tests.support.object_stores import S3Server, fresh_s3, object_store_in_memory, shared_s3
 
 pytest.importorskip("obstore", reason="obstore is not installed")
@@ -229,7 +229,7 @@ def test_a_newline_in_an_encoded_partition_is_stored(s3: S3Server) -> None:
 
 def opened_and_planned(s3: S3Server, url: str, monkeypatch: pytest.MonkeyPatch) -> ScanPlan:
     """The plan of a scan as a new process makes it; its requests are in the server's list."""
-    monkeypatch.setattr(slices, "_OPENED", BlockCache(1 << 20))
+    monkeypatch.setattr(hfile_slices, "_OPENED", BlockCache(1 << 20))
     s3.requests.clear()
     return pyhudi.open_table(url, storage_options=s3.options).scan().explain()
 
@@ -266,7 +266,7 @@ def test_open_and_plan_of_a_larger_table_take_five_requests_and_one_for_each_log
     )
     for n in range(1 + logs):
         table.upsert(rows(*((f"k{k}", f"c{k % 3}", n) for k in range(20))))
-    monkeypatch.setattr(walked, "PAGE", 5)  # as if the table filled many pages
+    monkeypatch.setattr(listing_snapshot, "PAGE", 5)  # as if the table filled many pages
     monkeypatch.setattr(object_store, "PAGE", 5)
     plan = opened_and_planned(s3, url, monkeypatch)
     assert len(plan.tasks) == 3 and plan.listed_by == "the metadata table"
@@ -276,7 +276,7 @@ def test_open_and_plan_of_a_larger_table_take_five_requests_and_one_for_each_log
 @pytest.mark.parametrize("page", [1000, 4, 2, 1])
 def test_a_walk_answers_as_the_store_does(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_store, "PAGE", page)
-    monkeypatch.setattr(walked, "PAGE", page)
+    monkeypatch.setattr(listing_snapshot, "PAGE", page)
     fs = object_store_in_memory()
     for path in ("h/a", "h/b/c", "h/b/d/e", "ha/x", "z"):
         fs.create(path, path.encode())

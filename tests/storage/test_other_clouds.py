@@ -9,7 +9,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import LockError
-from pyhudi.storage.lock import LOCK, TableLock, check_lock
+from pyhudi.storage.locks.table_lock import LOCK, TableLock, check_lock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from tests.support.azure import fresh_azure
 from tests.support.gcs import fresh_gcs

@@ -14,8 +14,8 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import StorageError, UserError
-from pyhudi.storage.locate import locate
 from pyhudi.storage.store_failures import failure, retry_config
+from pyhudi.storage.url_resolver import locate
 
 KEYS = {"region": "us-east-1", "access_key_id": "a", "secret_access_key": "b"}
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import fastavro
 
-from pyhudi._native.avrotypes import Kind, Node
+from pyhudi._native.avro.types import Kind, Node
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "avro"
 AVRO_BLOCK, DELETE_BLOCK = 3, 1

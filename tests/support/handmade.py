@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi.filenames import BaseFileName, LogFileName, join
-from pyhudi.formats.avroschema import arrow_to_avro, table_record_name, with_meta_fields
-from pyhudi.formats.logblock import data_block, delete_block, rollback_block
-from pyhudi.formats.logfile import BlockKind
-from pyhudi.formats.parquet import write_base
-from pyhudi.read.payloads import mode_properties
+from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_meta_fields
+from pyhudi.formats.base_file import write_base
+from pyhudi.formats.log_block import data_block, delete_block, rollback_block
+from pyhudi.formats.log_file import BlockKind
+from pyhudi.merge.payload_classes import mode_properties
 from pyhudi.records import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -24,15 +24,15 @@ from pyhudi.records import (
     with_meta,
 )
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import (
+from pyhudi.table.listing import ensure_partition
+from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
     new_table_properties,
     store_config,
 )
-from pyhudi.table.listing import ensure_partition
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 
 
 def file_id(number: int) -> str:

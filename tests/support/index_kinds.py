@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.filenames import PROPERTIES
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
+from pyhudi.table.properties import TableType
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 _NAMES = itertools.count()

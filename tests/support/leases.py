@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable
 
 from pyhudi.storage.filesystem import Bytes
-from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.numbered_lease import NumberedLease
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.storage.numbered import NumberedLease
 
 LEASE_SECONDS = 0.5
 

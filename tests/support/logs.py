@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyhudi.formats.logfile import BlockKind, HeaderKey, LogBlock, read_blocks, write_block
+from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, read_blocks, write_block
 from pyhudi.storage.memory import MemoryFile
 from tests.support.fixtures import fixtures
 

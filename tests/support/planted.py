@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyhudi._native import shard_of
 from pyhudi.metadata.writer import begin_metadata, write_shard
 from pyhudi.options import ReadOptions
-from pyhudi.read.schema import schema_text
-from pyhudi.read.state import load_state
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.stats import CommitMetadata
 
 Place = tuple[str, str]
 

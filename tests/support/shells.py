@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from pyhudi.filenames import PROPERTIES, BaseFileName, DataFileName, LogFileName, join
-from pyhudi.formats.logfile import BlockKind, HeaderKey, write_block
-from pyhudi.read.payloads import mode_properties
+from pyhudi.formats.log_file import BlockKind, HeaderKey, write_block
+from pyhudi.merge.payload_classes import mode_properties
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import (
+from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
@@ -21,9 +21,9 @@ from pyhudi.table.config import (
     new_table_properties,
 )
 from pyhudi.timeline.clock import Clock
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata, WriteStat
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.markers import MarkerKind, announce
 
 T = tuple(InstantTime(f"202401010000000{n:02d}") for n in range(100))

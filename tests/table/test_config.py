@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, TableNotFoundError, UnsupportedTableError
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
-from pyhudi.read.payloads import mode_properties
+from pyhudi.merge.payload_classes import mode_properties
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import (
+from pyhudi.table.properties import (
     KeyGeneratorKind,
     MergeMode,
     TableConfig,

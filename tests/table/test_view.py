@@ -10,19 +10,19 @@ from pyhudi.errors import UnsupportedTableError
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.file_group_view import FileSlice, PendingPlans, TableView, Visibility, build_view
 from pyhudi.table.listing import StoreListing, ensure_partition, is_partition, partition_metafile
-from pyhudi.table.plans import (
+from pyhudi.table.properties import TableConfig
+from pyhudi.table.timeline_facts import (
     check_not_bootstrapped,
     check_readable,
     load_view,
     pending_plans,
     replaced_groups,
 )
-from pyhudi.table.view import FileSlice, PendingPlans, TableView, Visibility, build_view
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import COMPACTION_PLAN, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from tests.support.golden import golden_names, golden_table
 from tests.support.shells import ShellWrite, T, base, delta, ticking

@@ -10,9 +10,9 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.payload import CLEAN_METADATA, write_avro
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, write_avro
 from tests.support.golden import golden_table
 
 HISTORY = ".hoodie/timeline/history"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import Archive
-from pyhudi.timeline.archivefiles import ArchiveFiles, state_files
-from pyhudi.timeline.archiving import blocks, entry
+from pyhudi.timeline.archive_entries import blocks, entry
+from pyhudi.timeline.archive_files import ArchiveFiles, state_files
 from pyhudi.timeline.instant import State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from tests.support.golden import golden_table
 
 Fields = dict[str, dict[str, Any]]

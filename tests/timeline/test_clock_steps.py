@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.storage.lease import LeaseMutex
+from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.numbered_lease import NumberedLease
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.storage.numbered import NumberedLease
 from pyhudi.timeline import clock
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "v": pa.int64()})

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyhudi.errors import CorruptFileError, FileMissingError, WriteConflictError
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, file_name
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from tests.support.golden import golden_names, golden_table
 from tests.support.shells import T, ticking

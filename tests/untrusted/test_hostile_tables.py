@@ -18,18 +18,18 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.care.doctor import examine
 from pyhudi.errors import CorruptFileError, PyhudiError, StorageError
 from pyhudi.filenames import TEMP
+from pyhudi.health.doctor import examine
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.timeline.payload import (
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.service_payloads import (
     CLEANER_PLAN,
     COMPACTION_PLAN,
     ROLLBACK_PLAN,
     read_avro,
     write_avro,
 )
-from pyhudi.timeline.stats import CommitMetadata
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = "f00dfeed-0000-0000-0000-000000000000-0_0-0-1_20200101000000000.parquet"

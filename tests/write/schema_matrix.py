@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import SchemaError
-from pyhudi.write.schema import fit_schema
+from pyhudi.write.input.schema_check import fit_schema
 
 TYPES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),

@@ -12,8 +12,8 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import OptionError
-from pyhudi.formats.logblock import data_batches
-from pyhudi.formats.logfile import BlockKind, read_blocks
+from pyhudi.formats.log_block import data_batches
+from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.storage.local import LocalFileSystem
 
 SCHEMA = pa.schema(

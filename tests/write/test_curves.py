@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi.options import Layout
-from pyhudi.write.curves import Curve, hilbert_transpose, interleave
+from pyhudi.services.space_filling_curves import Curve, hilbert_transpose, interleave
 
 
 def grid(columns: int, side: int) -> list[np.ndarray]:

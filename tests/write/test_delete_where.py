@@ -13,7 +13,7 @@ import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.options import parse_options
-from pyhudi.write.report import WriteReport
+from pyhudi.write.write_report import WriteReport
 from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.options import IndexKind
-from pyhudi.read.uniqueness import keys_are_unique
-from pyhudi.table.config import TableType
+from pyhudi.read.skipping.key_uniqueness import keys_are_unique
+from pyhudi.table.properties import TableType
 from tests.support.index_kinds import SCHEMA, Indexed, indexed
 
 CONCURRENT = {"write__concurrency__mode": "optimistic_concurrency_control"}

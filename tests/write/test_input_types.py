@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import SchemaError
 
 names = itertools.count()

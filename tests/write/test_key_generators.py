@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi.api import Table, create_table, open_table
+from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UnsupportedTableError, UserError
+from pyhudi.keygen.generators import PythonKeys, partition_paths, record_keys
+from pyhudi.keygen.key_generator_config import key_rule, rule_of
+from pyhudi.keygen.new_table_keys import TimestampPartition
 from pyhudi.options import parse_options
-from pyhudi.read.state import load_state
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import DEFAULT_PARTITION, META_COLUMNS
-from pyhudi.table.config import KeyGeneratorKind, load_config
-from pyhudi.write.keyrule import key_rule, rule_of
-from pyhudi.write.keys import PythonKeys, partition_paths, record_keys
-from pyhudi.write.newkeys import TimestampPartition
+from pyhudi.table.properties import KeyGeneratorKind, load_config
 from tests.support.golden import golden_table
 
 CUSTOM = {

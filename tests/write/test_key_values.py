@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.errors import UserError
 
 names = itertools.count()

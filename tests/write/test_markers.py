@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyhudi.filenames import BaseFileName, LogFileName, parse_data_file
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path, living
 from pyhudi.transaction.markers import (
     Marker,

@@ -12,8 +12,8 @@ import pytest
 
 import pyhudi
 from pyhudi import OptionError, SchemaError, UnsupportedTableError, UserError
-from pyhudi.read.payloads import PAYLOADS
-from pyhudi.read.rules import merge_rules
+from pyhudi.merge.merge_rules import merge_rules
+from pyhudi.merge.payload_classes import PAYLOADS
 
 SCHEMA = pa.schema(
     [

@@ -13,10 +13,10 @@ from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import ArchivedCommit
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.stats import CommitMetadata
-from pyhudi.write.once import CHECKPOINT, StreamBatch, written_before
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.write.input.stream_idempotency import CHECKPOINT, StreamBatch, written_before
 
 
 @dataclass

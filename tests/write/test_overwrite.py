@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 
 from pyhudi import HFileReader
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options, parse_options
 from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType, load_config
+from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.log import TimelineLog
-from pyhudi.timeline.payload import REQUESTED_REPLACE, write_avro
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.transaction.rollback import rollback
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table

@@ -14,18 +14,25 @@ from hypothesis import given
 from pyhudi._native import shard_of
 from pyhudi.index import record
 from pyhudi.index.record import RecordFinder
-from pyhudi.metadata.hashes import KeyHash
-from pyhudi.metadata.lookup import LOOKUP_SCHEMA
+from pyhudi.keygen.generators import KeyRule
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.lookup import LOOKUP_SCHEMA
 from pyhudi.options import FileSizing
 from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
-from pyhudi.table.view import FileSlice, PendingPlans
-from pyhudi.write.assign import AssignRules, Mode, assign
-from pyhudi.write.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
-from pyhudi.write.keys import KeyRule
-from pyhudi.write.route import Router, targets_of
-from pyhudi.write.tag import Action, Duplicates, ShardTags, TagPlan, TagTask, tag_shard
+from pyhudi.table.file_group_view import FileSlice, PendingPlans
+from pyhudi.write.input.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
+from pyhudi.write.placement.assignment import AssignRules, Mode, assign
+from pyhudi.write.placement.routing import Router, targets_of
+from pyhudi.write.placement.tagging import (
+    Action,
+    Duplicates,
+    ShardTags,
+    TagPlan,
+    TagTask,
+    tag_shard,
+)
 
 SHARDS = 3
 RULE = KeyRule(("id",), ("part",), composite=False, hive_style=False, url_encoded=False)

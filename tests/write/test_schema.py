@@ -14,7 +14,7 @@ import pyhudi
 from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.options import SchemaMode
 from pyhudi.records import META_COLUMNS
-from pyhudi.write.schema import FittedSchema, SchemaRules, fit_schema
+from pyhudi.write.input.schema_check import FittedSchema, SchemaRules, fit_schema
 
 INNER = pa.struct([("x", pa.int32()), ("y", pa.string())])
 TABLE = pa.schema(

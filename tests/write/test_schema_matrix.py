@@ -10,10 +10,10 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import SchemaError
-from pyhudi.formats.conform import conform
+from pyhudi.formats.schema_conform import conform
 from pyhudi.options import SchemaMode
 from pyhudi.records import META_COLUMNS
-from pyhudi.write.schema import SchemaRules, fit_schema
+from pyhudi.write.input.schema_check import SchemaRules, fit_schema
 from tests.write import schema_matrix
 from tests.write.schema_matrix import TYPES, VALUES, pairs, way
 

@@ -7,17 +7,17 @@ import random
 import pyarrow as pa
 import pytest
 
-from pyhudi.api import Table
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import LogFileName
 from pyhudi.options import WriteOptions, parse_options
 from pyhudi.pipeline import NewTable, create
-from pyhudi.read.state import load_state
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.config import TableType
-from pyhudi.table.view import FileSlice
-from pyhudi.write.sizing import record_bytes
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import TableType
+from pyhudi.write.placement.record_size import record_bytes
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from pyhudi.errors import OptionError
-from pyhudi.write.timeformat import format_time, parse_time, tokens, zone_of_name
+from pyhudi.keygen.time_patterns import format_time, parse_time, tokens, zone_of_name
 
 TIME = datetime(2023, 11, 5, 0, 7, 9, 45_600, timezone(timedelta(hours=-3, minutes=-30)))
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 from pyhudi.errors import OptionError, SchemaError, UserError
+from pyhudi.keygen.time_patterns import format_time, zone_of_name
+from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.options import TimestampSettings
-from pyhudi.write.timeformat import format_time, zone_of_name
-from pyhudi.write.timekeys import time_rule, time_texts
 
 
 def texts(values: object, kind: pa.DataType | None = None, **settings: str) -> list[str]:

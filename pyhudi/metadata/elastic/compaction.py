@@ -27,11 +27,11 @@ from pyhudi.metadata.elastic.state import (
     segment_name,
 )
 from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish, sweep
-from pyhudi.metadata.hfiles import HFILE, write_base_in_pieces
-from pyhudi.metadata.locations import transcode_locations
-from pyhudi.metadata.pieces import entries_at_most, merged_pieces
-from pyhudi.metadata.records import RECORD_INDEX
-from pyhudi.metadata.slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
+from pyhudi.metadata.file_writers import HFILE, write_base_in_pieces
+from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
+from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.record_index.k_way_merge import entries_at_most, merged_pieces
+from pyhudi.metadata.record_index.locations import transcode_locations
 from pyhudi.options import Growth
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem

@@ -15,10 +15,10 @@ from pyhudi.metadata.elastic.store import (
     next_sequence,
     publish,
 )
-from pyhudi.metadata.hashes import JAVA, fingerprint
+from pyhudi.metadata.record_index.hash_functions import JAVA, fingerprint
 from pyhudi.options import Growth, IndexRules, WriteOptions
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig, store_config
+from pyhudi.table.properties import TableConfig, store_config
 from pyhudi.timeline.timeline import Timeline
 
 ENTRIES: Final = 1_000_000

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT, read_state
-from pyhudi.metadata.hashes import KeyHash, fingerprint
-from pyhudi.metadata.lookup import IndexShard, RecordIndex
-from pyhudi.metadata.lookupcost import LookupCost
-from pyhudi.metadata.slices import Hits, asked, layers
+from pyhudi.metadata.hfile_slices import Hits, asked, layers
+from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
+from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.storage.filesystem import FileSystem
 
 

@@ -21,10 +21,10 @@ from typing import Any, Final
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import join
-from pyhudi.metadata.records import RECORD_INDEX, MetadataPartition
-from pyhudi.metadata.slices import MapSlice, StoredFile
+from pyhudi.metadata.hfile_slices import MapSlice, StoredFile
+from pyhudi.metadata.payloads import RECORD_INDEX, MetadataPartition
 from pyhudi.options import Growth
-from pyhudi.timeline.stats import WriteStat
+from pyhudi.timeline.commit_metadata import WriteStat
 
 FORMAT: Final = 1
 

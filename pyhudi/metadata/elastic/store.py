@@ -29,11 +29,11 @@ from pyhudi.errors import (
 )
 from pyhudi.filenames import HOODIE, join, parse_data_file
 from pyhudi.metadata.elastic.state import IndexState, state_of
-from pyhudi.metadata.records import RECORD_INDEX
+from pyhudi.metadata.payloads import RECORD_INDEX
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.config import TableConfig
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMMITS, WRITES, Action, Instant, State
-from pyhudi.timeline.log import TimelineLog
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 ROOT: Final = f"{HOODIE}/.elastic_index"

@@ -1,0 +1,1 @@
+"""Avro records to and from Arrow columns, compiled."""

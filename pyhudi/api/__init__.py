@@ -1,0 +1,1 @@
+"""The public API: tables, their methods by area, and the conversion of what callers pass."""

@@ -1,0 +1,183 @@
+"""What is done with the index of a table as such: `table.index`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api.input_conversion import count_of, text_of
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError
+from pyhudi.index.maintenance.rebuild import Tell, silent
+from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
+from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
+from pyhudi.metadata.record_index.lookup_explain import explain_lookup
+from pyhudi.operations import external_indexes, record_index
+from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
+from pyhudi.options import IndexKind, Options
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime, as_bound, as_instant
+from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
+from pyhudi.storage.filesystem import FileSystem
+
+
+class TableIndex:
+    """The record index of one table.  Every call sees the table as it is then."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        options: Options,
+        engine: Engine,
+        state: Callable[[], TableState],
+        key_texts: Callable[[Any, TableState], pa.Array],
+    ) -> None:
+        self._fs = fs
+        self._options = options
+        self._engine = engine
+        self._state = state
+        self._key_texts = key_texts
+
+    def lookup(self, keys: Any, *, as_of: PointInTime | None = None) -> pa.Table:
+        """Where each key lives: [record_key, partition_path, file_id, instant_time, found].
+
+        as_of: where it lived when that instant was the newest.  Raises IndexNotReadyError without
+        an index, SnapshotExpiredError where its files do not reach back so far.
+        """
+        state = self._state()
+        keys = self._key_texts(keys, state)
+        if as_of is None:
+            return lookup(state, self._options, keys, self._engine)
+        now = state.record_index  # raises where there is none
+        assert state.metadata is not None and now.shard_count
+        time = as_instant(as_of, state.zone)
+        return state.metadata.record_index_as_of(time).lookup(keys, engine=self._engine)
+
+    def explain(self, keys: Any) -> pa.Table:
+        """Look keys up, and tell for each file that was asked whether by seek or by scan, what
+        either was expected to cost, and what it did cost, in seconds.
+
+        Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
+        """
+        state = self._state()
+        texts = self._key_texts(keys, state)
+        return explain_lookup(state.fs, state.record_index, texts.drop_null())
+
+    def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
+        """What commits after `since` up to `until` (None: the newest) wrote into the index.
+
+        Returns [record_key, commit, ended, partition_path, file_id]: ended rows are of keys that
+        were deleted.  "000" is before all.  After a compaction of the index the newest entry of a
+        key is told, and tombstones it dropped are not.
+        """
+        state = self._state()
+        newest = state.timeline.commits.last
+        upto = as_bound(until, state.zone) if until is not None else newest.time if newest else "0"
+        return index_entries(state, self._engine, as_bound(since, state.zone), upto)
+
+    def stats(self) -> IndexStats:
+        """Entries, bytes, load and skew by bucket, and advice.
+
+        Cost: each file's trailer; of the HBase index a scan of its table.  Entries of the RocksDB
+        index are as its stores estimate them.
+        """
+        state = self._state()
+        kind = index_that_answers(state, self._options)
+        if kind.is_store:
+            return external_indexes.stats_of_store(state, self._options, self._engine, kind)
+        return index_stats(state, self._engine)
+
+    def verify(self, sample: int | None = None) -> IndexCheck:
+        """Hold the index against the table, in both directions.
+
+        sample: None looks at every key and every entry; a number looks at so many of each, drawn
+        at random, and the report says what share of faults that leaves possible.
+        Cost: the key column of the table and every file of the index, once; memory for a few file
+        slices.  No lock is taken, nothing changes.  The RocksDB and HBase indexes are always
+        checked whole.  Raises IndexNotReadyError without an index, or where it is behind the table.
+        """
+        count, state = count_of(sample, "sample"), self._state()
+        kind = index_that_answers(state, self._options)
+        if kind.is_store:
+            return external_indexes.verify_store(state, self._options, self._engine, kind)
+        return record_index.verify(state, self._engine, sample=count)
+
+    def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
+        """Hold only what commits after `since` up to `until` (None: the newest) changed against
+        the index: for a job beside the writers, which passes the `instant` of its last check.
+
+        Cost follows the change: its rows, a look-up of each, and the key columns of their slices.
+        """
+        state = self._state()
+        upto = None if until is None else str(as_bound(until, state.zone))
+        return record_index.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
+
+    def repair(self, *, dry_run: bool = False) -> IndexRepair:
+        """Check every key and repair what is wrong: the record index by one commit without rows,
+        RocksDB by another checkpoint of the newest commit, HBase by puts and deletes of rows.
+
+        dry_run: tell only.  Raises LockError, WriteConflictError with the table as it was.
+        """
+        kind = index_that_answers(self._state(), self._options)
+        if kind.is_store and dry_run:
+            return external_indexes.repair_store_plan(
+                self._state(), self._options, self._engine, kind
+            )
+        if kind.is_store:
+            return external_indexes.repair_faults(self._fs, self._options, self._engine, kind)
+        if dry_run:
+            return record_index.repair_plan(self._state(), self._engine)
+        return record_index.repair(self._fs, self._options, self._engine)
+
+    def rebuild(
+        self,
+        buckets: int | None = None,
+        *,
+        kind: str | None = None,
+        dry_run: bool = False,
+        progress: Tell | None = None,
+    ) -> IndexRebuild:
+        """Build the index out of the table's keys: where there is none, where it is damaged, or
+        with another number of buckets.
+
+        buckets: None keeps the number there is; of a first index it is that of the options, more
+        if the table has more than a million rows a bucket.  The new index is built beside the old
+        one, held against the table, and then put in its place.  Keys are read without the lock; a
+        build that was killed goes on where it stopped.  progress: called after some tasks each.
+        kind: "record", "elastic", "rocksdb" or "hbase"; None: as `hoodie.index.type` says or the
+        table's own, the record index if that keeps no entries.  A table has a record index or an
+        elastic one: the other goes.  dry_run: tell only.  Raises IndexNotReadyError while a write
+        is pending.
+        """
+        buckets = count_of(buckets, "buckets")
+        built = self._kind(text_of(kind, "kind"))
+        if built.is_store:
+            if dry_run:
+                return rebuild_store_plan(self._state(), self._options, built, buckets)
+            return rebuild_store(
+                self._fs, self._options, self._engine, built, buckets, progress or silent
+            )
+        if dry_run:
+            return record_index.rebuild_plan(self._state(), self._options, built, buckets)
+        tell = progress or silent
+        return record_index.rebuild(self._fs, self._options, self._engine, built, buckets, tell)
+
+    def _kind(self, name: str | None) -> IndexKind:
+        asked = self._options.write.index
+        if name is None and asked is not None and asked.is_record_index:
+            return asked
+        if name is None:
+            return index_that_answers(self._state(), self._options)
+        wanted = [kind for kind in IndexKind if kind.keeps_entries]
+        found = next((kind for kind in wanted if kind.value == name.lower()), None)
+        if found is None:
+            raise UserError(
+                "no such index is built out of keys", kind=name,
+                hint="use " + ", ".join(kind.value for kind in wanted),
+            )  # fmt: skip
+        return found
+
+    def __repr__(self) -> str:
+        return f"TableIndex({self._fs.url!r})"

@@ -1,0 +1,218 @@
+"""What users pass to the door, as what the floors below take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import OptionError, UserError
+from pyhudi.formats.column_names import check_names
+from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
+from pyhudi.options import IndexKind, Layout, Options, SchemaMode
+from pyhudi.table.properties import TableConfig, TableType
+from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
+
+_TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
+    kind.value.lower(): kind for kind in TableType
+}
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """A pyarrow schema from one, or from anything with `__arrow_c_schema__`."""
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    raise UserError("not a schema", type=type(schema).__name__, hint="pass a pyarrow.Schema")
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """Rows as a table; anything with `__arrow_c_stream__` or `__arrow_c_array__` will do."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        return pa.table(rows)
+    raise UserError(
+        "rows must be Arrow data",
+        type=type(rows).__name__,
+        hint="pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)",
+    )
+
+
+def incoming_rows(rows: Any) -> Rows:
+    """Rows of a batch: in memory, or a stream of them that is read batch by batch.
+
+    A pyarrow.RecordBatchReader is a stream, and whatever else has `__arrow_c_stream__` and is no
+    data frame (`__dataframe__`): a frame has its rows in memory already.
+    """
+    if isinstance(rows, pa.RecordBatchReader):
+        return StreamRows(rows)
+    is_table = isinstance(rows, pa.Table) or hasattr(rows, "__dataframe__")
+    if hasattr(rows, "__arrow_c_stream__") and not is_table:
+        return StreamRows(pa.RecordBatchReader.from_stream(rows))
+    return TableRows(arrow_table(rows))
+
+
+def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Names given as one string, several, or none.  Raises UserError for anything else."""
+    if columns is None:
+        return ()
+    if isinstance(columns, str):
+        return (columns,)
+    several = isinstance(columns, Iterable) and not isinstance(columns, bytes)
+    names: tuple[Any, ...] = tuple(columns) if several else (columns,)
+    if any(not isinstance(name, str) for name in names):
+        raise UserError(
+            "names must be text, or several texts", given=repr(columns)[:80],
+            hint='pass "city" or ["city", "day"]',
+        )  # fmt: skip
+    return names
+
+
+def text_of(value: str | None, name: str) -> str | None:
+    """An argument that is text or None.  Raises UserError."""
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{name} must be text", type=type(value).__name__)
+    return value
+
+
+def required_text(value: str, name: str) -> str:
+    """An argument that is text.  Raises UserError."""
+    if not isinstance(value, str):
+        raise UserError(f"{name} must be text", type=type(value).__name__)
+    return value
+
+
+def count_of(value: int | None, name: str) -> int | None:
+    """An argument that is a whole number above zero, or None.  Raises UserError."""
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise UserError(f"{name} must be a whole number above zero", given=repr(value)[:80])
+    return value
+
+
+def columns_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """As `names_of`, but None where every column is meant."""
+    return None if columns is None else names_of(columns)
+
+
+def table_type_of(text: str) -> TableType:
+    kind = _TYPES.get(str(text).lower())
+    if kind is None:
+        raise UserError("unknown table type", table_type=text, hint="use 'cow' or 'mor'")
+    return kind
+
+
+def clustering_as_asked(
+    options: Options,
+    *,
+    sort_by: str | Sequence[str] | None,
+    layout: str | None,
+    partitions: str | Sequence[str] | None,
+) -> Options:
+    """The options with what a caller says of a clustering; the same object if nothing is said."""
+    if sort_by is None and layout is None and partitions is None:
+        return options
+    wanted = options.services.clustering
+    if sort_by is not None:
+        wanted = replace(wanted, sort_columns=names_of(sort_by))
+    if layout is not None:
+        named = str(layout).upper().replace("-", "")
+        if named not in {known.value for known in Layout}:
+            raise UserError(
+                "unknown layout", layout=layout, hint="use 'linear', 'zorder' or 'hilbert'"
+            )
+        wanted = replace(wanted, layout=Layout(named))
+    if partitions is not None:
+        chosen = replace(wanted.partitions, selected=names_of(partitions))
+        wanted = replace(wanted, partitions=chosen)
+    return replace(options, services=replace(options.services, clustering=wanted))
+
+
+def check_partitions(
+    partitions: str | Sequence[str] | None, known: Callable[[], list[str]]
+) -> None:
+    """Raise UserError for a partition that a caller names and the table does not have."""
+    wanted = names_of(partitions)
+    there = set(known()) if wanted else set()
+    unknown = sorted(set(wanted) - there)
+    if unknown:
+        raise UserError(
+            "the table has no such partition",
+            partition=", ".join(unknown),
+            hint="table.partitions() lists the partition paths",
+        )
+
+
+def index_of(text: str, options: Options) -> IndexKind:
+    """The index of a new table: as named, or by `hoodie.index.type` where that is the default."""
+    try:
+        kind = IndexKind(str(text).lower())
+    except ValueError:
+        raise OptionError(
+            "unknown index", index=text, hint="use " + ", ".join(k.value for k in IndexKind)
+        ) from None
+    asked = options.write.index
+    if asked is None or asked is kind:
+        return kind
+    if kind is not IndexKind.RECORD:
+        raise OptionError(
+            "index= and hoodie.index.type name different indexes", index=text, option=asked.option
+        )
+    return asked
+
+
+def schema_mode_of(text: str | None) -> SchemaMode | None:
+    if text is None:
+        return None
+    try:
+        return SchemaMode(text)
+    except ValueError:
+        raise UserError(
+            "unknown schema mode", schema_mode=text, hint="use 'strict', 'add' or 'widen'"
+        ) from None
+
+
+def table_name(path: str) -> str:
+    """The name of a table that was given none: the last part of its path."""
+    return path.rstrip("/").rsplit("/", 1)[-1] or "table"
+
+
+class _Readable(Protocol):
+    @property
+    def config(self) -> TableConfig: ...
+
+    def key_rule(self, *, with_paths: bool) -> KeyRule: ...
+
+    def _key_texts(self, keys: Any) -> pa.Array: ...
+
+
+def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
+    """Records named by rows or keys; exactly one of the three ways must be used.
+
+    Rows without the partition columns, and keys, do not tell the partition.
+    """
+    if sum(given is not None for given in (rows, keys, where)) != 1:
+        raise UserError("name the records in one way", hint="pass rows, keys=, or where=")
+    if rows is not None:
+        given = arrow_table(rows)
+        check_names(given.schema)
+        known = set(table.config.partition_fields) <= set(given.schema.names)
+        rule = table.key_rule(with_paths=known)
+        return KeyRows(
+            _text(record_keys(given, rule)), partition_paths(given, rule) if known else None
+        )
+    return KeyRows(_text(table._key_texts(keys)))
+
+
+def _text(array: Any) -> pa.ChunkedArray:
+    if not pa.types.is_string(array.type):
+        array = array.cast(pa.string())
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])

@@ -1,0 +1,389 @@
+"""The public door: a table, opened."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.api.health_methods import CareVerbs
+from pyhudi.api.index_methods import TableIndex
+from pyhudi.api.input_conversion import (
+    arrow_schema,
+    columns_of,
+    index_of,
+    keys_to_delete,
+    names_of,
+    table_name,
+    table_type_of,
+    text_of,
+)
+from pyhudi.api.option_consistency import agreed, check_function, with_merge
+from pyhudi.api.service_methods import ServiceVerbs
+from pyhudi.api.write_methods import WritingVerbs
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import UserError
+from pyhudi.health.doctor import examine
+from pyhudi.health.findings import Diagnosis
+from pyhudi.health.repair import RepairReport
+from pyhudi.health.repair import repair as mend
+from pyhudi.keygen.generators import KeyRule, PythonKeys
+from pyhudi.keygen.key_generator_config import rule_of
+from pyhudi.keygen.key_values import key_texts, one_key_text
+from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
+from pyhudi.merge.merge_rules import MergeFunction
+from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.pipeline import create
+from pyhudi.read.changes.cdc import capture_rows
+from pyhudi.read.changes.incremental import check_range
+from pyhudi.read.changes.snapshot_diff import diff_rows
+from pyhudi.read.fetch import fetch_rows
+from pyhudi.read.record_history import history_rows
+from pyhudi.read.scan import Scan
+from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.services.indexing.index_lookup import lookup
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.input.batch import Rows
+from pyhudi.write.table_creation import NewTable, config_of
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+    key_generator: PythonKeys | None = None,
+    merge: MergeFunction | None = None,
+) -> Table:
+    """The table at a path or URL.
+
+    options: `hoodie.*` keys.  key_generator: where the table's keys are made by functions of your
+    own.  merge: the function the table was created with, if it was with one.
+    Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    """
+    fs = locate(path, storage_options=storage_options)
+    parsed = Options()
+    if options or merge is not None:
+        config = load_config(fs)
+        parsed = with_merge(agreed(parse_options(options), config), merge)
+        check_function(merge, config)
+    return Table(fs, options=parsed, engine=engine or LocalEngine(), functions=key_generator)
+
+
+def create_table(
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: PartitionBy = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+    merge: MergeFunction | None = None,
+) -> Table:
+    """A new, empty table of version 6.
+
+    schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
+    TimestampPartition for levels made of times; PythonKeys for paths of your own.
+    ordering: columns whose greater value wins (event time); None: the later write wins.
+    table_type: "cow" or "mor".
+    index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple",
+    "bucket", "rocksdb", "hbase" or "elastic"; the table's properties keep it.
+    name: the last part of the path where not given.
+    merge: `merge(old, new)` of record batches gives what a stored and a newer record of a key
+    come to: row by row the two are of one key, and so is the row it gives, with the same columns.
+    Its name is recorded, and only who gives it again can write the table or merge its logs.
+    Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
+    """
+    fs = locate(path, storage_options=storage_options)
+    functions = partition_by if isinstance(partition_by, PythonKeys) else None
+    fields, parsed = partitioned(with_merge(parse_options(options), merge), partition_by)
+    table = NewTable(
+        arrow_schema(schema),
+        text_of(name, "name") or parsed.request.name or table_name(os.fspath(path)),
+        table_type_of(table_type),
+        names_of(record_key),
+        fields,
+        names_of(ordering),
+        parsed,
+        index_of(index, parsed),
+        functions,
+    )
+    kept = agreed(parsed, config_of(table))
+    create(fs, table)
+    return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
+
+
+def doctor(
+    path: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Diagnosis:
+    """`Table.doctor` for a table that may be too damaged to be opened."""
+    return examine(locate(path, storage_options=storage_options), quick=quick)
+
+
+def repair(
+    path: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    allow_loss: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RepairReport:
+    """`Table.repair` for a table that may be too damaged to be opened."""
+    fs = locate(path, storage_options=storage_options)
+    return mend(fs, dry_run=dry_run, allow_loss=allow_loss)
+
+
+class Table(WritingVerbs, ServiceVerbs, CareVerbs):
+    """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        *,
+        options: Options,
+        engine: Engine,
+        functions: PythonKeys | None = None,
+    ) -> None:
+        self._fs = fs
+        self._functions = functions
+        self._options = options
+        self._engine = engine
+        self._last = load_state(fs, options.read, for_reading=True)
+
+    def _state(self) -> TableState:
+        self._last = load_state(self._fs, self._options.read, previous=self._last, for_reading=True)
+        return self._last
+
+    def key_rule(self, *, with_paths: bool = True) -> KeyRule:
+        """How keys and paths are made out of rows; for doors that key rows themselves."""
+        state = self._state()
+        return rule_of(state, self._options, functions=self._functions, with_paths=with_paths)
+
+    @property
+    def config(self) -> TableConfig:
+        return self._state().config
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the newest snapshot, meta columns in front."""
+        return self._state().schema()
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._state().timeline
+
+    def partitions(self) -> list[str]:
+        """Partition paths; `[""]` for a non-partitioned table that has rows."""
+        return self._state().partitions()
+
+    def file_slices(self, partition: str | None = None) -> list[FileSlice]:
+        """The newest slice of every file group, of one partition or of all."""
+        return self._state().slices(partition)
+
+    def scan(
+        self,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        as_of: PointInTime | None = None,
+        mode: str = "snapshot",
+        with_meta: bool = True,
+    ) -> Scan:
+        """Rows of a snapshot.
+
+        columns: in the order wanted; None is all.  as_of: an instant, `2026-11-21`,
+        `2026-11-21 09:30:00[.123]` in the table's time zone, ISO 8601 with a zone, or a datetime;
+        not before the table's first commit (UserError).
+        mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` has `_hoodie_*`.
+        """
+        return self._scan(
+            ScanRequest(
+                columns=columns_of(columns),
+                where=where,
+                as_of=as_of,
+                mode=_mode(mode),
+                with_meta=with_meta,
+                data_skipping=self._options.read.data_skipping,
+            )
+        )
+
+    def changes(
+        self,
+        since: PointInTime,
+        until: PointInTime | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        with_meta: bool = True,
+        partitions: str | None = None,
+        holes: str | None = None,
+        hide_unchanged: bool = False,
+    ) -> Scan:
+        """Rows of the snapshot at `until` written by commits after `since`: of each key the
+        latest state, deleted keys not at all (`capture` tells every step, deletes too).
+
+        since is exclusive, until inclusive (None: the newest commit); "000" is before all.
+        partitions: a glob for partition paths.  holes: what to do where a pending write precedes
+        a completed one: "fail" (HollowCommitError), "block" (end before it) or
+        "use_transition_time" (version 6 cannot); None is what the options say.
+        hide_unchanged: leave out rows that hold what they held at `since`.
+        """
+        options = self._options.read
+        check_range(since, until, self._state().zone)
+        wanted = ChangeRange(
+            since,
+            until,
+            options.holes if holes is None else holes_policy(holes),
+            partitions or options.partition_glob,
+            hide_unchanged,
+            options.incremental_fallback,
+            options.schema_of_end,
+        )
+        return self._scan(
+            ScanRequest(
+                columns=columns_of(columns),
+                where=where,
+                with_meta=with_meta,
+                data_skipping=self._options.read.data_skipping,
+                changes=wanted,
+            )
+        )
+
+    def diff(
+        self,
+        a: PointInTime,
+        b: PointInTime | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
+        """What the snapshot at `b` (None: now) holds that the one at `a` did not, row by row.
+
+        Returns [record_key, partition_path, change, before, after]: change is "insert", "update"
+        or "delete"; before and after are structs of the columns, null where there is no row.
+        Only file groups that commits between the two wrote are read.  where: rows that pass it
+        on either side.
+        """
+        return diff_rows(
+            self._state(), a, b, columns=columns_of(columns),
+            where=where, engine=self._engine,
+        )  # fmt: skip
+
+    def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
+        """Every change of every commit after `since` up to `until`, with the rows before and
+        after, of a table that logs changes (`hoodie.table.cdc.enabled`).
+
+        Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
+        commit's instant, before and after are structs of the columns.
+        """
+        wanted, state = ChangeRange(since, until, self._options.read.holes), self._state()
+        check_range(since, until, state.zone)
+        return capture_rows(state, wanted, engine=self._engine)
+
+    def history(self, key: Any) -> pa.Table:
+        """Each version of one record, oldest first, as far as its files are there.
+
+        key: as for `lookup`, of one record.  Returns [instant, operation, change, partition_path,
+        file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
+        have been cleaned, so that they no longer tell what they did to the record.
+        """
+        state = self._state()
+        return history_rows(state, one_key_text(key, **self._keyed(state)), engine=self._engine)
+
+    def _scan(self, request: ScanRequest) -> Scan:
+        return Scan(self._state, request, engine=self._engine)
+
+    def lookup(self, keys: Any) -> pa.Table:
+        """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one
+        row a key in the order asked.
+
+        keys: one or several.  A text is a record key as it is stored; other values are of the key
+        column, rendered as the table's key generator does; tuples and dicts hold a value for each
+        key column, as does a table of these columns.  Raises IndexNotReadyError without an index
+        that keeps entries, UserError for keys that do not fit the key columns.
+        """
+        state = self._state()
+        return lookup(state, self._options, self._key_texts(keys, state), self._engine)
+
+    def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys, reading only the file groups they are in.  keys: as `lookup`."""
+        return self._fetch(keys, columns_of(columns), self._engine)
+
+    def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
+        state = self._state()
+        places = lookup(state, self._options, self._key_texts(keys, state), engine)
+        return fetch_rows(state, places, columns=columns, engine=engine)
+
+    def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
+        """Record keys as text, however the caller names them; state: loaded where it is None."""
+        return key_texts(keys, **self._keyed(state or self._state()))
+
+    def _keyed(self, state: TableState) -> dict[str, Any]:
+        return {
+            "fields": state.config.record_key_fields,
+            "schema": state.schema(),
+            "rule": lambda: self.key_rule(with_paths=False),
+        }
+
+    @property
+    def index(self) -> TableIndex:
+        """The table's record index: checks, repairs, rebuilding, figures."""
+        return TableIndex(self._fs, self._options, self._engine, self._state, self._key_texts)
+
+    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+        return keys_to_delete(self, rows, keys, where)
+
+    def to_pyarrow_dataset(self) -> Any:
+        """The snapshot of now as a `pyarrow.dataset.Dataset`, without meta columns."""
+        return self.scan(with_meta=False).to_pyarrow_dataset()
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"Table({self._fs.url!r})"
+
+    def _repr_html_(self) -> str:
+        config = self.config
+        facts = (config.name, config.table_type.value, f"version {config.version}", self._fs.url)
+        return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
+
+
+def holes_policy(text: str) -> HolesPolicy:
+    """The policy of that name.  Raises UserError."""
+    try:
+        return HolesPolicy(str(text).lower())
+    except ValueError:
+        raise UserError(
+            "unknown policy for holes", holes=text, hint="use 'fail' or 'block'"
+        ) from None
+
+
+def _mode(text: str) -> ScanMode:
+    try:
+        return ScanMode(text)
+    except ValueError:
+        raise UserError(
+            "unknown mode", mode=text, hint="use 'snapshot' or 'read_optimized'"
+        ) from None

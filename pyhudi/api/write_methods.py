@@ -1,0 +1,258 @@
+"""What writes to a table: the verbs of every door, on one machine and on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+
+from pyhudi.api.input_conversion import columns_of, incoming_rows, names_of, schema_mode_of
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import UserError
+from pyhudi.keygen.generators import PythonKeys
+from pyhudi.operations.inline_services import after_write
+from pyhudi.operations.publish import as_if_published, discard_kept, publish_kept
+from pyhudi.operations.write import write
+from pyhudi.options import Options
+from pyhudi.pipeline import WriteRequest
+from pyhudi.read.scan import Scan
+from pyhudi.read.scan_plan import ScanRequest, named_columns
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.transaction.deferred_publish import kept_writes
+from pyhudi.write.input.batch import NoRows, Rows
+from pyhudi.write.matched_rows import matched_rows
+from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Operation
+
+
+class WritingVerbs:
+    """The half of a table that changes it."""
+
+    _fs: FileSystem
+    _options: Options
+    _engine: Engine
+    _functions: PythonKeys | None
+
+    def _state(self) -> TableState:
+        raise NotImplementedError
+
+    def upsert(
+        self,
+        rows: Any,
+        *,
+        skip_unchanged: bool = False,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
+        """Insert rows whose key is new, merge the others with what is stored.
+
+        rows: anything with `__arrow_c_stream__`.  Rows marked by `_hoodie_is_deleted` delete.
+        skip_unchanged: rows that would leave their record as it is are not written; costs a read
+        of the file groups they are in.  dry_run: plan only; nothing changes.
+        publish: False writes everything and shows nobody, until `publish(report.instant)` or
+        `discard(report.instant)`.  schema_mode: how far the rows may change the table's columns:
+        "strict", "add" (new ones), "widen" (types, too); None: as the options say, by default
+        "widen".  Raises SchemaError, UserError before anything is written;
+        LockError, WriteConflictError with the table as it was.
+        """
+        return self._write(
+            Operation.UPSERT,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+            skip_unchanged=skip_unchanged,
+        )
+
+    def insert(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
+        """Add rows without looking their keys up: a key that is there already is there twice."""
+        return self._write(
+            Operation.INSERT,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+        )
+
+    def bulk_insert(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
+        """`insert` into new file groups only: the fast way to load much."""
+        return self._write(
+            Operation.BULK_INSERT,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+        )
+
+    def insert_overwrite(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
+        """Replace whole partitions by the rows: those the rows lie in.
+
+        With `hoodie.datasource.overwrite.mode=static` every partition is replaced, as by
+        `insert_overwrite_table`; with `hoodie.static.overwrite.partition.paths` those named.
+        The report counts the rows that leave as `deleted`.
+        """
+        operation, incoming = Operation.INSERT_OVERWRITE, self._incoming(rows)
+        asked = self._options.request
+        partitions = asked.partitions_to_overwrite
+        if asked.is_overwrite_static and not partitions:
+            operation = Operation.INSERT_OVERWRITE_TABLE
+        return self._write(
+            operation,
+            incoming,
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+            partitions=partitions,
+        )
+
+    def insert_overwrite_table(
+        self,
+        rows: Any,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+    ) -> WriteReport:
+        """Replace all rows of the table; without any row, empty it."""
+        return self._write(
+            Operation.INSERT_OVERWRITE_TABLE,
+            self._incoming(rows),
+            dry_run=dry_run,
+            publish=publish,
+            schema_mode=schema_mode,
+        )
+
+    def delete_partitions(
+        self, paths: str | Sequence[str], *, dry_run: bool = False, publish: bool = True
+    ) -> WriteReport:
+        """Take whole partitions out of the table, by their paths; `*` stands for any characters.
+
+        A path that no partition has is named in the report's notes.
+        """
+        named = names_of(paths)
+        if not named:
+            raise UserError("no partition is named", hint="delete_partitions(['city=sf'])")
+        return self._write(
+            Operation.DELETE_PARTITION, NoRows(), dry_run=dry_run, publish=publish, partitions=named
+        )
+
+    def delete(
+        self,
+        rows: Any = None,
+        *,
+        keys: Any = None,
+        where: pc.Expression | None = None,
+        dry_run: bool = False,
+        publish: bool = True,
+    ) -> WriteReport:
+        """Delete records: by `keys` (as for `lookup`), by rows that hold the key columns, or by a
+        predicate.
+
+        Every row of a key goes, also where inserts have added it twice; a predicate deletes the
+        rows of the file groups in which it matches.  Keys that are not there are counted as
+        `missing_keys`.  A predicate holds for the rows it deletes as they are when the delete
+        commits: a row that another writer changes meanwhile is looked at again.
+        """
+        finds: Callable[[TableState], Rows] | None = None
+        doomed: Rows = NoRows()
+        if where is not None and rows is None and keys is None:
+            finds = self._finds(where)
+        else:
+            doomed = self._doomed(rows, keys, where)
+        return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish, finds=finds)
+
+    def publish(self, instant: str) -> WriteReport:
+        """Show everybody what a write with `publish=False` wrote; its report.
+
+        Raises UserError if no write is kept at this instant, WriteConflictError if a writer that
+        does not know of kept writes has committed since.
+        """
+        report = publish_kept(self._fs, instant, self._options.write)
+        return after_write(self._fs, self._options, self._engine, report)
+
+    def preview(
+        self,
+        instant: str,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        with_meta: bool = True,
+    ) -> Scan:
+        """Rows of the snapshot as it will be once a kept write is published: what to audit."""
+        state = as_if_published(self._state(), InstantTime(instant))
+        request = ScanRequest(columns=columns_of(columns), where=where, with_meta=with_meta)
+        return Scan(lambda: state, request, engine=LocalEngine())
+
+    def discard(self, instant: str) -> WriteReport:
+        """Roll back what a write with `publish=False` wrote.  Raises UserError if there is none."""
+        return discard_kept(self._fs, instant, self._options.write)
+
+    def unpublished(self) -> list[str]:
+        """Instants of writes that wait to be published: no other begins while there is one."""
+        return [i.time for i in kept_writes(self._fs, self._state().timeline)]
+
+    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+        """The keys of the records to delete, named in exactly one way."""
+        raise NotImplementedError
+
+    def _finds(self, where: pc.Expression) -> Callable[[TableState], Rows]:
+        """A search for the rows that match.  Raises UserError if `where` does not fit the table."""
+        named_columns(where, self._state().schema())
+        skips = self._options.read.data_skipping
+        return lambda state: matched_rows(state, where, data_skipping=skips)
+
+    def _incoming(self, rows: Any) -> Rows:
+        return incoming_rows(rows)
+
+    def _write(
+        self,
+        operation: Operation,
+        rows: Rows,
+        *,
+        dry_run: bool,
+        partitions: tuple[str, ...] = (),
+        skip_unchanged: bool = False,
+        publish: bool = True,
+        schema_mode: str | None = None,
+        finds: Callable[[TableState], Rows] | None = None,
+    ) -> WriteReport:
+        request = WriteRequest(
+            operation,
+            rows,
+            self._options,
+            self._engine,
+            dry_run,
+            partitions=partitions,
+            functions=self._functions,
+            schema_mode=schema_mode_of(schema_mode),
+            skip_unchanged=skip_unchanged,
+            publish=publish,
+            finds=finds,
+        )
+        report = write(self._fs, request)
+        return after_write(self._fs, self._options, self._engine, report)

@@ -1,1 +1,0 @@
-"""Damage found, named and mended: doctor, repair, verification, services that are due."""

@@ -1,0 +1,401 @@
+"""Base files: Parquet with what Apache Hudi looks for in the footer.
+
+Footer keys (storage_format 4.1, table_format 5.8): `parquet.avro.schema`, `writer.model.name`,
+`org.apache.hudi.bloomfilter`, `hoodie_bloom_filter_type_code`, `hoodie_min_record_key`,
+`hoodie_max_record_key`.  Lists are written as three-level `list.element`, decimals as fixed
+bytes, and nothing is BYTE_STREAM_SPLIT: other forms lose data in Apache Hudi's next rewrite
+(writer_conformance 4).
+
+Reading brings every style of list back to `list<element>`; columns are found by name, and what a
+file lacks is filled by `conform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from pyhudi._native import BloomFilter
+from pyhudi.errors import CorruptFileError, PyhudiError
+from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
+from pyhudi.formats.schema_conform import conform, fit, normal_schema
+from pyhudi.formats.timestamp_repair import relabelled
+from pyhudi.storage.filesystem import FileSystem, Sink
+
+RECORD_KEY: Final = "_hoodie_record_key"
+_AVRO_SCHEMA: Final = "parquet.avro.schema"
+_MODEL: Final = "writer.model.name"
+_BLOOM: Final = "org.apache.hudi.bloomfilter"
+_BLOOM_OLD: Final = "com.uber.hoodie.bloomfilter"
+_BLOOM_KINDS: Final = ("SIMPLE", "DYNAMIC_V0")
+_BLOOM_KIND: Final = "hoodie_bloom_filter_type_code"
+_MIN_KEY: Final = "hoodie_min_record_key"
+_MAX_KEY: Final = "hoodie_max_record_key"
+
+ROW_GROUP_ROWS: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileInfo:
+    """What was written."""
+
+    size_bytes: int
+    rows: int
+    min_key: str | None
+    max_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFooter:
+    """What a base file says about itself.
+
+    schema: lists normalised, as `read_base` returns the columns.  min_key and max_key are None
+    for files without rows or without meta fields.
+    """
+
+    schema: pa.Schema
+    rows: int
+    row_groups: int
+    size_bytes: int
+    min_key: str | None
+    max_key: str | None
+    avro_schema: str | None
+    bloom_text: str | None
+    bloom_kind: str
+    metadata: pq.FileMetaData
+
+    @property
+    def bloom(self) -> BloomFilter | None:
+        """The filter over the record keys, parsed anew at each call.  Raises CorruptFileError."""
+        if self.bloom_text is None:
+            return None
+        kind = self.bloom_kind.upper()
+        if kind not in _BLOOM_KINDS:
+            raise CorruptFileError("unknown kind of bloom filter", kind=self.bloom_kind)
+        return BloomFilter.from_base64(self.bloom_text, kind)
+
+
+def write_base(
+    sink: Sink,
+    rows: pa.Table | Iterable[pa.RecordBatch | pa.Table],
+    *,
+    avro_schema: str,
+    bloom: BloomFilter | None,
+    min_key: str | None = None,
+    max_key: str | None = None,
+    schema: pa.Schema | None = None,
+    compression: str = "zstd",
+    level: int | None = 1,
+    row_group_rows: int = ROW_GROUP_ROWS,
+    page_bytes: int = PAGE_BYTES,
+) -> BaseFileInfo:
+    """Write a base file; the caller closes (and so publishes) `sink`.
+
+    rows: meta columns first.  A stream is written a row group at a time as it comes; `schema` is
+    needed when it may be empty.  bloom may still be filled while the rows are consumed.  Without
+    min_key and max_key they are taken from the record-key column.  Constant columns are cheapest
+    as dictionary arrays.
+    """
+    tables = _row_groups(rows, schema, row_group_rows)
+    first = next(tables)
+    keys = _KeyRange(min_key, max_key)
+    target = pa.PythonFile(sink, mode="w")
+    count = 0
+    options = writer_options(first, compression=compression, level=level, page_bytes=page_bytes)
+    with pq.ParquetWriter(target, first.schema, **options) as writer:
+        for table in _chain(first, tables):
+            keys.see(table)
+            writer.write_table(_writable(table), row_group_size=row_group_rows)
+            count += table.num_rows
+        if count == 0:
+            keys = _KeyRange(None, None)
+        writer.add_key_value_metadata(_footer_entries(avro_schema, bloom, keys))
+    return BaseFileInfo(sink.tell(), count, keys.low, keys.high)
+
+
+def read_base(
+    fs: FileSystem,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: pc.Expression | None = None,
+    schema: pa.Schema | None = None,
+    dictionaries: Collection[str] = (),
+    row_groups: Sequence[int] | None = None,
+) -> pa.Table:
+    """The rows of a base file.
+
+    columns: top-level names in the order wanted, those the file lacks left out.  schema: instead
+    of `columns`, exactly these fields, nulls where the file lacks one, types widened and wrong
+    labels of timestamps repaired.  filter:
+    only rows for which it is true; row groups that cannot hold one are not read.
+    dictionaries: string columns that come as dictionary arrays (index int32) if they hold few
+    values, which a rewrite filters and writes several times faster; not together with `filter`.
+    row_groups: numbers of those to read, all by default; not together with `filter`.
+    Raises FileMissingError, CorruptFileError, SchemaError.
+    """
+    with fs.arrow_file(path) as file:
+        return read_parquet(
+            file,
+            path=path,
+            columns=columns,
+            filter=filter,
+            schema=schema,
+            dictionaries=dictionaries,
+            row_groups=row_groups,
+        )
+
+
+def read_parquet(
+    source: Any,
+    *,
+    path: str,
+    columns: Sequence[str] | None = None,
+    filter: pc.Expression | None = None,
+    schema: pa.Schema | None = None,
+    dictionaries: Collection[str] = (),
+    row_groups: Sequence[int] | None = None,
+) -> pa.Table:
+    """`read_base` for an open pyarrow file; `path` names it in errors."""
+    wanted = schema.names if schema is not None else columns
+    with corrupt_as(path):
+        file = _open(source)
+        if dictionaries and filter is None:
+            coded = _few_valued(file, dictionaries)
+            file = _open(source, coded, file.metadata) if coded else file
+        names = None if wanted is None else _present(wanted, file.schema_arrow)
+        if row_groups is not None:
+            table = file.read_row_groups(list(row_groups), columns=names)
+        elif filter is None:
+            table = file.read(columns=names)
+        else:
+            table = _filtered(source, file.schema_arrow, names, filter, schema)
+        table = _normal(table if names is None else table.select(names))
+    if schema is None:
+        return table
+    return conform(relabelled(table, schema), _as_stored(schema, table.schema))
+
+
+def base_row_groups(
+    fs: FileSystem,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+) -> Iterator[pa.Table]:
+    """`read_base` a row group at a time, in the file's order; memory for one row group."""
+    wanted = schema.names if schema is not None else columns
+    with fs.arrow_file(path) as source:
+        with corrupt_as(path):
+            file = _open(source)
+            names = None if wanted is None else _present(wanted, file.schema_arrow)
+        for index in range(file.num_row_groups):
+            with corrupt_as(path):
+                table = file.read_row_group(index, columns=names)
+                table = _normal(table if names is None else table.select(names))
+            yield table if schema is None else conform(relabelled(table, schema), schema)
+
+
+def footer(fs: FileSystem, path: str) -> BaseFooter:
+    """The footer of a base file: one or two small reads.  Raises CorruptFileError."""
+    with fs.arrow_file(path) as file, corrupt_as(path):
+        size = file.size()
+        opened = _open(file)
+        metadata = opened.metadata
+        entries = _text_entries(metadata.metadata or {})
+        return BaseFooter(
+            schema=normal_schema(opened.schema_arrow),
+            rows=metadata.num_rows,
+            row_groups=metadata.num_row_groups,
+            size_bytes=size,
+            min_key=entries.get(_MIN_KEY),
+            max_key=entries.get(_MAX_KEY),
+            avro_schema=entries.get(_AVRO_SCHEMA),
+            bloom_text=entries.get(_BLOOM, entries.get(_BLOOM_OLD)),
+            bloom_kind=entries.get(_BLOOM_KIND, "SIMPLE"),
+            metadata=metadata,
+        )
+
+
+@contextmanager
+def corrupt_as(path: str) -> Iterator[None]:
+    """Whatever Arrow says about bad Parquet bytes, as CorruptFileError."""
+    try:
+        yield
+    except PyhudiError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as broken:
+        raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
+
+
+class _KeyRange:
+    """The least and greatest record key seen, unless the caller knows them."""
+
+    def __init__(self, low: str | None, high: str | None) -> None:
+        self.low = low
+        self.high = high
+        self._known = low is not None
+
+    def see(self, table: pa.Table) -> None:
+        if self._known or RECORD_KEY not in table.schema.names:
+            return
+        found = pc.min_max(table.column(RECORD_KEY)).as_py()
+        if found["min"] is not None:
+            self.low = found["min"] if self.low is None else min(self.low, found["min"])
+            self.high = found["max"] if self.high is None else max(self.high, found["max"])
+
+
+def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange) -> dict[str, str]:
+    entries = {_AVRO_SCHEMA: avro_schema, _MODEL: "avro"}
+    if bloom is not None:
+        entries[_BLOOM] = bloom.to_base64()
+        if "DYNAMIC" in bloom.kind:
+            entries[_BLOOM_KIND] = bloom.kind
+    if keys.low is not None and keys.high is not None:
+        entries[_MIN_KEY] = keys.low
+        entries[_MAX_KEY] = keys.high
+    return entries
+
+
+def _row_groups(
+    rows: pa.Table | Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema | None, size: int
+) -> Iterator[pa.Table]:
+    """Tables of `size` rows or a little more; at least one, empty if there are no rows."""
+    if isinstance(rows, pa.Table):
+        yield rows
+        return
+    waiting: list[pa.Table] = []
+    count = 0
+    started = False
+    for piece in rows:
+        table = pa.Table.from_batches([piece]) if isinstance(piece, pa.RecordBatch) else piece
+        waiting.append(table)
+        count += table.num_rows
+        if count >= size:
+            yield pa.concat_tables(waiting)
+            waiting, count, started = [], 0, True
+    if waiting:
+        yield pa.concat_tables(waiting)
+    elif not started:
+        if schema is None:
+            raise ValueError("a schema is needed to write no rows")
+        yield schema.empty_table()
+
+
+def _writable(table: pa.Table) -> pa.Table:
+    """Arrow cannot write dictionaries that hold a null; such columns are encoded anew."""
+    for index, column in enumerate(table.columns):
+        if pt.is_dictionary(column.type) and any(c.dictionary.null_count for c in column.chunks):
+            chunks = [chunk.dictionary_decode().dictionary_encode() for chunk in column.chunks]
+            fresh = pa.chunked_array(chunks, column.type)
+            table = table.set_column(index, table.schema.field(index), fresh)
+    return table
+
+
+def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest
+
+
+def _open(
+    source: Any,
+    dictionaries: list[str] | None = None,
+    metadata: pq.FileMetaData | None = None,
+) -> pq.ParquetFile:
+    source.seek(0)
+    return pq.ParquetFile(
+        source,
+        metadata=metadata,
+        coerce_int96_timestamp_unit="us",
+        read_dictionary=dictionaries or [],
+        page_checksum_verification=True,  # nothing where the writer left none
+    )
+
+
+def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
+    known = set(schema.names)
+    return [name for name in names if name in known]
+
+
+def _few_valued(file: pq.ParquetFile, names: Collection[str]) -> list[str]:
+    """Of `names`, string columns stored under a dictionary so small that its indexes are the
+    bulk."""
+    metadata = file.metadata
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    texts = {f.name for f in file.schema_arrow if f.name in names and f.type == pa.string()}
+    found = []
+    for index in range(metadata.num_columns if texts and groups else 0):
+        # The schema of the metadata would be a reference cycle that keeps a bloom filter alive.
+        name = groups[0].column(index).path_in_schema
+        if name not in texts:
+            continue
+        chunks = [group.column(index) for group in groups]
+        if all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size < chunk.num_values * 3
+            for chunk in chunks
+        ):
+            found.append(name)
+    return found
+
+
+def _as_stored(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
+    """`schema`, with dictionary types where such a column was read as one."""
+    fields = []
+    for field in schema:
+        position = stored.get_field_index(field.name)
+        found = stored.field(position).type if position >= 0 else field.type
+        if pt.is_dictionary(found) and found.value_type == field.type:
+            field = field.with_type(found)
+        fields.append(field)
+    return pa.schema(fields)
+
+
+def _normal(table: pa.Table) -> pa.Table:
+    """Every list as `list<element>`, no schema metadata."""
+    if not table.num_columns:
+        return table  # only its row count matters
+    schema = normal_schema(table.schema)
+    columns = [
+        fit(column, field.type, name=field.name)
+        for field, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _filtered(
+    source: Any,
+    physical: pa.Schema,
+    columns: list[str] | None,
+    filter: pc.Expression,
+    wanted: pa.Schema | None,
+) -> pa.Table:
+    """Matching rows only; columns the filter names and the file lacks count as null."""
+    import pyarrow.dataset as ds  # slow to import
+
+    absent = [field for field in wanted or [] if field.name not in physical.names]
+    parquet = ds.ParquetFileFormat(
+        coerce_int96_timestamp_unit="us",
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+            page_checksum_verification=True
+        ),
+    )
+    source.seek(0)
+    return parquet.make_fragment(source).to_table(
+        schema=pa.schema([*physical, *absent]),
+        columns=physical.names if columns is None else columns,
+        filter=filter,
+    )
+
+
+def _text_entries(entries: dict[bytes, bytes]) -> dict[str, str]:
+    try:
+        return {key.decode(): value.decode() for key, value in entries.items()}
+    except UnicodeDecodeError as broken:
+        raise CorruptFileError("a footer entry is not UTF-8") from broken

@@ -1,0 +1,186 @@
+"""What the blocks of a log file hold: rows, deletes, commands.
+
+    AVRO, CDC   i32 version 1..3, i32 count, count x {i32 length, Avro datum of the header's SCHEMA}
+    PARQUET     a Parquet file; empty content when there were no rows
+    HFILE       an HFile: key -> Avro datum
+    DELETE      see logdeletes.py
+    COMMAND     nothing; the header says it all
+
+Source: storage_format 2.5.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi._native import AvroCodec, HFileReader
+from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.formats.base_file import read_parquet
+from pyhudi.formats.column_encoding import writer_options
+from pyhudi.formats.delete_block import DELETE_VERSION, encode_deletes
+from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, write_block
+from pyhudi.formats.schema_conform import conform
+from pyhudi.storage.filesystem import RandomAccess
+from pyhudi.storage.inline_file import Window
+from pyhudi.storage.seekable_file import as_pyarrow_file
+
+_DATA_VERSION: Final = 3
+_HEAD = struct.Struct(">ii")
+
+
+@lru_cache(maxsize=64)
+def _codec(schema: str) -> AvroCodec:
+    return AvroCodec(schema)
+
+
+def data_batches(
+    block: LogBlock, file: RandomAccess, *, path: str, columns: list[str] | None = None
+) -> pa.Table:
+    """The rows of a data block, as its writer's schema has them, in block order.
+
+    columns: top-level names in the order wanted; those the block lacks are left out, as are those
+    that a block of partial updates (`is_partial`) does not change.  An HFILE
+    block gives [key: binary, value: binary] whatever `columns` says.
+    Raises CorruptFileError, UnsupportedTableError.
+    """
+    match block.kind:
+        case BlockKind.AVRO | BlockKind.CDC:
+            return _avro_rows(block, file, path, columns)
+        case BlockKind.PARQUET:
+            return _parquet_rows(block, file, path, columns)
+        case BlockKind.HFILE:
+            with HFileReader(_window(block, file), path_for_errors=path) as reader:
+                return reader.scan().read_all()
+        case _:
+            raise UserError("not a data block", kind=block.kind.name, path=path)
+
+
+def read_content(block: LogBlock, file: RandomAccess) -> bytes:
+    return file.read_at(block.content_offset, block.content_length)
+
+
+def encode_data(rows: pa.Table, *, kind: BlockKind, avro_schema: str) -> pa.Buffer:
+    """The content of a data block.
+
+    rows: columns are taken by name and fitted to the schema.  kind: AVRO, PARQUET or CDC.
+    """
+    codec = _codec(avro_schema)
+    fitted = conform(rows, codec.arrow_schema)
+    if kind is BlockKind.PARQUET:
+        return _parquet_content(fitted, avro_schema)
+    if kind not in (BlockKind.AVRO, BlockKind.CDC):
+        raise UserError("rows are logged as Avro or Parquet", kind=kind.name)
+    batches = fitted.combine_chunks().to_batches()
+    body = [codec.encode_framed(batch) for batch in batches]
+    return pa.py_buffer(b"".join([_HEAD.pack(_DATA_VERSION, fitted.num_rows), *body]))
+
+
+def data_block(
+    rows: pa.Table,
+    *,
+    kind: BlockKind,
+    instant: str,
+    avro_schema: str,
+    merged: Sequence[str] = (),
+) -> bytes:
+    """A whole block of rows, written by the delta commit `instant`.
+
+    merged: instants whose blocks give way to those of this one, newest first.
+    """
+    header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_schema, **_merged(merged)}
+    return write_block(kind, header, encode_data(rows, kind=kind, avro_schema=avro_schema))
+
+
+def _merged(instants: Sequence[str]) -> dict[HeaderKey, str]:
+    return {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(instants)} if instants else {}
+
+
+def delete_block(
+    keys: Any,
+    partition_path: Any,
+    ordering: pa.Array | None,
+    *,
+    instant: str,
+    avro_schema: str | None = None,
+    merged: Sequence[str] = (),
+) -> bytes:
+    """A whole block of deletes; the arguments are those of `encode_deletes` and `data_block`."""
+    header = {HeaderKey.INSTANT_TIME: instant, **_merged(merged)}
+    if avro_schema is not None:
+        header[HeaderKey.SCHEMA] = avro_schema
+    return write_block(BlockKind.DELETE, header, encode_deletes(keys, partition_path, ordering))
+
+
+def rollback_block(instant: str, target: str) -> bytes:
+    """The command by which `instant` takes back what `target` wrote to the slice before it."""
+    header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.COMMAND_BLOCK_TYPE: "0",
+        HeaderKey.TARGET_INSTANT_TIME: target,
+    }
+    return write_block(BlockKind.COMMAND, header, b"")
+
+
+def empty_delete_block(instant: str) -> bytes:
+    """What makes a file group of the metadata table exist."""
+    content = _HEAD.pack(DELETE_VERSION, 1) + b"\0"
+    return write_block(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
+
+
+def _window(block: LogBlock, file: RandomAccess) -> Window:
+    return Window(file, block.content_offset, block.content_length)
+
+
+def _writer_schema(block: LogBlock, path: str) -> str:
+    if block.schema is None:
+        raise CorruptFileError("a data block has no schema", path=path, offset=block.offset)
+    return block.schema
+
+
+def _present(columns: list[str], schema: pa.Schema) -> list[str]:
+    return [name for name in columns if name in schema.names]
+
+
+def _avro_rows(
+    block: LogBlock, file: RandomAccess, path: str, columns: list[str] | None
+) -> pa.Table:
+    codec = _codec(_writer_schema(block, path))
+    content = read_content(block, file)
+    if len(content) < _HEAD.size:
+        raise CorruptFileError("torn head of a data block", path=path, offset=block.offset)
+    version, count = _HEAD.unpack_from(content)
+    if not 1 <= version <= _DATA_VERSION:
+        raise CorruptFileError("unknown version of a data block", path=path, version=version)
+    if not 0 <= count * 4 <= len(content) - _HEAD.size:
+        raise CorruptFileError("impossible row count in a data block", path=path, count=count)
+    names = None if columns is None else _present(columns, codec.arrow_schema)
+    body = memoryview(content)[_HEAD.size :]
+    batch = codec.decode_framed(body, count, fields=names, path=path)
+    table = pa.Table.from_batches([batch])
+    return table if names is None else table.select(names)
+
+
+def _parquet_rows(
+    block: LogBlock, file: RandomAccess, path: str, columns: list[str] | None
+) -> pa.Table:
+    if block.content_length == 0:
+        nothing = _codec(_writer_schema(block, path)).arrow_schema.empty_table()
+        return nothing if columns is None else nothing.select(_present(columns, nothing.schema))
+    with as_pyarrow_file(_window(block, file)) as source:
+        return read_parquet(source, path=path, columns=columns)
+
+
+def _parquet_content(rows: pa.Table, avro_schema: str) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, **writer_options(rows)) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(
+            {"parquet.avro.schema": avro_schema, "writer.model.name": "avro"}
+        )
+    return sink.getvalue()

@@ -1,0 +1,244 @@
+"""Fit rows to a schema: columns and nested fields by name, absent ones null, widening casts.
+
+Why not `Table.cast`: it matches nested fields by position and refuses added ones.
+Source: table_format 5.8 (columns are resolved by name, list styles), 7 (schema evolution).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import SchemaError
+from pyhudi.formats.java_text import as_text, through_text
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+"""The least signed type that holds each."""
+_FLOATS = (pa.float16(), pa.float32(), pa.float64())
+
+
+class Loss(Enum):
+    """What becomes of whole numbers that a floating-point type does not hold."""
+
+    ROUNDED = "rounded"  # as Java reads older files
+    REFUSED = "refused"  # as rows that come in should not change
+
+
+def conform(table: pa.Table, schema: pa.Schema, *, loss: Loss = Loss.ROUNDED) -> pa.Table:
+    """`table` with exactly the fields of `schema`, in its order; other columns are dropped.
+
+    Columns that fit already are shared, not copied.  Raises SchemaError for a type that does not
+    widen to the one asked for, or a value that would be lost.
+    """
+    columns = []
+    for field in schema:
+        position = table.schema.get_field_index(field.name)
+        if position < 0:
+            columns.append(pa.nulls(table.num_rows, field.type))
+        else:
+            columns.append(fit(table.column(position), field.type, name=field.name, loss=loss))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def fit(
+    column: pa.ChunkedArray, target: pa.DataType, *, name: str, loss: Loss = Loss.ROUNDED
+) -> pa.ChunkedArray:
+    """One column as `target`.  Raises SchemaError, naming the column."""
+    if column.type.equals(target, check_metadata=True):  # names of list elements count too
+        return column
+    chunks = [_fit(chunk, target, name, loss) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=target)
+
+
+def normal_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with every list in the one style pyhudi uses: `list<element>`, elements nullable."""
+    if is_any_list(data_type):
+        return pa.list_(pa.field("element", normal_type(data_type.value_type)))
+    if pt.is_struct(data_type):
+        return pa.struct(
+            [pa.field(field.name, normal_type(field.type), field.nullable) for field in data_type]
+        )
+    if pt.is_map(data_type):
+        return pa.map_(normal_type(data_type.key_type), normal_type(data_type.item_type))
+    return data_type
+
+
+def normal_schema(schema: pa.Schema) -> pa.Schema:
+    """`normal_type` of every field; metadata of the schema and its fields is dropped."""
+    return pa.schema(
+        [pa.field(field.name, normal_type(field.type), field.nullable) for field in schema]
+    )
+
+
+def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:
+    source = array.type
+    if source.equals(target, check_metadata=True):
+        return array
+    if pt.is_null(source):
+        return pa.nulls(len(array), target)
+    if pt.is_dictionary(source) and not pt.is_dictionary(target):
+        return _fit(array.dictionary_decode(), target, name, loss)
+    if pt.is_dictionary(target) and not pt.is_dictionary(source):
+        return _fit(array, target.value_type, name, loss).dictionary_encode()
+    if isinstance(source, pa.BaseExtensionType):
+        return _fit(array.storage, target, name, loss)
+    if pt.is_run_end_encoded(source):
+        return _fit(pc.run_end_decode(array), target, name, loss)
+    if pt.is_struct(source) and pt.is_struct(target):
+        return _fit_struct(array, target, name, loss)
+    if is_any_list(source) and pt.is_list(target) and not pt.is_list(source):
+        return _fit(_as_list(array, name), target, name, loss)
+    if pt.is_list(source) and pt.is_list(target):
+        values = _fit(array.values, target.value_type, name, loss)
+        return with_children(array, target, [values])
+    if pt.is_map(source) and pt.is_map(target):
+        return _fit_map(array, target, name, loss)
+    if loss is Loss.ROUNDED and pt.is_fixed_size_binary(source) and pt.is_list(target):
+        return _as_vectors(array, target, name)
+    if not widens(source, target):
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name,
+            found=str(source),
+            wanted=str(target),
+        )
+    return _cast(array, target, name, loss)
+
+
+def is_any_list(data_type: pa.DataType) -> bool:
+    return bool(
+        pt.is_list(data_type) or pt.is_large_list(data_type) or pt.is_fixed_size_list(data_type)
+        or pt.is_list_view(data_type) or pt.is_large_list_view(data_type)
+    )  # fmt: skip
+
+
+def _as_list(array: pa.Array, name: str) -> pa.ListArray:
+    """A list of another layout as one with offsets of 32 bits."""
+    try:
+        if pt.is_list_view(array.type) or pt.is_large_list_view(array.type):
+            lengths = array.value_lengths().fill_null(0).cast(pa.int64())
+            ends = pc.cumulative_sum(lengths).cast(pa.int32())
+            offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+            kind = pa.list_(array.type.value_field)
+            return pa.ListArray.from_arrays(
+                offsets, array.flatten(), type=kind, mask=array.is_null()
+            )
+        return array.cast(pa.list_(array.type.value_field))
+    except pa.ArrowException as error:
+        raise SchemaError(
+            "a column's lists are too long for one batch", column=name, found=str(array.type),
+            why=str(error),
+        ) from None  # fmt: skip
+
+
+def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
+    """Vectors as files hold them, little-endian numbers without gaps, as lists of these numbers."""
+    kind = target.value_type
+    width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
+    if not width or array.type.byte_width % width:
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name, found=str(array.type), wanted=str(target),
+        )  # fmt: skip
+    size = array.type.byte_width // width
+    numbers = pa.Array.from_buffers(
+        kind, len(array) * size, [None, array.buffers()[1]], 0, array.offset * size
+    )
+    mask = array.is_null() if array.null_count else None
+    return pa.FixedSizeListArray.from_arrays(numbers, size, mask=mask).cast(target)
+
+
+def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:
+    source = array.type
+    if pt.is_string(target) and not _is_text(source):
+        return as_text(array, name)
+    if pt.is_float32(source) and pt.is_float64(target):
+        return through_text(array)
+    rounds = loss is Loss.ROUNDED and pt.is_integer(source) and pt.is_floating(target)
+    try:
+        return pc.cast(array, target, safe=not rounds)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name, found=str(source), wanted=str(target), why=str(error),
+        ) from None  # fmt: skip
+
+
+def _fit_struct(array: pa.StructArray, target: pa.StructType, name: str, loss: Loss) -> pa.Array:
+    children = []
+    for field in target:
+        position = array.type.get_field_index(field.name)
+        if position < 0:
+            children.append(pa.nulls(len(array), field.type))
+        else:
+            children.append(_fit(array.field(position), field.type, f"{name}.{field.name}", loss))
+    mask = array.is_null() if array.null_count else None
+    if not children:
+        return pa.array([{}] * len(array), target, mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _fit_map(array: pa.MapArray, target: pa.MapType, name: str, loss: Loss) -> pa.Array:
+    entries = pa.StructArray.from_arrays(
+        [
+            _fit(array.keys, target.key_type, name, loss),
+            _fit(array.items, target.item_type, name, loss),
+        ],
+        fields=[target.key_field, target.item_field],
+    )
+    return with_children(array, target, [entries])
+
+
+def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """The same validity and offsets over other children."""
+    validity, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(
+        target, len(array), [validity, offsets], array.null_count, array.offset, children
+    )
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `source` has its like in `target` (schema evolution's promotions)."""
+    if source in _UNSIGNED:
+        return widens(_UNSIGNED[source], target)
+    if source in _INTEGERS:
+        if pt.is_string(target):
+            return True
+        if target in _INTEGERS:
+            return bool(source.bit_width <= target.bit_width)
+        return target in _FLOATS
+    if source in _FLOATS and not pt.is_string(target):
+        return target in _FLOATS and bool(source.bit_width <= target.bit_width)
+    if pt.is_string(target) and not _is_text(source):
+        return _has_text(source)
+    if pt.is_decimal(source) and pt.is_decimal(target):
+        whole = target.precision - target.scale >= source.precision - source.scale
+        return bool(whole and target.scale >= source.scale)
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        return True
+    if pt.is_date(source) and pt.is_date32(target):
+        return True
+    if pt.is_time(source) and pt.is_time(target):
+        return True
+    return _is_text(source) and _is_text(target)
+
+
+def _has_text(data_type: pa.DataType) -> bool:
+    """Whether Apache Hudi reads older files of this type as text."""
+    return bool(data_type in _FLOATS or pt.is_date32(data_type) or pt.is_decimal(data_type))
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(
+        pt.is_string(data_type)
+        or pt.is_large_string(data_type)
+        or pt.is_string_view(data_type)
+        or pt.is_binary(data_type)
+        or pt.is_large_binary(data_type)
+        or pt.is_binary_view(data_type)
+        or pt.is_fixed_size_binary(data_type)
+    )

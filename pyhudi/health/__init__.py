@@ -1,0 +1,1 @@
+"""Damage found and repaired: doctor, repair, verification, and services that are due."""

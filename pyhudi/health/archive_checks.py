@@ -1,0 +1,46 @@
+"""Checks of the archived timeline: readers of old snapshots and of schemas ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.filenames import archive_number
+from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.inventory import Ground
+
+
+def check_archive(ground: Ground) -> Iterator[Finding]:
+    """Files of the archive that are torn."""
+    folder = ground.config.archive_folder
+    torn = False
+    for info in ground.fs.children(folder):
+        if archive_number(info.name) is None or not info.size_bytes:
+            continue
+        try:
+            with closing(ground.fs.open(info.path)) as file:
+                blocks = read_blocks(file, path=info.path)
+            whole = all(block.kind is not BlockKind.CORRUPT for block in blocks)
+            why = "bytes at its end are no block"
+        except CorruptFileError as broken:
+            whole, why = False, broken.what
+        if not whole:
+            torn = True
+            yield _torn(info.path, why)
+    if torn:
+        return
+    try:
+        assert ground.archive.commits is not None
+    except (CorruptFileError, FileMissingError) as broken:
+        yield _torn(str(broken.facts.get("path") or folder), broken.what)
+
+
+def _torn(path: str, why: str) -> Finding:
+    return Finding(
+        "torn-archive", Severity.ERROR, path, "a file of the archived timeline is torn", why,
+        "bring it back from a copy of the table; repair with allow_loss moves it out: what it "
+        "tells of old commits is lost, no rows are",
+        Mend.SET_ASIDE, loses=True,
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""The doctor: every check, one after the other; changes nothing, and trusts nothing it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyhudi.engine import Engine
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    PyhudiError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
+from pyhudi.filenames import HOODIE
+from pyhudi.health.archive_checks import check_archive
+from pyhudi.health.data_files import check_files, check_partitions, check_paths, check_present
+from pyhudi.health.findings import Diagnosis, Finding, Severity, in_order
+from pyhudi.health.inventory import Ground
+from pyhudi.health.metadata_verify import check_metadata
+from pyhudi.health.orphans import check_leftovers, check_pending
+from pyhudi.health.replaced_groups import check_replaced
+from pyhudi.health.timeline_checks import check_instants, check_properties
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import WRITABLE_VERSION, load_config
+from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
+
+Check = Callable[[Ground], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    check_instants,
+    check_paths,
+    check_partitions,
+    check_files,
+    check_present,
+    check_pending,
+    check_leftovers,
+    check_archive,
+    check_replaced,
+)
+
+
+def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None) -> Diagnosis:
+    """What is wrong with the table at `fs`; an empty diagnosis is a healthy table.
+
+    quick: do not hold the record index against the keys, which reads one column of the table.
+    Cost else: every file of the timeline, the footer of every base file, the frames of every log,
+    the metadata table whole.  Raises TableNotFoundError, UnsupportedTableError.
+    """
+    findings = list(check_properties(fs))
+    try:
+        config = load_config(fs)
+    except TableNotFoundError:
+        if not fs.children(HOODIE):
+            raise
+        return Diagnosis(fs.url, in_order(findings))
+    except CorruptFileError:
+        return Diagnosis(fs.url, in_order(findings))
+    check_readable(config)
+    check_not_bootstrapped(config)
+    if config.version != WRITABLE_VERSION:
+        raise UnsupportedTableError(
+            f"tables of version {config.version} cannot be examined", path=fs.url
+        )
+    ground = Ground.of(fs, config)
+    for check in CHECKS:
+        findings += _found(check, ground)
+    findings += _found(
+        lambda ground: check_metadata(ground, with_keys=not quick, engine=engine), ground
+    )
+    checked = (
+        ("instants", len(ground.timeline)),
+        ("partitions", len(ground.files)),
+        ("data files", len(ground.data_files)),
+    )
+    return Diagnosis(fs.url, in_order(findings), checked)
+
+
+def check_is_table(fs: FileSystem) -> None:
+    """Raise TableNotFoundError where not even remains of a table are: a `.hoodie` with files."""
+    try:
+        load_config(fs)
+    except TableNotFoundError:
+        if not fs.children(HOODIE):
+            raise
+    except CorruptFileError:
+        return
+
+
+def _found(check: Check, ground: Ground) -> list[Finding]:
+    """What one check finds; one that meets damage it does not know says so and ends."""
+    found: list[Finding] = []
+    try:
+        found.extend(check(ground))
+    except (CorruptFileError, FileMissingError) as broken:
+        if not any(f.severity is Severity.ERROR for f in found):
+            found.append(_unexpected(ground, broken))
+    return found
+
+
+def _unexpected(ground: Ground, broken: PyhudiError) -> Finding:
+    return Finding(
+        "unreadable", Severity.ERROR, str(broken.facts.get("path") or ground.fs.url),
+        "a file of the table cannot be read", broken.what,
+        broken.hint or "bring the file back from a copy of the table",
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""What every check looks at: a table as its store has it, read without trusting any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyhudi.errors import CorruptFileError, FileMissingError, PyhudiError
+from pyhudi.filenames import DataFileName, parse_data_file
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.options import ReadOptions
+from pyhudi.read.metadata_freshness import trusted_metadata
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.table.file_group_view import PendingPlans, Visibility
+from pyhudi.table.listing import StoreListing
+from pyhudi.table.properties import TableConfig
+from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Ground:
+    """One moment of a table.  files: what lies in its partitions, by partition."""
+
+    fs: FileSystem
+    config: TableConfig
+    log: TimelineLog
+    timeline: Timeline
+    files: Mapping[str, list[FileInfo]]
+    unmarked: frozenset[str] = field(default_factory=frozenset)  # partitions without a metafile
+
+    @classmethod
+    def of(cls, fs: FileSystem, config: TableConfig) -> Ground:
+        log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+        timeline = log.load()
+        files, unmarked = _inventory(fs, log, timeline)
+        return cls(fs, config, log, timeline, files, unmarked)
+
+    @cached_property
+    def commits(self) -> Mapping[Instant, CommitMetadata]:
+        """Completed commits that can be read, with what they say."""
+        found = {}
+        for instant in self.timeline.commits:
+            try:
+                found[instant] = self.log.commit(instant)
+            except (CorruptFileError, FileMissingError):
+                continue
+        return found
+
+    @cached_property
+    def visibility(self) -> Visibility:
+        return Visibility.of(self.timeline)
+
+    @cached_property
+    def metadata(self) -> MetadataTable | None:
+        """The metadata table readers believe; None where they do not."""
+        try:
+            return trusted_metadata(self.fs, self.config, self.log, self.timeline)
+        except PyhudiError:
+            return None
+
+    @cached_property
+    def archive(self) -> Archive:
+        return Archive(self.fs, layout=self.config.layout, folder=self.config.archive_folder)
+
+    @cached_property
+    def claimed(self) -> PendingPlans:
+        """Groups that pending plans name, as far as the plans can be read."""
+        compacting: dict[FileGroupId, InstantTime] = {}
+        for instant in self.timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT):
+            try:
+                operations = self.log.requested(instant).get("operations") or ()
+            except CorruptFileError:
+                continue
+            for operation in operations:
+                group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+                compacting[group] = instant.time
+        return PendingPlans(compacting)
+
+    @cached_property
+    def data_files(self) -> Mapping[str, tuple[FileInfo, DataFileName]]:
+        """Every data file on the store, by path."""
+        return {
+            info.path: (info, name)
+            for infos in self.files.values()
+            for info in infos
+            if (name := parse_data_file(info.name)) is not None
+        }
+
+    def state(self) -> TableState:
+        """The table for readers that list the store."""
+        return TableState(
+            fs=self.fs,
+            config=self.config,
+            log=self.log,
+            timeline=self.timeline,
+            listing=_Inventory(self.files),
+            metadata=None,
+            archive=self.archive,
+            merging=ReadOptions().merging,
+        )
+
+
+class _Inventory:
+    """Listing out of what was found."""
+
+    def __init__(self, files: Mapping[str, list[FileInfo]]) -> None:
+        self._files = files
+
+    def partitions(self) -> list[str]:
+        return sorted(self._files)
+
+    def files(self, partitions: object) -> dict[str, list[FileInfo]]:
+        assert isinstance(partitions, list)
+        return {partition: self._files.get(partition, []) for partition in partitions}
+
+
+def _inventory(
+    fs: FileSystem, log: TimelineLog, timeline: Timeline
+) -> tuple[dict[str, list[FileInfo]], frozenset[str]]:
+    """Files by partition: of folders with a metafile, and of those that commits name."""
+    store = StoreListing(fs)
+    marked = store.partitions()
+    named = set()
+    for instant in timeline.commits:
+        try:
+            named |= {stat.partition for stat in log.commit(instant).stats}
+        except (CorruptFileError, FileMissingError):
+            continue
+    unmarked = {p for p in named - set(marked) if _has_data(fs, p)}
+    return store.files([*marked, *sorted(unmarked)]), frozenset(unmarked)
+
+
+def _has_data(fs: FileSystem, partition: str) -> bool:
+    try:
+        return any(parse_data_file(info.name) for info in fs.children(partition))
+    except PyhudiError:  # a name no partition can have; the instants' check tells
+        return False

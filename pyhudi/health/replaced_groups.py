@@ -1,0 +1,133 @@
+"""Replaced file groups that are part of the table again, found and taken out.
+
+The replace commit that took a group out left the active timeline while files of the group were
+there: archival of earlier releases, or of another writer, did that under a savepoint or a
+reader's hold.  Nothing but that instant said that the group had left the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from pyhudi.engine import Engine
+from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.filenames import DataFileName, LogFileName, join
+from pyhudi.formats.log_file import read_blocks
+from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
+from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.inventory import Ground
+from pyhudi.metadata.writer import begin_metadata
+from pyhudi.options import Options
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import load_state
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.table.file_group_view import build_view
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import Action
+from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+
+_OPERATION = "INSERT_OVERWRITE"
+
+
+def check_replaced(ground: Ground) -> Iterator[Finding]:
+    """File groups that an archived instant replaced and that readers see."""
+    replaced = _replaced_by_archived(ground)
+    if not replaced:
+        return
+    files = ((p, info) for p, infos in ground.files.items() for info in infos)
+    view = build_view(files, ground.visibility, pending=ground.claimed)
+    for group in sorted(replaced.keys() & view.groups.keys()):
+        at = replaced[group]
+        found = [file for piece in view.groups[group].slices for file in piece.files]
+        later = any(_is_later(ground, file.path, file.name, at) for file in found)
+        yield _alive(group, at, later)
+
+
+def _alive(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
+    what = "a file group that was replaced is part of the table again"
+    why = f"replacecommit {at} was archived while files of the group were there"
+    if not later:
+        advice = "repair takes the group out of the table again; its files go with the next cleans"
+    else:
+        why += ", and rows were written to it since"
+        advice = (
+            f"read the rows of this file group whose _hoodie_commit_time is after {at}; repair "
+            "with allow_loss takes the group out of the table; then upsert those rows"
+        )
+    return Finding(
+        "replaced-alive", Severity.ERROR, join(group.partition, group.file_id), what, why, advice,
+        Mend.REPLACE, loses=later, instant=at,
+    )  # fmt: skip
+
+
+def _replaced_by_archived(ground: Ground) -> dict[FileGroupId, InstantTime]:
+    """File groups that archived instants alone replaced, and when."""
+    try:
+        archived = ground.archive.commits
+    except (CorruptFileError, FileMissingError):  # the check of the archive reports it
+        return {}
+    gone = {
+        FileGroupId(partition, file_id): commit.time
+        for commit in archived
+        for partition, ids in (commit.metadata.replaced or {}).items()
+        for file_id in ids
+    }
+    known = {
+        FileGroupId(partition, file_id)
+        for commit in ground.commits.values()
+        for partition, ids in (commit.replaced or {}).items()
+        for file_id in ids
+    }
+    return {group: at for group, at in gone.items() if group not in known}
+
+
+def _is_later(ground: Ground, path: str, name: DataFileName, at: InstantTime) -> bool:
+    """Whether a file holds what was written after an instant.  Of a log the headers are read."""
+    if not isinstance(name, LogFileName):
+        return name.instant > at
+
+    def is_later(time: InstantTime) -> bool:
+        return time > at and ground.visibility.sees(time)
+
+    try:
+        with closing(ground.fs.open(path)) as file:
+            return any(
+                holds_committed_rows(PlacedBlock(path, block), is_later)
+                for block in read_blocks(file, path=path)
+            )
+    except (CorruptFileError, FileMissingError):
+        return False
+
+
+def take_out_again(
+    fs: FileSystem, paths: Iterable[str], options: Options, engine: Engine
+) -> InstantTime:
+    """Publish a replace commit that takes file groups out of the table; its instant.
+
+    paths: partition/file id.  The caller holds the table's lock.  Entries of the record index
+    that name the groups are left to the check of the index.
+    """
+    state = load_state(fs, options.read)
+    log = state.log
+    replaced: dict[str, tuple[str, ...]] = {}
+    for path in sorted(paths):
+        partition, _, file_id = path.rpartition("/")
+        replaced[partition] = (*replaced.get(partition, ()), file_id)
+    schema = schema_text(log, state.timeline, state.archive, state.config)
+    requested = log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, {"version": None}))
+    inflight = log.start(requested)
+    if "files" in state.config.metadata_partitions:
+        metadata = begin_metadata(
+            fs, state.config, log, log.load(), inflight, engine=engine,
+            compact_after=options.write.metadata_compact_after,
+        )  # fmt: skip
+        metadata.finish((), ())
+    content = CommitMetadata(
+        (), operation=_OPERATION, extra={} if schema is None else {"schema": schema},
+        replaced=replaced,
+    )  # fmt: skip
+    check_lock(fs)
+    return log.complete(inflight, content.to_json()).time

@@ -1,0 +1,200 @@
+"""What is due on a table, and done: one call for all services, each with its reason.
+
+Order: failed writes, partition TTL, compaction, log compaction, clustering, cleaning, archival,
+leftovers.  Partitions that expire are not compacted first; log compaction takes slices that
+compaction leaves; cleaning follows what makes files obsolete, archival what makes instants old.
+A service that fails or meets a conflict is reported and does not stop the next ones.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi.engine import Engine
+from pyhudi.errors import LockError, PyhudiError, WriteConflictError
+from pyhudi.health.findings import Mend
+from pyhudi.health.inventory import Ground
+from pyhudi.health.orphans import check_leftovers
+from pyhudi.health.quarantine import sweep
+from pyhudi.operations import due_policy, table_services
+from pyhudi.operations.due_policy import DuePolicy
+from pyhudi.operations.ttl import expire
+from pyhudi.options import Options
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import load_config
+from pyhudi.transaction.begin import opened, table_lock
+from pyhudi.transaction.rollback import failed_writes
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service's part.  due: why it is, or (did and error empty) why it is not."""
+
+    name: str
+    is_due: bool
+    why: str
+    did: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesReport:
+    """What `services.run` did, and what it left and why."""
+
+    services: tuple[Service, ...] = ()
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(f"{s.name}: {s.error}" for s in self.services if s.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "dry_run": self.dry_run,
+            "services": [
+                {name: getattr(service, name) for name in Service.__slots__}
+                for service in self.services
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{s.name}: {s.error or s.did or ('due: ' if s.is_due else 'not due: ') + s.why}"
+            for s in self.services
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A service that may be due: why it is (or is not), and how it is done."""
+
+    name: str
+    is_due: bool
+    why: str
+    act: Callable[[], str]
+
+
+def run_due(
+    fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool = False
+) -> ServicesReport:
+    """Do what is due, one service after the other; each looks at the table as it then is.
+
+    Raises what keeps the table from being opened; what a service meets is in the report.
+    """
+    done = []
+    for ask in _SERVICES:
+        due = ask(load_state(fs, options.read), fs, options, engine)
+        if dry_run or not due.is_due:
+            done.append(Service(due.name, due.is_due, due.why))
+            continue
+        began = time.monotonic()
+        did = error = ""
+        try:
+            did = due.act()
+        except (LockError, WriteConflictError) as busy:
+            error = f"left for the next run: {busy.what}"
+        except PyhudiError as failed:
+            error = str(failed)
+        seconds = round(time.monotonic() - began, 3)
+        done.append(Service(due.name, True, due.why, did, error, seconds))
+    return ServicesReport(tuple(done), dry_run)
+
+
+def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    failed = failed_writes(state.log, state.timeline, options.write.concurrency.heartbeats)
+    times = ", ".join(instant.time for instant in failed)
+
+    def act() -> str:
+        with opened(fs, options, "services"):
+            return f"rolled back {times}"
+
+    why = f"writers died: {times}" if failed else "no write was left by the dead"
+    return _Due("rollback", bool(failed), why, act)
+
+
+def _by_policy(
+    policy: DuePolicy, act: Callable[[FileSystem, Options, Engine], str]
+) -> Callable[[TableState, FileSystem, Options, Engine], _Due]:
+    """A service that is due when the policy says so."""
+
+    def ask(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+        due = policy.due(state, options)
+        return _Due(policy.name, due.is_due, due.why, lambda: act(fs, options, engine))
+
+    return ask
+
+
+def _expire(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = expire(fs, options, engine, dry_run=False)
+    done = f"deleted partitions {', '.join(report.partitions)} at {report.instant}"
+    return done if report.instant else "; ".join(report.notes)
+
+
+def _compact(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.compact(fs, options, engine)
+    done = f"merged {report.file_groups} groups at {', '.join(report.instants)}"
+    return done if report.instants else "; ".join(report.notes)
+
+
+def _compact_logs(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.compact_logs(fs, options, engine)
+    done = f"merged {report.blocks} blocks of {report.file_groups} groups at {report.instant}"
+    return done if report.instant else "; ".join(report.notes)
+
+
+def _cluster(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.cluster(fs, options, engine)
+    done = f"rewrote {report.file_groups} file groups as {report.new_file_groups}"
+    return done if report.instants else "; ".join(report.notes)
+
+
+def _clean(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.clean(fs, options, engine)
+    done = f"deleted {report.files} files at {', '.join(report.instants)}"
+    return "; ".join(((done,) if report.instants else report.notes) + report.dropped)
+
+
+def _archive(fs: FileSystem, options: Options, engine: Engine) -> str:
+    report = table_services.archive(fs, options)
+    return f"archived {len(report.instants)} instants" + (
+        f", more are held by {report.held_by}" if report.held_by else ""
+    )
+
+
+def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    paths = list(_swept(fs))
+
+    def act() -> str:
+        with table_lock(fs, options.write, "services"):
+            sweep(fs, _swept(fs))
+        return f"deleted {len(paths)} leftovers"
+
+    return _Due("leftovers", bool(paths), f"{len(paths)} markers and heartbeats of the dead", act)
+
+
+def _swept(fs: FileSystem) -> Iterator[str]:
+    ground = Ground.of(fs, load_config(fs))
+    return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
+
+
+_SERVICES = (
+    _rollback,
+    _by_policy(due_policy.PARTITION_TTL, _expire),
+    _by_policy(due_policy.COMPACTION, _compact),
+    _by_policy(due_policy.LOG_COMPACTION, _compact_logs),
+    _by_policy(due_policy.CLUSTERING, _cluster),
+    _by_policy(due_policy.CLEAN, _clean),
+    _by_policy(due_policy.ARCHIVAL, _archive),
+    _leftovers,
+)

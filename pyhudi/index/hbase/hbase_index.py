@@ -1,0 +1,251 @@
+"""Apache Hudi's HBase index: a row a key in a table of HBase, beside the Hudi table.
+
+An entry is believed if its commit is completed (or archived) and its file group is in the table.
+So a new key's entry is put before the commit, and a failed commit leaves entries that nobody
+believes.  An entry in place of one that is believed, and the end of one, wait for the commit.
+Where writers run concurrently, entries of new keys wait too, until the writer holds the lock and
+has found no conflict: an entry put earlier could replace that of a writer which commits first.
+
+```
+.hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended
+.hoodie/.pyhudi_hbase/<instant>/new-*.arrow   the same, of new keys; put before the commit
+.hoodie/.pyhudi_hbase/<instant>/reread    JSON, file groups whose keys have moved: those named by
+                                          a rollback of the instant, or (null) those it wrote
+```
+
+They are put right after the commit, or by the next writer, if this one dies between: before it
+asks.  What is there of an instant that came to nothing is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import StorageError
+from pyhudi.filenames import HOODIE, new_write_token
+from pyhudi.index.contract import Located, Longs, one_array
+from pyhudi.index.external_index import Changes, are_live, only_live, places
+from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
+from pyhudi.index.key_join import Stored
+from pyhudi.options import IndexKind
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import Visibility
+
+FOLDER: Final = f"{HOODIE}/.pyhudi_hbase"
+REREAD: Final = "reread"
+_NEW: Final = "new-"
+_WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file_id": pa.string()})
+_LOG: Final = logging.getLogger("pyhudi")
+
+
+def ask(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
+    """(places of keys, the commit of each), of entries whose commits are believed; whether or not
+    the table has their file groups.  Cost: some Python objects a key."""
+    asked = keys.cast(pa.binary()).to_pylist()
+    found = place.get(list(dict.fromkeys(asked)))
+    groups: dict[tuple[bytes, bytes], int] = {}
+    sees: dict[bytes, bool] = {}
+    rows, homes, times = [], [], []
+    for row, key in enumerate(asked):
+        entry = found.get(key)
+        if entry is None:
+            continue
+        if entry.commit not in sees:
+            sees[entry.commit] = believed.sees(InstantTime(entry.commit.decode()))
+        if sees[entry.commit]:
+            rows.append(row)
+            homes.append(groups.setdefault((entry.partition, entry.file_id), len(groups)))
+            times.append(int(entry.commit))
+    named = tuple(FileGroupId(p.decode(), f.decode()) for p, f in groups)
+    located = Located(np.array(rows, np.int64), np.array(homes, np.int32), named)
+    return located, np.array(times, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseFinder:
+    """Asks for the rows of one hash part."""
+
+    place: HBasePlace
+    believed: Visibility
+    live: Stored
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        if not rows.num_rows:
+            return Located.nothing()
+        found, _ = ask(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
+        return only_live(found, self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class PutTask:
+    """One hash part's changes.  fs: rooted at the data table; all_wait: entries of new keys too."""
+
+    fs: FileSystem
+    place: HBasePlace
+    changes: Stored
+    groups: tuple[FileGroupId, ...]
+    instant: InstantTime
+    all_wait: bool = False
+
+
+def put_changes(task: PutTask) -> int:
+    """Put entries of new keys, and lay down what has to wait; how many wait for the commit.  May
+    run twice: what waits is put once more then."""
+    table = task.changes.load()
+    waits = np.asarray(table.column("held").to_numpy(), np.bool_)
+    key, new = one_array(table.column("key")), np.flatnonzero(~waits)
+    target = np.asarray(table.column("target").to_numpy())
+    if task.all_wait:
+        _lay_down(task, _NEW, key.take(pa.array(new)), target[new])
+    else:
+        commit = task.instant.encode()
+        values = [Entry(commit, g.file_id.encode(), g.partition.encode()) for g in task.groups]
+        some = key.take(pa.array(new)).cast(pa.binary()).to_pylist()
+        task.place.put((k, values[t]) for k, t in zip(some, target[new].tolist(), strict=True))
+    _lay_down(task, "", key.filter(pa.array(waits)), target[waits])
+    return int(waits.sum())
+
+
+def _lay_down(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
+    """Put aside the entries of some keys.  target: positions in the groups, negative: ended."""
+    if not len(keys):
+        return
+    at = pa.array(target, pa.int32(), mask=target < 0)
+    partitions = pa.array([g.partition for g in task.groups], pa.string())
+    ids = pa.array([g.file_id for g in task.groups], pa.string())
+    path = f"{FOLDER}/{task.instant}/{prefix}{new_write_token()}.arrow"
+    with (
+        task.fs.open_sink(path) as sink,
+        pa.ipc.new_file(pa.PythonFile(sink, mode="w"), _WAITING) as writer,
+    ):
+        columns = [keys, partitions.take(at), ids.take(at)]
+        writer.write_table(pa.Table.from_arrays(columns, schema=_WAITING))
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTask:
+    """One file of entries that waited for their commit."""
+
+    fs: FileSystem
+    place: HBasePlace
+    path: str
+    instant: InstantTime
+
+
+def put_waiting(task: SettleTask) -> None:
+    """Put what has waited.  May run twice."""
+    table = pa.ipc.open_file(task.fs.arrow_file(task.path)).read_all()
+    task.place.put(_entries(table, task.instant))
+
+
+def _entries(table: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Entry | None]]:
+    commit = instant.encode()
+    for batch in table.to_batches():
+        columns = (column.cast(pa.binary()).to_pylist() for column in batch.columns)
+        for key, partition, file_id in zip(*columns, strict=True):
+            yield key, None if file_id is None else Entry(commit, file_id, partition)
+
+
+@dataclass(frozen=True)
+class HBaseStore:
+    """The index of one table, as of what `believed` says.  fs: rooted at the data table.
+
+    concurrent: whether other writers write at the same time.
+    """
+
+    fs: FileSystem
+    place: HBasePlace
+    believed: Visibility
+    engine: Engine
+    concurrent: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> IndexKind:
+        return IndexKind.HBASE
+
+    @property
+    def part_count(self) -> None:
+        return None
+
+    def finder(self, part: int, part_count: int, live: Stored) -> HBaseFinder:
+        return HBaseFinder(self._shared(part_count), self.believed, live)
+
+    def _shared(self, tasks: int) -> HBasePlace:
+        return replace(self.place, share=max(1, min(tasks, self.engine.parallelism)))
+
+    def write(self, changes: Changes, instant: InstantTime, engine: Engine) -> InstantTime:
+        place = self._shared(len(changes.tables))
+        tasks = [
+            PutTask(self.fs, place, table, changes.groups, instant, self.concurrent)
+            for table in changes.tables
+        ]
+        engine.run(put_changes, tasks, label="index")
+        return instant
+
+    def publish(self, written: InstantTime) -> None:
+        """Put what waits of new keys; entries count once their commit is completed.  The caller
+        holds the table's lock, and nobody has committed in between."""
+        if self.concurrent:
+            self.fs.delete(put_laid_down(self, written, new=True))
+
+    def settle(self, written: InstantTime) -> None:
+        try:
+            settle(self, written)
+        except StorageError as error:
+            _LOG.warning("entries of %s wait for the next write: %s", written, error)
+
+    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+        valid = np.flatnonzero(np.asarray(keys.is_valid()))
+        found, commits = ask(self.place, self.believed, keys.take(pa.array(valid)))
+        keep = are_live(found, live)
+        rows = valid[found.rows[keep]]
+        return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])
+
+
+def settle(store: HBaseStore, instant: InstantTime) -> None:
+    """Put what waited for a commit that stands.  Raises StorageError where HBase is away."""
+    put_laid_down(store, instant, new=False)
+    store.fs.delete_folder(f"{FOLDER}/{instant}")
+
+
+def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list[str]:
+    """Put what has been laid down, of new keys or else all of it; the paths of its files."""
+    found = [f for f in store.fs.children(f"{FOLDER}/{instant}") if f.name.endswith(".arrow")]
+    files = [f.path for f in found if f.name.startswith(_NEW) or not new]
+    place = store._shared(len(files))
+    tasks = [SettleTask(store.fs, place, path, instant) for path in files]
+    store.engine.run(put_waiting, tasks, label="index")
+    return files
+
+
+def waiting(fs: FileSystem) -> list[InstantTime]:
+    """Instants that have left something to be put."""
+    return [InstantTime(f.name) for f in fs.children(FOLDER) if f.is_folder]
+
+
+def ask_to_reread(
+    fs: FileSystem, time: InstantTime, groups: Iterable[FileGroupId] | None = None
+) -> None:
+    """Have file groups read again before HBase is asked next, as their keys move without HBase
+    knowing.  groups: None: those that the commit `time` writes, once it stands."""
+    named = None if groups is None else sorted((g.partition, g.file_id) for g in groups)
+    fs.replace(f"{FOLDER}/{time}/{REREAD}", json.dumps(named).encode())
+
+
+def to_reread(fs: FileSystem, time: InstantTime) -> tuple[bool, frozenset[FileGroupId] | None]:
+    """(whether somebody has asked for it, which groups were named)."""
+    path = f"{FOLDER}/{time}/{REREAD}"
+    if not fs.exists(path):
+        return False, None
+    named = json.loads(fs.read(path))
+    return True, None if named is None else frozenset(FileGroupId(*group) for group in named)

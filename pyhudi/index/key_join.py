@@ -1,0 +1,268 @@
+"""Keys of a batch against the keys of stored records: what simple and bloom have in common.
+
+```
+gathered part -> KeyRun      its keys, sorted by partition path and key (one task a part)
+KeyRuns x some slices        -> hits (one task for some slices; each file is opened once)
+hits of one part             -> places of its rows
+```
+
+Keys of a slice are those a reader sees.  A record that a log deletes has ended: it is not found,
+but an index that is not global says where it was.
+Columns put aside: a run `key: string, row: int32, wide: bool`, with where each path begins in the
+schema's metadata; hits `row: int32, slice: int32, ended: bool`, with where each run begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native import KeyTable, argsort
+from pyhudi.formats.base_file import read_base
+from pyhudi.index.contract import Located, Longs, one_array, path_codes
+from pyhudi.metadata.hfile_slices import MapSlice
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice
+
+_STARTS: Final = b"starts"
+_PATHS: Final = b"paths"
+_FIRST_WIDE: Final = 0xEE
+_WIDE: Final = r"[\x{E000}-\x{10FFFF}]"
+
+
+class Stored(Protocol):
+    """A table that was put aside."""
+
+    def load(self) -> pa.Table: ...
+
+
+def key_run(rows: pa.Table, *, everywhere: bool) -> pa.Table:
+    """The sorted keys of a gathered part.  everywhere: paths do not count.
+
+    wide: the key has characters that Java orders otherwise than bytes are ordered, so it must not
+    be compared with bounds.
+    """
+    keys = one_array(rows.column(RECORD_KEY)) if rows.num_rows else pa.array([], pa.string())
+    order = np.asarray(argsort(keys), np.int64)
+    paths: tuple[str, ...] = ("",)
+    starts = np.array([0, len(keys)], np.int64)
+    if not everywhere:
+        codes, paths = path_codes(rows.column(PARTITION_PATH))
+        order = order[np.argsort(codes[order].astype(np.int64), kind="stable")]
+        starts = np.searchsorted(codes[order], np.arange(len(paths) + 1))
+    keys = keys.take(pa.array(order))
+    table = pa.table({"key": keys, "row": order.astype(np.int32), "wide": _wide(keys)})
+    facts = {_STARTS: starts.astype(np.int64).tobytes(), _PATHS: json.dumps(paths).encode()}
+    return table.replace_schema_metadata(facts)
+
+
+def _wide(keys: pa.Array) -> pa.Array:
+    data = keys.buffers()[2]
+    if data is None or not (np.frombuffer(data, np.uint8) >= _FIRST_WIDE).any():
+        return pa.repeat(pa.scalar(False), len(keys))
+    return pc.match_substring_regex(keys, _WIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Keys of one partition (or of all) in one run, ascending in byte order; rows: their rows."""
+
+    run: int
+    keys: pa.Array
+    rows: npt.NDArray[np.int32]
+    wide: npt.NDArray[np.bool_]
+
+
+def probes_of(runs: Sequence[Stored], partition: str, *, everywhere: bool) -> list[Probes]:
+    """The keys that may be stored in a partition, of each run that has some."""
+    found = []
+    for number, run in enumerate(runs):
+        table = run.load()
+        facts = table.schema.metadata
+        starts = np.frombuffer(facts[_STARTS], np.int64)
+        paths = json.loads(facts[_PATHS])
+        if everywhere:
+            low, high = 0, table.num_rows
+        elif partition in paths:
+            low, high = starts[paths.index(partition) :][:2].tolist()
+        else:
+            continue
+        if low < high:
+            some = table.slice(low, high - low)
+            keys, rows, wide = (one_array(column) for column in some.columns)
+            flags = wide.to_numpy(zero_copy_only=False)
+            found.append(Probes(number, keys, rows.to_numpy(), np.asarray(flags, np.bool_)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Key ranges of base files by path, and where their bloom filters are."""
+
+    bounds: Mapping[str, tuple[str, str]]
+    filters: tuple[MapSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeWork:
+    """What a task needs to look some slices through.  slices: by number, ordered by partition.
+
+    spec: reads the record key of the table's slices.  told: what the metadata table says of their
+    base files; None: footers are asked.  unpruned: file groups whose logs may hold keys that
+    their base files do not.
+    """
+
+    fs: FileSystem
+    spec: SliceSpec
+    slices: tuple[tuple[int, FileSlice], ...]
+    runs: tuple[Stored, ...]
+    everywhere: bool
+    told: Told | None = None
+    unpruned: frozenset[FileGroupId] = frozenset()
+
+
+def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int, FileSlice]]]]:
+    """(keys that may be there, slices) of each partition that keys may be in."""
+    for partition, slices in groupby(
+        work.slices, key=lambda item: "" if work.everywhere else item[1].partition
+    ):
+        probes = probes_of(work.runs, partition, everywhere=work.everywhere)
+        if probes:
+            yield probes, list(slices)
+
+
+class Joined:
+    """Several runs' keys laid end to end, and whose they are."""
+
+    def __init__(self, probes: Sequence[Probes]) -> None:
+        arrays = [p.keys for p in probes]
+        self.keys: pa.Array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        counts = [len(p.keys) for p in probes]
+        self.runs = np.repeat(np.array([p.run for p in probes], np.int32), counts)
+        self.rows = np.concatenate([p.rows for p in probes])
+
+    @cached_property
+    def table(self) -> KeyTable:
+        return KeyTable(self.keys)
+
+
+class Hits:
+    """Rows found, slice by slice."""
+
+    def __init__(self, run_count: int) -> None:
+        self._run_count = run_count
+        self._found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int, bool]] = []
+
+    def add(self, keys: Joined, at: Longs, number: int, *, ended: bool = False) -> None:
+        """The keys at some positions are (or were) stored in slice `number`."""
+        if len(at):
+            self._found.append((keys.runs[at], keys.rows[at], number, ended))
+
+    def table(self) -> pa.Table:
+        none = np.zeros(0, np.int32)
+        runs = np.concatenate([none, *(found[0] for found in self._found)])
+        rows = np.concatenate([none, *(found[1] for found in self._found)])
+        counts = [len(found[1]) for found in self._found]
+        slices = np.repeat(np.array([found[2] for found in self._found], np.int32), counts)
+        ended = np.repeat(np.array([found[3] for found in self._found], np.bool_), counts)
+        order = np.argsort(runs, kind="stable")
+        starts = np.searchsorted(runs[order], np.arange(self._run_count + 1)).astype(np.int64)
+        columns = {"row": rows, "slice": slices, "ended": ended}
+        table = pa.table({name: column[order] for name, column in columns.items()})
+        return table.replace_schema_metadata({_STARTS: starts.tobytes()})
+
+
+def match_slice(work: ProbeWork, slice_: FileSlice, keys: Joined, hits: Hits, number: int) -> None:
+    """Note which of some distinct keys a slice holds.
+
+    Cost: one column of the base file, and the logs.
+    """
+    if not slice_.logs and slice_.base is not None:
+        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
+        hits.add(keys, _matches(keys, stored), number)
+        return
+    live = _matches(keys, read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY))
+    hits.add(keys, live, number)
+    if slice_.base is not None and not work.everywhere:
+        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
+        ended = np.setdiff1d(_matches(keys, stored), live, assume_unique=True)
+        hits.add(keys, ended, number, ended=True)
+
+
+def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
+    """Positions of the keys that are stored, ascending."""
+    at = np.asarray(keys.table.first(stored))
+    held = np.zeros(len(keys.keys), np.bool_)
+    held[at[at >= 0]] = True
+    return np.flatnonzero(held)
+
+
+@dataclass(frozen=True, slots=True)
+class HitsFinder:
+    """Places of the rows of one part, out of what the probes found.  slices: their groups."""
+
+    part: int
+    hits: tuple[Stored, ...]
+    slices: tuple[FileGroupId, ...]
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        tables = [self._mine(stored.load()) for stored in self.hits]
+        if not tables:
+            return Located.nothing()
+        hits = pa.concat_tables(tables)
+        row, number = (hits.column(name).to_numpy() for name in ("row", "slice"))
+        ended = np.asarray(hits.column("ended").to_numpy(), np.bool_)
+        order = np.lexsort((number, ended, row))
+        if ended.any():
+            order = order[_wanted(row[order], ended[order], rows)]
+        used, homes = np.unique(number[order], return_inverse=True)
+        groups = tuple(self.slices[n] for n in used.tolist())
+        rest = ended[order] if ended.any() else None
+        return Located(row[order].astype(np.int64), homes.astype(np.int32), groups, rest)
+
+    def _mine(self, hits: pa.Table) -> pa.Table:
+        starts = np.frombuffer(hits.schema.metadata[_STARTS], np.int64)
+        low, high = starts[self.part : self.part + 2].tolist()
+        return hits.slice(low, high - low).replace_schema_metadata()
+
+
+def _wanted(
+    row: npt.NDArray[np.int32], ended: npt.NDArray[np.bool_], rows: pa.Table
+) -> npt.NDArray[np.bool_]:
+    """Of hits in order of (row, ended): those of live records, and one ended place of a row that
+    has no other and is no delete."""
+    first = np.ones(len(row), np.bool_)
+    first[1:] = row[1:] != row[:-1]
+    deleted = np.asarray(rows.column("deleted").to_numpy(), np.bool_)
+    return np.asarray(~ended | (first & ~deleted[row]), np.bool_)
+
+
+def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, FileSlice], ...]]:
+    """Numbered slices in at most `hands` stretches of about equal size, in their order."""
+    total = sum(s.size_bytes for s in slices)
+    share = max(1, -(-total // max(1, hands)))
+    found: list[list[tuple[int, FileSlice]]] = [[]]
+    size = 0
+    for number, slice_ in enumerate(slices):
+        if found[-1] and size + slice_.size_bytes // 2 > share * len(found):
+            found.append([])
+        found[-1].append((number, slice_))
+        size += slice_.size_bytes
+    return [tuple(some) for some in found if some]
+
+
+__all__ = [
+    "Hits", "HitsFinder", "Joined", "ProbeWork", "Probes", "Told", "by_partition", "dealt",
+    "key_run", "match_slice", "probes_of",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The record index built, verified, sampled and measured."""

@@ -1,0 +1,315 @@
+"""The record index held against the table at some keys: drawn at random, or changed of late.
+
+table -> index   rows are drawn: each slice gives as many as chance gives it by its row count
+index -> table   entries are drawn: those with the smallest of random numbers, over all buckets
+
+A key that is not where its entry says may be elsewhere or nowhere; only a full check tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine
+from pyhudi.formats.base_file import footer
+from pyhudi.index.maintenance.stats import index_entries
+from pyhudi.index.maintenance.verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
+from pyhudi.metadata.record_index.entries import bucket_entries
+from pyhudi.metadata.record_index.k_way_merge import UnsortedError
+from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.scan import Scan
+from pyhudi.read.scan_plan import ChangeRange, ScanRequest
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice
+
+_CHANCE: Final = 0.05
+_PLACE: Final = ("partition_path", "file_id")
+
+
+def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) -> dict[str, Any]:
+    """Fields of an `IndexCheck` that looked at `count` rows and as many entries.
+
+    Cost: the key column of slices that rows are drawn from or entries name, and every file of the
+    index once.
+    """
+    index = state.record_index
+    slices = state.view().latest_slices()
+    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
+    work = _Sampling(state.fs, spec, tuple(slices))
+    rows = _drawn_rows(work, engine, count, seed)
+    entries = _drawn_entries(work, (*index.older, *index.shards), engine, count, seed)
+    if index.older:  # those that a newer group hides are of no account
+        again = index.lookup(entries.column("record_key"), engine=engine)
+        same = [pc.fill_null(pc.equal(entries.column(n), again.column(n)), False) for n in _PLACE]
+        entries = entries.filter(pc.and_(*same))
+    stated = index.lookup(rows.column("record_key"), engine=engine)
+    from_rows = _held_against(work, engine, rows, stated)
+    held = _held(work, engine, entries)
+    from_entries = _orphans(entries, ~held)
+    found = pa.concat_tables([from_rows, from_entries])
+    return {
+        **_fields(index.shard_count, rows, entries, found),
+        "sampled": count,
+        "fault_share_max": {
+            "table to index": share_at_most(from_rows.num_rows, rows.num_rows),
+            "index to table": share_at_most(from_entries.num_rows, entries.num_rows),
+        },
+    }
+
+
+def check_changes(state: TableState, engine: Engine, since: str, until: str) -> dict[str, Any]:
+    """Fields of an `IndexCheck` of what commits after `since` up to `until` changed: rows they
+    wrote that are still there, and entries they wrote that still count.
+
+    Cost: the rows changed, a look-up each, and the key column of slices that hold them.
+    """
+    index = state.record_index
+    spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
+    work = _Sampling(state.fs, spec, tuple(state.view().latest_slices()))
+    rows = _changed_rows(state, engine, since, until)
+    stated = index.lookup(rows.column("record_key"), engine=engine)
+    from_rows = _held_against(work, engine, rows, stated)
+    written = index_entries(state, engine, since, until)
+    again = index.lookup(pc.unique(written.column("record_key")), engine=engine)
+    entries = again.filter(pc.field("found")).select(["record_key", *_PLACE])
+    from_entries = _orphans(entries, ~_held(work, engine, entries))
+    known = pc.is_in(from_entries.column("record_key"), from_rows.column("record_key"))
+    found = pa.concat_tables([from_rows, from_entries.filter(pc.invert(known))])
+    return _fields(index.shard_count, rows, entries, found)
+
+
+def _changed_rows(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
+    """[record_key, partition_path, file_id] of rows that the range's commits wrote."""
+    wanted = ChangeRange(since, until)
+    columns = (RECORD_KEY, PARTITION_PATH, FILE_NAME)
+    scan = Scan(lambda: state, ScanRequest(columns=columns, changes=wanted), engine=engine)
+    table = scan.to_arrow()
+    names = pc.utf8_ltrim(table.column(FILE_NAME), ".")
+    ids = pc.list_element(pc.split_pattern(names, "_", max_splits=1), 0)
+    columns_ = [table.column(RECORD_KEY), table.column(PARTITION_PATH), ids]
+    return pa.Table.from_arrays(columns_, names=["record_key", *_PLACE])
+
+
+def _fields(buckets: int, rows: pa.Table, entries: pa.Table, found: pa.Table) -> dict[str, Any]:
+    kinds = found.column("fault").to_pylist()
+    return {
+        "buckets": buckets,
+        "keys": rows.num_rows,
+        "entries": entries.num_rows,
+        "faults": {f.value: n for f in Fault if (n := kinds.count(f.value))},
+        "examples": tuple(found.slice(0, EXAMPLES_MAX * len(Fault)).to_pylist()),
+    }
+
+
+def share_at_most(found: int, looked_at: int) -> float:
+    """The largest share of faults under which a sample shows no more than were found with a
+    chance of one in twenty (Clopper and Pearson's upper bound)."""
+    if looked_at == 0 or found >= looked_at:
+        return 1.0
+    low, high = found / looked_at, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _chance(found, looked_at, middle) > _CHANCE else (low, middle)
+    return high
+
+
+def _chance(found: int, looked_at: int, share: float) -> float:
+    """That a sample shows at most `found` faults."""
+    if share <= 0.0 or share >= 1.0:
+        return 1.0 if share <= 0.0 else 0.0
+    total = 0.0
+    for k in range(found + 1):
+        ways = math.lgamma(looked_at + 1) - math.lgamma(k + 1) - math.lgamma(looked_at - k + 1)
+        total += math.exp(ways + k * math.log(share) + (looked_at - k) * math.log1p(-share))
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampling:
+    """The table as a sample looks at it."""
+
+    fs: FileSystem
+    spec: SliceSpec
+    slices: tuple[FileSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """So many keys of one slice; None only counts them.  seed: of the draw."""
+
+    work: _Sampling
+    slice: FileSlice
+    count: int | None
+    seed: tuple[int, ...]
+
+
+def _drawn_rows(work: _Sampling, engine: Engine, count: int, seed: int) -> pa.Table:
+    """[record_key, partition_path, file_id] of rows drawn with replacement."""
+    sizes = engine.run(
+        _drawn, [_Draw(work, piece, None, ()) for piece in work.slices], label="count-rows"
+    )
+    weights = np.array([size for size, _ in sizes], np.float64)
+    tables = [_no_rows()]
+    if weights.sum():
+        random = np.random.default_rng((seed, 1))
+        shares = random.multinomial(count, weights / weights.sum())
+        draws = [
+            _Draw(work, work.slices[at], int(shares[at]), (seed, 2, int(at)))
+            for at in np.flatnonzero(shares)
+        ]
+        tables += [table for _, table in engine.run(_drawn, draws, label="draw-rows")]
+    return pa.concat_tables(tables)
+
+
+def _no_rows() -> pa.Table:
+    return pa.schema([(name, pa.string()) for name in ("record_key", *_PLACE)]).empty_table()
+
+
+def _drawn(task: _Draw) -> tuple[int, pa.Table]:
+    slice_ = task.slice
+    if task.count is None and slice_.base is not None and not slice_.logs:
+        return footer(task.work.fs, slice_.base.path).rows, _no_rows()
+    keys = read_slice(task.work.fs, slice_, spec=task.work.spec).column(RECORD_KEY)
+    if task.count is None:
+        return len(keys), _no_rows()
+    at = np.sort(np.random.default_rng(task.seed).integers(0, len(keys), task.count))
+    places = [pa.repeat(pa.scalar(text), len(at)) for text in (slice_.partition, slice_.file_id)]
+    names = ["record_key", *_PLACE]
+    return len(keys), pa.table([keys.take(pa.array(at)), *places], names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryDraw:
+    fs: FileSystem
+    shard: IndexShard
+    count: int
+    seed: tuple[int, ...]
+
+
+def _drawn_entries(
+    work: _Sampling, shards: Sequence[IndexShard], engine: Engine, count: int, seed: int
+) -> pa.Table:
+    """[record_key, partition_path, file_id, mark] of entries drawn without replacement."""
+    draws = [
+        _EntryDraw(work.fs, shard, count, (seed, 3, shard.group, shard.number)) for shard in shards
+    ]
+    return _smallest(pa.concat_tables(engine.run(_drawn_of_bucket, draws, label="draw")), count)
+
+
+def _smallest(table: pa.Table, count: int) -> pa.Table:
+    marks = np.asarray(table.column("mark").to_numpy())
+    if len(marks) <= count:
+        return table
+    return table.take(pa.array(np.sort(np.argpartition(marks, count)[:count])))
+
+
+def _drawn_of_bucket(task: _EntryDraw) -> pa.Table:
+    try:
+        return _bucket_draw(task, whole=False)
+    except UnsortedError:
+        return _bucket_draw(task, whole=True)
+
+
+def _bucket_draw(task: _EntryDraw, *, whole: bool) -> pa.Table:
+    random = np.random.default_rng(task.seed)
+    kept = _no_rows().append_column("mark", pa.array([], pa.uint64()))
+    for entries in bucket_entries(task.fs, task.shard, whole=whole):
+        marks = random.integers(0, 1 << 63, len(entries.keys), dtype=np.uint64)
+        places = (entries.places.partition_path, entries.places.file_id)
+        columns = [entries.keys, *(p.cast(pa.string()) for p in places), pa.array(marks)]
+        some = _smallest(pa.table(columns, names=kept.column_names), task.count)
+        kept = _smallest(pa.concat_tables([kept, some]), task.count)
+    return kept
+
+
+def _held_against(work: _Sampling, engine: Engine, rows: pa.Table, stated: pa.Table) -> pa.Table:
+    """Faults of rows drawn.  A key that the index places elsewhere is looked for there: one that
+    the table has several times is right in any of its places."""
+    found = stated.column("found")
+    missing = np.flatnonzero(~_flags(found))
+    same = [pc.fill_null(pc.equal(rows.column(n), stated.column(n)), False) for n in _PLACE]
+    off = _flags(found) & ~(_flags(same[0]) & _flags(same[1]))
+    at = np.flatnonzero(off)
+    elsewhere = stated.take(pa.array(at)).select(["record_key", *_PLACE])
+    wrong = at[~_held(work, engine, elsewhere)]
+    moved = ~_flags(same[0])[wrong]
+    kinds = np.where(moved, Fault.STALE_PARTITION.value, Fault.WRONG_FILE_GROUP.value)
+    return pa.concat_tables(
+        [
+            _table(rows, stated, missing, [Fault.MISSING.value] * len(missing)),
+            _table(rows, stated, wrong, kinds.tolist()),
+        ]
+    )
+
+
+def _table(
+    rows: pa.Table, stated: pa.Table, at: npt.NDArray[np.int64], kinds: list[str]
+) -> pa.Table:
+    take = pa.array(at)
+    columns = [
+        rows.column("record_key").take(take),
+        pa.array(kinds, pa.string()),
+        *(rows.column(name).take(take) for name in _PLACE),
+        *(stated.column(name).take(take) for name in _PLACE),
+    ]
+    return pa.Table.from_arrays(
+        [pa.chunked_array(c) if isinstance(c, pa.Array) else c for c in columns],
+        schema=FAULT_SCHEMA,
+    )
+
+
+def _orphans(entries: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
+    some = entries.filter(pa.array(mask))
+    count = some.num_rows
+    none = pa.nulls(count, pa.string())
+    kind = pa.repeat(pa.scalar(Fault.ORPHANED.value), count)
+    places = [some.column(name) for name in _PLACE]
+    return pa.Table.from_arrays(
+        [some.column("record_key"), kind, none, none, *places], schema=FAULT_SCHEMA
+    )
+
+
+def _flags(column: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(column, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    work: _Sampling
+    slice: FileSlice
+    keys: pa.Array
+
+
+def _held(work: _Sampling, engine: Engine, entries: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether each entry's key is in the slice it names; an entry of no slice is not."""
+    held = np.zeros(entries.num_rows, np.bool_)
+    rows = entries.append_column("row", pa.array(np.arange(entries.num_rows)))
+    grouped = rows.group_by(list(_PLACE)).aggregate([("record_key", "list"), ("row", "list")])
+    slices = {slice_.group: slice_ for slice_ in work.slices}
+    tasks, places = [], []
+    for row in range(grouped.num_rows):
+        name = FileGroupId(*(grouped.column(part)[row].as_py() for part in _PLACE))
+        if name in slices:
+            tasks.append(
+                _Holding(work, slices[name], grouped.column("record_key_list")[row].values)
+            )
+            places.append(np.asarray(grouped.column("row_list")[row].values.to_numpy()))
+    for at, answer in zip(places, engine.run(_holds, tasks, label="hold"), strict=True):
+        held[at] = answer
+    return held
+
+
+def _holds(task: _Holding) -> npt.NDArray[np.bool_]:
+    keys = read_slice(task.work.fs, task.slice, spec=task.work.spec).column(RECORD_KEY)
+    return _flags(pc.is_in(task.keys, keys.combine_chunks()))

@@ -1,0 +1,170 @@
+"""The RocksDB index: a store a bucket on the workers, checkpointed with each commit.
+
+A bucket's task restores its store from the checkpoint where this machine does not have it, so any
+worker may take any bucket, and a worker that is lost loses nothing.  The checkpoint of a commit is
+published before it and counts once it stands (`covered`, `rocks_checkpoint`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi._native import shard_of
+from pyhudi.engine import Engine
+from pyhudi.errors import OvertakenError, StorageError
+from pyhudi.index.contract import Located, Longs, one_array
+from pyhudi.index.external_index import Changes, are_live, only_live, places
+from pyhudi.index.key_join import Stored
+from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
+from pyhudi.index.rocksdb.checkpoint import FOLDER, Checkpoint, clean, missing_files, publish
+from pyhudi.index.rocksdb.store_files import BucketState, Place
+from pyhudi.index.watermark import Covered
+from pyhudi.options import IndexKind, RocksRules
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+_LOG: Final = logging.getLogger("pyhudi")
+
+
+def place_of(fs: FileSystem, rules: RocksRules) -> Place:
+    """Where the stores of a table are; fs: rooted at the table.  The folder on the machine is the
+    same for all who name the table alike."""
+    name = hashlib.sha256(fs.url.encode()).hexdigest()[:16]
+    return Place(fs.sub(FOLDER), rules.folder, name)
+
+
+@dataclass(frozen=True, slots=True)
+class RocksFinder:
+    """Asks the buckets that the keys of a hash part are in.  Picklable; opens stores where it
+    runs."""
+
+    place: Place
+    buckets: tuple[BucketState, ...]
+    live: Stored
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        found, _ = ask(self.place, self.buckets, one_array(rows.column(RECORD_KEY)))
+        return only_live(found, self.live)
+
+
+def ask(place: Place, buckets: Sequence[BucketState], keys: pa.Array) -> tuple[Located, Longs]:
+    """(places of keys, the commit of each), whether or not the table has their file groups.
+
+    keys: not null.
+    """
+    groups: dict[FileGroupId, int] = {}
+    row, home, time = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    numbers = shard_of(keys, len(buckets))
+    for number in np.unique(numbers).tolist():
+        store = open_bucket(place, buckets[number])
+        if store is None:
+            continue
+        mine = np.flatnonzero(numbers == number)
+        codes, commits = store.find(keys.take(pa.array(mine)))
+        hit = codes >= 0
+        used, position = np.unique(codes[hit], return_inverse=True)
+        named = [groups.setdefault(store.groups[code], len(groups)) for code in used.tolist()]
+        row.append(mine[hit])
+        home.append(np.array([*named, 0], np.int32)[position])
+        time.append(commits[hit])
+    rows = np.concatenate(row)
+    order = np.argsort(rows, kind="stable")
+    located = Located(rows[order], np.concatenate(home)[order], tuple(groups))
+    return located, np.concatenate(time)[order]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceTask:
+    """One bucket's changes out of those of every hash part."""
+
+    place: Place
+    state: BucketState
+    bucket_count: int
+    changes: Changes
+    instant: InstantTime
+
+
+def advance_bucket(task: AdvanceTask) -> BucketState:
+    """The bucket after the changes; as it was if none is its own."""
+    keys, targets = [pa.array([], pa.string())], [np.zeros(0, np.int32)]
+    for stored in task.changes.tables:
+        table = stored.load()
+        some = one_array(table.column("key"))
+        mine = np.flatnonzero(shard_of(some, task.bucket_count) == task.state.number)
+        keys.append(some.take(pa.array(mine)))
+        targets.append(np.asarray(table.column("target").to_numpy(), np.int32)[mine])
+    target = np.concatenate(targets)
+    if not len(target):
+        return task.state
+    used = np.unique(target[target >= 0])
+    groups = tuple(task.changes.groups[number] for number in used.tolist())
+    target = np.where(target < 0, -1, np.searchsorted(used, target)).astype(np.int32)
+    changes = BucketChanges(pa.concat_arrays(keys), target, groups)
+    return advance(task.place, task.state, changes, task.instant)
+
+
+@dataclass(frozen=True)
+class RocksStore:
+    """The index as of a checkpoint that has seen all of `timeline`, which `log` loaded."""
+
+    place: Place
+    log: TimelineLog
+    timeline: Timeline
+    buckets: tuple[BucketState, ...]
+    rules: RocksRules
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> IndexKind:
+        return IndexKind.ROCKSDB
+
+    @property
+    def part_count(self) -> int:
+        return len(self.buckets)
+
+    def finder(self, part: int, part_count: int, live: Stored) -> RocksFinder:
+        buckets = self.buckets
+        if part_count == len(buckets):  # the other buckets' keys are other parts'
+            buckets = tuple(b if b.number == part else BucketState(b.number) for b in buckets)
+        return RocksFinder(self.place, buckets, live)
+
+    def write(self, changes: Changes, instant: InstantTime, engine: Engine) -> Checkpoint:
+        buckets = self.buckets
+        if changes.tables:
+            tasks = [AdvanceTask(self.place, b, len(buckets), changes, instant) for b in buckets]
+            buckets = tuple(engine.run(advance_bucket, tasks, label="index"))
+        return Checkpoint(Covered.of(self.timeline, mine=instant), buckets)
+
+    def publish(self, written: Checkpoint) -> None:
+        """Raises OvertakenError if writers that came between have cleaned what this one built
+        on."""
+        if self.log.load().commits != self.timeline.commits:
+            gone = missing_files(self.place.fs, written)
+            if gone:
+                raise OvertakenError(
+                    "the checkpoint of the RocksDB index that this write built on is gone",
+                    path=gone[0], files=len(gone),
+                )  # fmt: skip
+        publish(self.place.fs, written)
+
+    def settle(self, written: Checkpoint) -> None:
+        try:
+            clean(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
+        except StorageError as error:
+            _LOG.warning("old checkpoints of the RocksDB index stay for now: %s", error)
+
+    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+        valid = np.flatnonzero(np.asarray(keys.is_valid()))
+        found, commits = ask(self.place, self.buckets, keys.take(pa.array(valid)))
+        keep = are_live(found, live)
+        rows = valid[found.rows[keep]]
+        return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])

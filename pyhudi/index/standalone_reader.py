@@ -1,0 +1,159 @@
+"""The record index on its own: `pyhudi.open_index`, for tools that only ask where keys are.
+
+Nothing of the writing or scanning half of the package is loaded.  An opened index follows its
+table: each call looks whether the timeline has changed, and opens what is new.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine, LocalEngine
+from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.metadata.record_index.lookup import RecordIndex
+from pyhudi.read.metadata_freshness import trusted_metadata
+from pyhudi.records import InstantTime, RecordLocation
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
+from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+def open_index(
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    max_age_seconds: float = 0.0,
+    engine: Engine | None = None,
+) -> OpenIndex:
+    """The record index of the table at a path or URL.
+
+    max_age_seconds: for how long answers may be those of a moment before; 0 asks the store at
+    each call whether the table has changed, which costs a listing of its timeline.
+    Raises TableNotFoundError, IndexNotReadyError where the table has no record index.
+    """
+    is_number = isinstance(max_age_seconds, int | float)
+    if not is_number or not max_age_seconds >= 0:
+        raise UserError("an age is a number, and not negative", max_age_seconds=max_age_seconds)
+    fs = locate(path, storage_options=storage_options)
+    return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine or LocalEngine())
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    config: TableConfig
+    log: TimelineLog
+    timeline: Timeline
+    index: RecordIndex
+
+
+class OpenIndex:
+    """Where record keys live, as the newest commit says.  Safe to use from several threads.
+
+    Pickles by its store and options; the other side opens the table again, and raises as
+    `open_index` does.
+    """
+
+    def __init__(self, fs: FileSystem, *, max_age_seconds: float, engine: Engine) -> None:
+        self._fs = fs
+        self._age = max_age_seconds
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._begun = 0  # looks at the table, numbered as they begin
+        self._shown = 0  # the look that answers rest on
+        self._seen = self._look(None)
+        self._looked = time.monotonic()
+
+    def get(self, key: str) -> RecordLocation | None:
+        """The place of one key; None if the table does not have it."""
+        found = self.locations([key])
+        if not found.column("found")[0].as_py():
+            return None
+        partition, file_id, instant = (found.column(n)[0].as_py() for n in found.column_names[1:4])
+        return RecordLocation(partition, file_id, InstantTime(instant))
+
+    def contains(self, keys: Any) -> pa.BooleanArray:
+        """Whether the table has each key, in the order asked; false for null keys."""
+        column = self.locations(keys).column("found")
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+    def locations(self, keys: Any) -> pa.Table:
+        """[record_key, partition_path, file_id, instant_time, found], one row a key in the order
+        asked.  keys: a text, which is one key, a list or a column of strings; its places are null
+        where it is absent."""
+        return self._now().lookup(keys, engine=self._engine)
+
+    @property
+    def instant(self) -> InstantTime | None:
+        """The newest commit that answers rest on."""
+        newest = self._seen.timeline.commits.last
+        return newest.time if newest else None
+
+    @property
+    def bucket_count(self) -> int:
+        return self._seen.index.shard_count
+
+    def refresh(self) -> None:
+        """Look now, whatever the age of what is known."""
+        with self._lock:
+            self._begun += 1
+            self._show(self._look(self._seen), self._begun)
+
+    def warm(self) -> None:
+        """Look now, and open every bucket's files before answers rest on them: for those who
+        watch a table beside the requests, so that none of these opens files."""
+        with self._lock:
+            self._begun += 1
+            number, before = self._begun, self._seen
+        seen = self._look(before)
+        if seen is not before:
+            for shard in (*seen.index.older, *seen.index.shards):
+                shard.layers(self._fs)
+        with self._lock:
+            self._show(seen, number)
+
+    def _show(self, seen: _Seen, number: int) -> None:
+        """Answers rest on it from now on, unless a look that began later was faster."""
+        if number > self._shown:
+            self._seen, self._shown, self._looked = seen, number, time.monotonic()
+
+    def _now(self) -> RecordIndex:
+        if self._age == 0.0 or time.monotonic() - self._looked >= self._age:
+            self.refresh()
+        return self._seen.index
+
+    def _look(self, before: _Seen | None) -> _Seen:
+        config = load_config(self._fs)
+        if before is not None and before.config == config:
+            log = before.log
+            timeline = log.load()
+            if timeline == before.timeline:
+                return before
+        else:
+            log = TimelineLog(self._fs, layout=config.layout, zone=zone_of(config.timezone))
+            timeline = log.load()
+        metadata = trusted_metadata(self._fs, config, log, timeline)
+        if metadata is None:
+            raise IndexNotReadyError(
+                "the table has no record index that can be trusted", path=self._fs.url
+            )
+        return _Seen(config, log, timeline, metadata.record_index())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self._fs, self._age, self._engine)
+
+    def __repr__(self) -> str:
+        return f"OpenIndex({self._fs.url!r})"
+
+
+def _reopened(fs: FileSystem, max_age_seconds: float, engine: Engine) -> OpenIndex:
+    return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine)

@@ -1,0 +1,239 @@
+"""Key generators: the record key and partition path of each row, a column at a time.
+
+simple, timestamp, one field      the value as text; null or empty is an error
+complex, or several key fields    `f1:v1,f2:v2`; null -> `__null__`, empty -> `__empty__`
+complex with one field            `f:v`, or the bare value: releases differ, the table tells
+partition path                    per field the value as text, null or empty ->
+                                  `__HIVE_DEFAULT_PARTITION__`; hive style `f=v`; joined by `/`
+timestamp fields of a path        see keygen/timestamp_generator
+Source: table_format 5.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import UserError
+from pyhudi.filenames import HOODIE
+from pyhudi.formats.java_text import as_text
+from pyhudi.keygen.timestamp_generator import TimeRule, time_texts
+from pyhudi.records import DEFAULT_PARTITION
+
+NULL_PLACEHOLDER: Final = "__null__"
+EMPTY_PLACEHOLDER: Final = "__empty__"
+_PATHS: Final = pa.dictionary(pa.int32(), pa.string())
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
+
+RowFunction = Callable[[pa.Table], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonKeys:
+    """Keys and partition paths made by functions of your own.
+
+    Each gets rows (a pyarrow.Table of the table's columns) and returns one text a row, without
+    nulls; `keys` None: the table's record key columns make the key; `paths` None: the table's
+    partition columns make the path.  columns: the columns that paths are made of.
+
+    The functions are not recorded in the table: give them again each time it is opened for
+    writing.  Apache Hudi cannot write such tables.
+    """
+
+    paths: RowFunction | None = None
+    keys: RowFunction | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """How a table makes keys and paths out of its columns.
+
+    times: for each partition field the rule of its times, None for plain values; () is all plain.
+    Invariant: `composite` is set when there is more than one key field.
+    """
+
+    key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    composite: bool
+    hive_style: bool
+    url_encoded: bool
+    times: tuple[TimeRule | None, ...] = ()
+    functions: PythonKeys = PythonKeys()
+
+
+def record_keys(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.ChunkedArray:
+    """The record key of each row, as text without nulls.
+
+    Raises UserError naming the first row (counted from `first_row`) whose key is null or empty.
+    """
+    if rule.functions.keys is not None:
+        keys = _returned(rule.functions.keys(rows), rows, "keys")
+        _refuse(_blank(keys), "the function of record keys", first_row)
+        return keys
+    if not rule.composite:
+        name = rule.key_fields[0]
+        keys = as_text(rows.column(name), name)
+        _refuse(_blank(keys), name, first_row)
+        return keys
+    parts: list[Any] = []
+    all_blank: Any = None
+    for name in rule.key_fields:
+        text = as_text(rows.column(name), name)
+        missing = pc.is_null(text)
+        blank = pc.equal(pc.fill_null(text, ""), "")
+        all_blank = blank if all_blank is None else pc.and_(all_blank, blank)
+        filled = pc.if_else(
+            missing, NULL_PLACEHOLDER, pc.if_else(blank, EMPTY_PLACEHOLDER, pc.fill_null(text, ""))
+        )
+        parts.append(pc.binary_join_element_wise(pa.scalar(name), filled, ":"))
+    _refuse(all_blank, ",".join(rule.key_fields), first_row)
+    return pc.binary_join_element_wise(*parts, ",")
+
+
+def _blank(texts: Any) -> Any:
+    return pc.equal(pc.fill_null(texts, ""), "")
+
+
+def _returned(column: Any, rows: pa.Table, what: str) -> pa.ChunkedArray:
+    """What a function returned, as a column of text.  Raises UserError."""
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    elif not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([pa.array(column, pa.string())])
+    if len(column) != rows.num_rows:
+        raise UserError(
+            f"the function of {what} returned another number of values than it got rows",
+            rows=rows.num_rows, values=len(column),
+        )  # fmt: skip
+    return column.cast(pa.string())
+
+
+def _refuse(bad: Any, names: str, first_row: int) -> None:
+    at = pc.index(bad, True).as_py()
+    if at >= 0:
+        raise UserError(
+            "a record key is null or empty",
+            column=names,
+            row=first_row + at,
+            hint="every row needs a key; filter such rows out or give them one",
+        )
+
+
+def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.ChunkedArray:
+    """The partition path of each row: dictionary<int32, string> without nulls.
+
+    Cost follows the distinct values of a partition column, not its rows.
+    """
+    count = rows.num_rows
+    if rule.functions.paths is not None:
+        return _own_paths(_returned(rule.functions.paths(rows), rows, "paths"))
+    if not rule.partition_fields:
+        zeros = pa.nulls(count, pa.int32()).fill_null(0)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(zeros, pa.array([""]))])
+    times = rule.times or (None,) * len(rule.partition_fields)
+    joined: Any = None
+    for name, time in zip(rule.partition_fields, times, strict=True):
+        column = rows.column(name)
+        if time is None:
+            segments = _path_segments(column, name, rule).combine_chunks()
+        else:
+            texts = time_texts(column, name, rule=time, first_row=first_row)
+            segments = _time_segments(texts, name, rule)
+        joined = segments if joined is None else _joined(joined, segments)
+    chunks = joined.chunks if isinstance(joined, pa.ChunkedArray) else [joined]
+    return pa.chunked_array([_each_once(chunk) for chunk in chunks], _PATHS)
+
+
+def _each_once(paths: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same with each path once in the dictionary: values apart may share a path."""
+    texts = paths.dictionary.dictionary_encode()
+    if len(texts.dictionary) == len(paths.dictionary):
+        return paths
+    indices = texts.indices.take(paths.indices)
+    return pa.DictionaryArray.from_arrays(indices, texts.dictionary)
+
+
+def _own_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    if paths.null_count:
+        raise UserError("the function of paths returned a null")
+    encoded = paths.dictionary_encode().unify_dictionaries()
+    for path in encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else ():
+        if path:  # "" is the root of a table without partitions
+            _check_path(path, "the function of paths", path)
+    return encoded
+
+
+def _time_segments(texts: pa.DictionaryArray, name: str, rule: KeyRule) -> pa.DictionaryArray:
+    segments = [_segment(text, name, rule) for text in texts.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(texts.indices, pa.array(segments, pa.string()))
+
+
+def paths_if_told(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
+    """Partition paths of rows that may lack partition columns: None if they do."""
+    own = rule.functions.paths is not None
+    needed = rule.functions.columns if own else rule.partition_fields
+    told = (needed or not own) and set(needed) <= set(rows.schema.names)
+    return partition_paths(rows, rule) if told else None
+
+
+def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.ChunkedArray:
+    """One column's path segments, computed on its distinct values."""
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode().unify_dictionaries()
+    if encoded.num_chunks == 0:
+        return pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))]
+        )
+    values = as_text(encoded.chunk(0).dictionary, name).to_pylist()
+    segments = pa.array([_segment(v, name, rule) for v in (*values, None)], pa.string())
+    return pa.chunked_array(  # nulls stand behind the values: dictionaries with nulls do not unify
+        [
+            pa.DictionaryArray.from_arrays(pc.fill_null(chunk.indices, len(values)), segments)
+            for chunk in encoded.chunks
+        ]
+    )
+
+
+def _segment(value: str | None, name: str, rule: KeyRule) -> str:
+    if value is None or value == "":
+        text = DEFAULT_PARTITION
+    else:
+        text = url_encode(value) if rule.url_encoded else value
+        _check_path(text, name, value)
+    return f"{name}={text}" if rule.hive_style else text
+
+
+def _check_path(path: str, name: str, value: str) -> None:
+    """Raise UserError for a path that could leave the table or hide in its timeline."""
+    unsafe = any(part in ("", ".", "..", HOODIE) for part in path.split("/"))
+    if unsafe or "\\" in path or "\0" in path:
+        raise UserError(
+            "a partition value would make an unsafe path", column=name, value=value,
+            hint="set hoodie.datasource.write.partitionpath.urlencode when creating the "
+            "table, or clean the value",
+        )  # fmt: skip
+
+
+def _joined(left: Any, right: Any) -> Any:
+    """`left/right` per row; distinct pairs are joined once each."""
+    width = max(1, len(right.dictionary))
+    codes = pc.add(
+        pc.multiply(left.indices.cast(pa.int64()), width), right.indices.cast(pa.int64())
+    )
+    encoded = codes.dictionary_encode()
+    pairs = encoded.dictionary.to_pylist()
+    lefts, rights = left.dictionary.to_pylist(), right.dictionary.to_pylist()
+    paths = pa.array([f"{lefts[p // width]}/{rights[p % width]}" for p in pairs], pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices, paths)
+
+
+def url_encode(value: str) -> str:
+    """Hive's path escaping: `%XX` in upper case for the characters that could hurt a path."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)

@@ -1,0 +1,190 @@
+"""The key rule of a table: what its properties say, what options add, what its rows show.
+
+Properties of version 6 leave out much of the timestamp and custom key generators, so their
+writers give it as options each time.  What both say must agree.  Source: table_format 1.2, 5.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+
+from pyhudi.errors import OptionError, UnsupportedTableError, UserError
+from pyhudi.formats.java_text import as_text
+from pyhudi.keygen.generators import KeyRule, PythonKeys
+from pyhudi.keygen.timestamp_generator import TimeRule, time_rule
+from pyhudi.merge.merge_rules import merge_rules
+from pyhudi.options import Options, TimestampSettings, parse_options
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import RECORD_KEY
+from pyhudi.table.properties import KeyGeneratorKind, TableConfig
+
+PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
+_TIMEBASED: Final = "hoodie.keygen.timebased."
+_NAMES: Final = {
+    "timestamp_type": "timestamp.type",
+    "input_formats": "input.dateformat",
+    "input_delimiter": "input.dateformat.list.delimiter.regex",
+    "output_format": "output.dateformat",
+    "scalar_unit": "timestamp.scalar.time.unit",
+    "timezone": "timezone",
+    "input_timezone": "input.timezone",
+    "output_timezone": "output.timezone",
+}
+
+
+def rule_of(
+    state: TableState,
+    options: Options,
+    *,
+    functions: PythonKeys | None,
+    with_paths: bool = True,
+) -> KeyRule:
+    """The rule by which a table is written.
+
+    with_paths: whether paths are made, too; a delete by keys needs none.  Reads the key of one row
+    where the table alone can tell how keys are encoded.
+    Raises UnsupportedTableError, OptionError.
+    """
+    bare = options.table.bare_complex_keys
+    if is_encoding_open(state.config) and functions is None:
+        stored = stored_keys_are_bare(state)
+        if stored is not None and bare is not None and stored != bare:
+            raise OptionError(
+                "the table's keys are encoded in the other way",
+                option="hoodie.write.complex.keygen.new.encoding", value=bare,
+                hint="leave the option out",
+            )  # fmt: skip
+        bare = bare if stored is None else stored
+    return key_rule(state.config, options, functions=functions, bare=bare, with_paths=with_paths)
+
+
+def key_rule(
+    config: TableConfig,
+    options: Options,
+    *,
+    functions: PythonKeys | None = None,
+    bare: bool | None = None,
+    with_paths: bool = True,
+) -> KeyRule:
+    """The rule that properties and options make.
+
+    bare: for a complex key generator with one key field, whether the key is the bare value; None
+    and False: `field:value`.  Raises UnsupportedTableError, OptionError, UserError.
+    """
+    kind = config.key_generator
+    fields = config.record_key_fields
+    if kind is KeyGeneratorKind.USER_PROVIDED and functions is None:
+        raise UnsupportedTableError(
+            "the table's keys are made by code of its own", key_generator=config.key_generator_name,
+            hint="open it with key_generator=PythonKeys(...) that makes the same keys and paths",
+        )  # fmt: skip
+    if not fields and (functions is None or functions.keys is None):
+        raise UnsupportedTableError("the table does not say which columns make its key")
+    partitions = config.partition_fields
+    if kind in (KeyGeneratorKind.NON_PARTITION, KeyGeneratorKind.GLOBAL_DELETE) or not with_paths:
+        partitions = ()
+    composite = len(fields) > 1 or kind is KeyGeneratorKind.GLOBAL_DELETE
+    if is_encoding_open(config):
+        composite = not bare
+    return KeyRule(
+        fields, partitions, composite, config.hive_style, config.url_encoded,
+        times=_times(kind, partitions, config, options), functions=functions or PythonKeys(),
+    )  # fmt: skip
+
+
+def is_encoding_open(config: TableConfig) -> bool:
+    """Whether releases disagree about how this table's keys are encoded."""
+    return config.key_generator is KeyGeneratorKind.COMPLEX and len(config.record_key_fields) == 1
+
+
+def stored_keys_are_bare(state: TableState) -> bool | None:
+    """How the keys of a complex key generator with one field are stored; None without rows.
+
+    Reads the key columns of the smallest file slice.
+    """
+    name = state.config.record_key_fields[0]
+    view = state.view()
+    spec = SliceSpec(
+        state.schema(), (RECORD_KEY, name), merge_rules(state.config), view.visibility
+    )  # fmt: skip
+    slices = sorted(view.latest_slices(), key=lambda s: s.size_bytes)
+    for slice_ in slices:
+        rows = read_slice(state.fs, slice_, spec=spec).slice(0, 1)
+        if rows.num_rows:
+            key = rows.column(RECORD_KEY)[0].as_py()
+            return bool(key == as_text(rows.column(name), name)[0].as_py())
+    return None
+
+
+def timestamp_properties(settings: TimestampSettings) -> dict[str, str]:
+    """Settings of the timestamp key generator as table properties."""
+    return {
+        _TIMEBASED + _NAMES[field]: str(value)
+        for field, value in asdict(settings).items()
+        if value is not None
+    }
+
+
+def typed_partitions(names: tuple[str, ...]) -> dict[str, bool]:
+    """For each `field`, `field:SIMPLE` or `field:TIMESTAMP` whether it is a time."""
+    types = {}
+    for text in names:
+        name, _, kind = text.partition(":")
+        if kind.upper() not in ("", "SIMPLE", "TIMESTAMP"):
+            raise UserError(
+                "unknown type of a partition field", field=text, hint="use SIMPLE or TIMESTAMP"
+            )
+        types[name] = kind.upper() == "TIMESTAMP"
+    return types
+
+
+def _times(
+    kind: KeyGeneratorKind, partitions: tuple[str, ...], config: TableConfig, options: Options
+) -> tuple[TimeRule | None, ...]:
+    if not partitions:
+        return ()
+    if kind is KeyGeneratorKind.TIMESTAMP:
+        return (time_rule(_settings(config.properties, options)),) * len(partitions)
+    if kind is not KeyGeneratorKind.CUSTOM:
+        return ()
+    types = typed_partitions(_typed_names(partitions, config, options))
+    if not any(types.values()):
+        return ()
+    rule = time_rule(_settings(config.properties, options))
+    return tuple(rule if types[name] else None for name in partitions)
+
+
+def _typed_names(
+    partitions: tuple[str, ...], config: TableConfig, options: Options
+) -> tuple[str, ...]:
+    """The partition fields with their types: option, property; Raises OptionError without."""
+    sources = (
+        options.request.partition_by or (),
+        tuple(config.properties.get(PATH_FIELDS, "").split(",")),
+        tuple(config.properties.get("hoodie.table.partition.fields", "").split(",")),
+    )
+    for names in sources:
+        if any(":" in name for name in names):
+            return tuple(name.strip() for name in names)
+    raise OptionError(
+        "the table does not say which of its partition fields are times", option=PATH_FIELDS,
+        fields=",".join(partitions),
+        hint="give them with their types, as in `city:SIMPLE,day:TIMESTAMP`",
+    )  # fmt: skip
+
+
+def _settings(properties: Mapping[str, str], options: Options) -> TimestampSettings:
+    """What properties and options say together.  Raises OptionError where they disagree."""
+    stored = {name: text for name, text in properties.items() if name.startswith(_TIMEBASED)}
+    held = asdict(parse_options(stored).keygen)
+    said = asdict(options.keygen)
+    for field, value in said.items():
+        if value is not None and held[field] not in (None, value):
+            raise OptionError(
+                "the option says something else than the table",
+                option=_TIMEBASED + _NAMES[field], value=value, table=held[field],
+            )  # fmt: skip
+    return TimestampSettings(**{f: held[f] if said[f] is None else said[f] for f in said})

@@ -1,0 +1,230 @@
+"""Record keys that a caller names, as the text the table stores.
+
+```
+text, bytes                 a record key as it is stored; one value, never its letters
+number, date, decimal ...   a value of the only key column, rendered as the key generator does
+tuple                       a value for each key column, in their order
+dict                        a value for each key column, by name
+list, set, array, series    several of these
+table, data frame           its key columns; or one column of record keys
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pyhudi.errors import UserError
+from pyhudi.formats.column_names import check_names
+from pyhudi.keygen.generators import KeyRule, record_keys
+from pyhudi.records import RECORD_KEY
+
+_FAILURES: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def key_texts(
+    keys: Any, *, fields: tuple[str, ...], schema: pa.Schema, rule: Callable[[], KeyRule]
+) -> pa.Array:
+    """Record keys as text, in the order given; nulls stay null.
+
+    fields: the table's key columns.  schema: the table's.  rule: called only where values have to
+    be rendered.  Raises UserError for keys that do not fit the key columns.
+    """
+    wanted = _Wanted(fields, schema, rule)
+    if _is_table(keys):
+        return _of_table(pa.table(keys), wanted)
+    column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else _column(keys, wanted)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pt.is_null(column.type) or _is_text(column.type):
+        return _stored(column)
+    if pt.is_struct(column.type):
+        return _of_table(pa.Table.from_struct_array(column), wanted)
+    return _rendered({_only(wanted): column}, wanted)
+
+
+def one_key_text(keys: Any, **wanted: Any) -> str:
+    """The same for exactly one key.  Raises UserError for none or several."""
+    found = key_texts(keys, **wanted)
+    if len(found) != 1 or not found[0].is_valid:
+        raise UserError("exactly one record key is needed", keys=len(found) - found.null_count)
+    return str(found[0].as_py())
+
+
+class _Wanted:
+    """The key columns of the table that keys are of."""
+
+    def __init__(
+        self, fields: tuple[str, ...], schema: pa.Schema, rule: Callable[[], KeyRule]
+    ) -> None:
+        self.fields = fields
+        self.rule = rule
+        self._schema = schema
+
+    def type_of(self, name: str) -> pa.DataType | None:
+        return self._schema.field(name).type if name in self._schema.names else None
+
+
+def _is_table(keys: Any) -> bool:
+    if isinstance(keys, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return True
+    return hasattr(keys, "__dataframe__")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
+        or pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind)
+    )  # fmt: skip
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    """Texts, or their bytes, as record keys."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise UserError("a record key is not UTF-8 text") from error
+
+
+def _column(keys: Any, wanted: _Wanted) -> pa.Array:
+    """Keys given as Python values or as an array of another library."""
+    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        return pa.chunked_array(keys)
+    if isinstance(keys, np.ndarray) or hasattr(keys, "to_numpy"):
+        return _array(keys, None)
+    values = _values(keys, wanted)
+    kinds = {_kind(value) for value in values if value is not None}
+    if len(kinds) > 1:
+        raise UserError("the keys are of different kinds", kinds=", ".join(sorted(kinds)))
+    if kinds == {"tuple"}:
+        return _of_tuples(values, wanted)
+    if kinds == {"dict"}:
+        names = [name for name in wanted.fields if any(name in (v or {}) for v in values)]
+        columns = {n: _array([(v or {}).get(n) for v in values], wanted.type_of(n)) for n in names}
+        return pa.table(columns).to_struct_array().combine_chunks() if names else _misfit(wanted)
+    return _array(values, wanted.type_of(_only(wanted)) if kinds == {"value"} else None)
+
+
+def _values(keys: Any, wanted: _Wanted) -> list[Any]:
+    """Several keys, or the one that is given, as a list."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        return [keys]
+    if isinstance(keys, Mapping):
+        columns = [v for v in keys.values() if isinstance(v, list | pa.Array | np.ndarray)]
+        if not columns:
+            return [keys]
+        table: list[Any] = pa.table(dict(keys)).to_pylist()
+        return table
+    values = list(keys)
+    may_be_one = isinstance(keys, tuple) and len(values) == len(wanted.fields) > 1
+    return [keys] if may_be_one and "tuple" not in map(_kind, values) else values
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case str() | bytes():
+            return "text"
+        case tuple() | list():
+            return "tuple"
+        case Mapping():
+            return "dict"
+        case _:
+            return "value"
+
+
+def _of_tuples(values: list[Any], wanted: _Wanted) -> pa.Array:
+    width = len(wanted.fields)
+    blank = (None,) * width
+    rows = [blank if value is None else tuple(value) for value in values]
+    if any(len(row) != width for row in rows):
+        return _misfit(wanted)
+    columns = {
+        name: _array([row[at] for row in rows], wanted.type_of(name))
+        for at, name in enumerate(wanted.fields)
+    }
+    return pa.table(columns).to_struct_array().combine_chunks()
+
+
+def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
+    """Values as the key column's type where they fit it, else as their own."""
+    if kind is not None:
+        try:
+            return pa.array(values, kind)
+        except _FAILURES:
+            pass
+    try:
+        return pa.array(values)
+    except _FAILURES as error:
+        raise UserError("these are no record keys", why=str(error)) from error
+
+
+def _of_table(rows: pa.Table, wanted: _Wanted) -> pa.Array:
+    check_names(rows.schema)
+    if RECORD_KEY in rows.column_names:
+        return _stored(rows.column(RECORD_KEY).combine_chunks())
+    if wanted.fields and set(wanted.fields) <= set(rows.column_names):
+        return _rendered({name: rows.column(name) for name in rows.column_names}, wanted)
+    if rows.num_columns == 1 and len(wanted.fields) == 1:
+        return key_texts(
+            rows.column(0), fields=wanted.fields, schema=pa.schema([]), rule=wanted.rule
+        )
+    return _misfit(wanted)
+
+
+def _rendered(columns: Mapping[str, Any], wanted: _Wanted) -> pa.Array:
+    """Values of the key columns by the table's key rule; a key of nulls alone is null."""
+    fitted = {n: _fitted(c, n, wanted) if n in wanted.fields else c for n, c in columns.items()}
+    rows = pa.table(fitted)
+    known = np.zeros(rows.num_rows, np.bool_)
+    for name in wanted.fields:
+        known |= rows.column(name).is_valid().to_numpy()
+    keys = record_keys(rows.filter(pa.array(known)), wanted.rule())
+    at = np.cumsum(known) - 1
+    return keys.take(pa.array(at, mask=~known)).combine_chunks()
+
+
+def _fitted(column: Any, name: str, wanted: _Wanted) -> Any:
+    """A column in the type of the table's, which the key's text depends on."""
+    kind = wanted.type_of(name)
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kind is None or column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        pass
+    try:
+        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+    except _FAILURES as error:
+        raise UserError(
+            "the keys do not fit the key column", column=name, type=str(column.type),
+            expected=str(kind),
+        ) from error  # fmt: skip
+
+
+def _only(wanted: _Wanted) -> str:
+    """The key column.  Raises UserError where there are several."""
+    if len(wanted.fields) != 1:
+        _misfit(wanted)
+    return wanted.fields[0]
+
+
+def _misfit(wanted: _Wanted) -> Any:
+    raise UserError(
+        "the keys do not name a value for each key column",
+        key_columns=", ".join(wanted.fields),
+        hint="pass tuples in their order, dicts, a table of these columns, or record keys as text",
+    )
+
+
+__all__ = ["key_texts", "one_key_text"]

@@ -1,0 +1,255 @@
+"""Log entries merged entry by entry, for the rules that the native merge does not know.
+
+    key a:  row  row  delete  row        round 0 takes the first entry of every key,
+    key b:  row  row                     round 1 the second of those that have one, ...
+
+A round merges each entry with its key's state: a live record, or a delete that may keep its
+ordering value.  So the work is a few columnar steps for each entry a key has, linear in the
+entries.  A last round merges what came out with the base file's rows, as Apache Hudi's readers do;
+where a Python function merges, which they cannot call, the base file's row is the first entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native import KeyTable
+from pyhudi.merge.column_merge import overlay
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.payload_classes import Keeps
+
+DATA: Final = 0
+ORDERED_DELETE: Final = 1
+NATURAL_DELETE: Final = 2
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Ordering values as integers; `ok` is False where one cannot be compared."""
+
+    rank: Ints
+    ok: Mask
+
+    @classmethod
+    def none(cls, count: int) -> Ranked:
+        return cls(np.zeros(count, np.int64), np.zeros(count, np.bool_))
+
+    def take(self, at: npt.NDArray[np.int64]) -> Ranked:
+        return Ranked(self.rank[at], self.ok[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of some keys, oldest first.
+
+    key: number of each entry's key, below key_count.  kind: DATA, ORDERED_DELETE,
+    NATURAL_DELETE.  row: of a DATA entry, its row of `rows`.
+    """
+
+    key: Ints
+    key_count: int
+    kind: npt.NDArray[np.uint8]
+    order: Ranked
+    row: Ints
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The state of each key.  rows: the live records; at: each key's row of them, or NOBODY.
+
+    final: a delete came that makes what is stored irrelevant.  last: the last entry with an effect.
+    """
+
+    rows: pa.Table
+    at: Ints
+    order: Ranked
+    final: Mask
+    last: Ints
+
+
+def numbered(keys: pa.ChunkedArray) -> tuple[KeyTable, Ints, Ints]:
+    """(table of the keys, key number at each key's first row, key number of each row).
+
+    Numbers follow the order of first appearance.
+    """
+    table = KeyTable(keys)
+    first = np.asarray(table.first(keys))
+    starts = np.flatnonzero(first == np.arange(len(first)))
+    number = np.full(len(first), NOBODY, np.int64)
+    number[starts] = np.arange(len(starts))
+    return table, number, number[first]
+
+
+def fold_entries(entries: Entries, rules: MergeRules) -> Folded:
+    """Merge the entries of each key, one after the other."""
+    folding = _Folding(entries, rules)
+    for at in _rounds(entries.key):
+        folding.apply(at)
+    return folding.result()
+
+
+def _rounds(key: Ints) -> list[Ints]:
+    """Positions of the first entry of every key, then of the second, ...; each by key."""
+    if not len(key):
+        return []
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.r_[True, np.diff(key[order]) != 0])
+    counts = np.diff(np.r_[begins, len(key)])
+    nth = np.arange(len(key)) - np.repeat(begins, counts)
+    cuts = np.cumsum(np.bincount(nth))[:-1]
+    return np.split(order[np.argsort(nth, kind="stable")], cuts)
+
+
+class _Folding:
+    """States while rounds are applied.
+
+    held: live records of the keys of the last round, at `at`; those of keys without further
+    entries are put aside.
+    """
+
+    def __init__(self, entries: Entries, rules: MergeRules) -> None:
+        count = entries.key_count
+        self.entries, self.rules = entries, rules
+        self.held = entries.rows.slice(0, 0)
+        self.held_key = np.empty(0, np.int64)
+        self.at = np.full(count, NOBODY, np.int64)
+        self.order = Ranked.none(count)
+        self.final = np.zeros(count, np.bool_)
+        self.last = np.full(count, NOBODY, np.int64)
+        self.aside: list[tuple[pa.Table, Ints]] = []
+
+    def apply(self, at: Ints) -> None:
+        """One entry of some keys; at: positions of the entries, by key."""
+        entries, rules = self.entries, self.rules
+        key, kind, row = entries.key[at], entries.kind[at], entries.row[at]
+        self._put_aside(key)
+        mine, theirs = entries.order.take(at), self.order.take(key)
+        loses = precedes(mine, theirs, rules) & (kind != NATURAL_DELETE)
+        data, alive = kind == DATA, self.at[key] != NOBODY
+        merged = data & alive & (~loses | rules.beneath) & (not rules.picks)
+        fresh = data & ~loses & ~merged
+        killed = ~data & ~loses
+        stays = alive & ~(merged | fresh | killed)
+        held = [
+            entries.rows.take(pa.array(row[fresh])),
+            overlay(
+                self.held.take(pa.array(self.at[key[merged]])),
+                entries.rows.take(pa.array(row[merged])),
+                loses[merged],
+                rules,
+            ),
+            self.held.take(pa.array(self.at[key[stays]])),
+        ]
+        self._reorder(key, mine, theirs, merged, fresh, killed & (kind == ORDERED_DELETE), loses)
+        if rules.tombstones:
+            self.final[key[killed & (kind == NATURAL_DELETE)]] = True
+        acts = merged | fresh | killed
+        self.last[key[acts]] = at[acts]
+        self._hold(key, pa.concat_tables(held), np.r_[key[fresh], key[merged], key[stays]])
+
+    def _put_aside(self, staying: Ints) -> None:
+        """Records of keys that have no further entry."""
+        going = np.ones(len(self.at), np.bool_)
+        going[staying] = False
+        leaves = going[self.held_key]
+        if leaves.any():
+            self.aside.append((self.held.filter(pa.array(leaves)), self.held_key[leaves]))
+            self.at[self.held_key[leaves]] = NOBODY
+            self._hold(self.held_key, self.held.filter(pa.array(~leaves)), self.held_key[~leaves])
+
+    def _hold(self, gone: Ints, rows: pa.Table, key: Ints) -> None:
+        self.at[gone] = NOBODY
+        self.at[key] = np.arange(len(key))
+        self.held, self.held_key = rows, key
+
+    def _reorder(
+        self, key: Ints, mine: Ranked, theirs: Ranked,
+        merged: Mask, fresh: Mask, buried: Mask, loses: Mask,
+    ) -> None:  # fmt: skip
+        """Ordering values of the states after a round."""
+        takes = fresh | (merged & ~loses)
+        if self.rules.keeps is Keeps.NULLS:  # a null gave way to the stored ordering value
+            takes &= ~(merged & ~mine.ok)
+        if self.rules.tombstones:
+            takes |= buried
+        dead = ~(takes | merged | loses)
+        rank = np.where(takes, mine.rank, theirs.rank)
+        ok = np.where(takes, mine.ok, theirs.ok & ~dead)
+        self.order.rank[key], self.order.ok[key] = rank, ok
+
+    def result(self) -> Folded:
+        self._put_aside(np.empty(0, np.int64))
+        tables = [table for table, _ in self.aside] or [self.held]
+        keys = [key for _, key in self.aside] or [self.held_key]
+        at = np.full(len(self.at), NOBODY, np.int64)
+        order = np.concatenate(keys)
+        at[order] = np.arange(len(order))
+        return Folded(pa.concat_tables(tables), at, self.order, self.final, self.last)
+
+
+def precedes(mine: Ranked, theirs: Ranked, rules: MergeRules) -> Mask:
+    """Which of mine come before theirs in event time, so that the other is the greater."""
+    if not rules.is_event_time:
+        return np.zeros(len(mine.rank), np.bool_)
+    before = mine.rank <= theirs.rank if rules.first_of_equals else mine.rank < theirs.rank
+    return np.asarray(mine.ok & theirs.ok & before, np.bool_)
+
+
+def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRules) -> pa.Table:
+    """The rows of base and log, each key's stored record merged first, by rules that do not
+    compare: what a rewrite at every commit would have given.  base_key: as in `with_base`."""
+    rows = np.flatnonzero(base_key != NOBODY)
+    count = len(rows)
+    kept = base.filter(pa.array(base_key == NOBODY))
+    whole = Entries(
+        np.concatenate([base_key[rows], entries.key]),
+        entries.key_count,
+        np.concatenate([np.full(count, DATA, np.uint8), entries.kind]),
+        Ranked.none(count + len(entries.key)),
+        np.concatenate([np.arange(count), entries.row + count]),
+        pa.concat_tables([base.take(pa.array(rows)), entries.rows]),
+    )
+    return pa.concat_tables([kept, fold_entries(whole, rules).rows])
+
+
+def with_base(
+    folded: Folded, base: pa.Table, base_key: Ints, base_order: Ranked, rules: MergeRules
+) -> pa.Table:
+    """The base file's rows that stay in file order, then merged ones, then those of the log.
+
+    base_key: number of the key of each base row, or NOBODY.  Of base rows with one key, all stay
+    or the last is merged.
+    """
+    rows = np.flatnonzero(base_key != NOBODY)
+    key = base_key[rows]
+    behind = precedes(folded.order.take(key), base_order.take(rows), rules) & ~folded.final[key]
+    blends = (folded.at[key] != NOBODY) & ~folded.final[key] & (not rules.picks)
+    blends &= ~behind | rules.beneath
+    stays = np.zeros(len(folded.at), np.bool_)
+    stays[key[behind & ~blends]] = True
+    keep = np.ones(base.num_rows, np.bool_)
+    keep[rows] = stays[key]
+    partner = np.full(len(folded.at), NOBODY, np.int64)
+    greater = np.zeros(len(folded.at), np.bool_)
+    partner[key[blends]] = rows[blends]
+    greater[key[blends]] = behind[blends]
+    blended = np.flatnonzero(partner != NOBODY)
+    merged = overlay(
+        base.take(pa.array(partner[blended])),
+        folded.rows.take(pa.array(folded.at[blended])),
+        greater[blended],
+        rules,
+    )
+    alone = np.flatnonzero((folded.at != NOBODY) & (partner == NOBODY) & ~stays)
+    kept = base if keep.all() else base.filter(pa.array(keep))
+    return pa.concat_tables([kept, merged, folded.rows.take(pa.array(folded.at[alone]))])

@@ -1,0 +1,73 @@
+"""What the logs of a slice come to without its base file: the entries that still count.
+
+Merging them later, after whatever the base file holds and before what is logged next, gives what
+merging all would: of each key its last row or delete with an effect, and the delete that has made
+what is stored before it irrelevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi._native.keys import fold
+from pyhudi.merge.log_fold import DATA, ORDERED_DELETE
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, folded_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Entries in the order in which they are merged.
+
+    resets: keys of deletes that win by nature.  deletes: with the ordering values by which they
+    are compared; None if there are none.  rows: data rows, those that a column marks as deletes
+    among them; None if there are none.
+    """
+
+    resets: pa.Array
+    deletes: Deletes | None
+    rows: pa.Table | None
+
+    @property
+    def delete_count(self) -> int:
+        return len(self.resets) + (0 if self.deletes is None else len(self.deletes.keys))
+
+
+def standing(log: Sequence[LogEntries], rules: MergeRules) -> Standing:
+    """log: oldest first, data rows with every column.  rules: plain (`MergeRules.is_plain`)."""
+    columns = folded_columns(None, log, rules)
+    as_rows = np.where(columns.kinds == ORDERED_DELETE, np.uint8(DATA), columns.kinds)
+    state = fold(
+        columns.keys, as_rows, columns.ranks.log, columns.ranks.log_valid, rules.is_event_time
+    )
+    first = np.asarray(state.keys_position)[np.asarray(state.reset, np.bool_)]
+    winner = np.asarray(state.winner)
+    wins = np.zeros(len(columns.keys), np.bool_)
+    wins[winner[winner >= 0]] = True
+    resets = columns.keys.take(pa.array(np.sort(first))).combine_chunks()
+    data = data_of(log)
+    rows = None
+    if data:
+        rows = pa.concat_tables(data).filter(pa.array(wins[columns.is_data]))
+    return Standing(resets, _deletes(log, wins[~columns.is_data]), rows)
+
+
+def _deletes(log: Sequence[LogEntries], wins: np.ndarray) -> Deletes | None:
+    """Of all deletes, oldest first, those that win; a null ordering value never does."""
+    found = [entry for entry in log if isinstance(entry, Deletes)]
+    ordered = next((each.ordering.type for each in found if each.ordering is not None), None)
+    if ordered is None or not wins.any():
+        return None
+    mask = pa.array(wins)
+    keys = pa.concat_arrays([each.keys.cast(pa.string()) for each in found]).filter(mask)
+    ordering = pa.concat_arrays(
+        [
+            pa.nulls(len(each.keys), ordered) if each.ordering is None else each.ordering
+            for each in found
+        ]
+    )
+    return Deletes(keys, ordering.filter(mask))

@@ -1,0 +1,108 @@
+"""What a merge of whole records decided: which rows of the base file and of the logs are live.
+
+Merging must look at every record key, which is most of the bytes of a read of few columns.  Files
+never change once written, so the decision about a slice is kept for the process, one bit a row and
+within a bound, and the next read of the slice reads the columns asked for and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native.hfile.block_cache import BlockCache
+from pyhudi.errors import CorruptFileError
+from pyhudi.formats.log_scan import PlacedBlock
+from pyhudi.merge.column_merge import plain
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.table.file_group_view import FileSlice
+
+HELD_BYTES_MAX: Final = 32 << 20
+"""Bound on the decisions kept: 250 million rows."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Which rows of something are live; bits is None if all are."""
+
+    count: int
+    bits: npt.NDArray[np.uint8] | None
+
+    @classmethod
+    def of(cls, mask: Mask) -> Live:
+        return cls(len(mask), None if mask.all() else np.packbits(mask))
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.bits is None else self.bits.nbytes
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        """Raises CorruptFileError where these are not the rows that were decided about."""
+        if table.num_rows != self.count:
+            raise CorruptFileError(
+                "a file changed under its name", rows=table.num_rows, before=self.count
+            )
+        if self.bits is None:
+            return table
+        return table.filter(pa.array(np.unpackbits(self.bits, count=self.count).view(np.bool_)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """base: of the rows of the base file, None without one; log: of the rows of data blocks."""
+
+    base: Live | None
+    log: Live
+
+    def rows(
+        self, base: pa.Table | None, log: Sequence[pa.Table], columns: Sequence[str]
+    ) -> pa.Table:
+        """Live rows of base in file order, then those of the log's tables.
+
+        Columns of base may be dictionary arrays; those of the result are not.
+        """
+        parts = []
+        if base is not None:
+            assert self.base is not None
+            parts.append(plain(self.base.rows(base.select(columns))))
+        if log:
+            parts.append(self.log.rows(pa.concat_tables([rows.select(columns) for rows in log])))
+        return pa.concat_tables(parts)
+
+
+class Outcomes:
+    """Decisions kept, least recently used first out."""
+
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self._held = BlockCache(bytes_max)
+
+    def clear(self) -> None:
+        self._held = BlockCache(self.bytes_max)
+
+    def get(self, key: Hashable) -> Outcome | None:
+        found: Outcome | None = self._held.get(key)
+        return found
+
+    def put(self, key: Hashable, outcome: Outcome) -> None:
+        base = outcome.base.nbytes if outcome.base else 0
+        self._held.put(key, outcome, base + outcome.log.nbytes + 1024)
+
+
+OUTCOMES: Final = Outcomes()
+
+
+def outcome_key(
+    url: str, slice: FileSlice, blocks: Sequence[PlacedBlock], rules: MergeRules
+) -> Any:
+    """Equal for two merges that decide alike: the same blocks of the same files by one rule."""
+    files = tuple((file.path, file.size_bytes) for file in slice.files)
+    read = tuple((placed.path, placed.block.content_offset) for placed in blocks)
+    return url, files, read, rules

@@ -1,0 +1,348 @@
+"""A delta commit of the metadata table: where its logs go, its file list, its completion.
+
+Written by this package, a log file holds one attempt's blocks of one delta commit.  Readers take
+every log of a slice, so logs of lost attempts are deleted before the commit completes.
+Source: table_format 9.1, 9.9; writer_conformance 5.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi._native.hashing import shard_of
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
+from pyhudi.metadata.elastic.reader import hashes_of
+from pyhudi.metadata.elastic.state import IndexState
+from pyhudi.metadata.elastic.store import ROOT
+from pyhudi.metadata.file_stats.records import IndexFile, bloom_key, index_file
+from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
+from pyhudi.metadata.payloads import (
+    ALL_PARTITIONS,
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    COMMIT_SCHEMA,
+    FILES,
+    NON_PARTITIONED,
+    RECORD_INDEX,
+    MetadataPartition,
+    encode_files,
+    encode_filters,
+    encode_ranges,
+)
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.records import InstantTime
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.clock import epoch_millis
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import Action, Instant, State
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTarget:
+    """One file group of a metadata partition, and where the next log of it goes.
+
+    stage: in the write tokens of all logs of this commit, and of no other's.  root: the folder that
+    has the partition, from the data table's root.
+    """
+
+    partition: MetadataPartition
+    number: int
+    slice_instant: InstantTime
+    base_file: str
+    log_files: tuple[str, ...]
+    version: int
+    stage: int
+    root: str = METADATA_TABLE
+
+    @classmethod
+    def of(
+        cls, piece: FileSlice, partition: MetadataPartition, number: int, stage: int
+    ) -> GroupTarget:
+        names = [file.name for file in piece.logs]
+        version = max((n.version for n in names if isinstance(n, LogFileName)), default=0) + 1
+        return cls(
+            partition,
+            number,
+            piece.instant,
+            str(piece.base.name) if piece.base else "",
+            tuple(map(str, names)),
+            version,
+            stage,
+        )
+
+    @property
+    def file_id(self) -> str:
+        return self.partition.file_id(self.number)
+
+    def new_log(self) -> LogFileName:
+        """A name that no other attempt uses."""
+        token = f"{self.number}-{self.stage}-{secrets.randbelow(1 << 31)}"
+        return LogFileName(self.file_id, self.slice_instant, self.version, token)
+
+    def stat(self, log: LogFileName, *, values: int, deletes: int, size_bytes: int) -> WriteStat:
+        return WriteStat(
+            partition=self.partition.path,
+            file_id=self.file_id,
+            path=join(self.partition.path, str(log)),
+            previous_instant=self.slice_instant,
+            write_count=values,
+            delete_count=deletes,
+            update_count=values,
+            insert_count=0,
+            size_bytes=size_bytes,
+            write_bytes=size_bytes,
+            log_version=self.version,
+            base_file=self.base_file,
+            log_files=(*self.log_files, str(log)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTarget:
+    """One bucket of the record index to write to; picklable.
+
+    epoch_millis: the commit's instant, as entries hold it.  waits_in: a folder of the data table
+    where its logs wait for the end of the commit; None: they go to their place.
+    """
+
+    group: GroupTarget
+    epoch_millis: int
+    waits_in: str | None = None
+
+    @property
+    def number(self) -> int:
+        return self.group.number
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Every group a delta commit may write to, in order of their numbers.
+
+    ranges, filters: of `column_stats` and `bloom_filters`; empty where the table lists none.
+    elastic: the index that the shards are of, where that is an elastic one.
+    """
+
+    files: tuple[GroupTarget, ...]
+    shards: tuple[ShardTarget, ...]
+    ranges: tuple[GroupTarget, ...]
+    filters: tuple[GroupTarget, ...]
+    stage: int
+    elastic: IndexState | None = None
+
+    @property
+    def hash(self) -> KeyHash:
+        """Of the keys that the shards take."""
+        if self.elastic is None:
+            return KeyHash(max(1, len(self.shards)))
+        return hashes_of(self.elastic)[-1]
+
+
+def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
+    """Where the delta commit at `time` may write.  Cost: one folder listing a partition."""
+    stage = secrets.randbelow(1 << 31)
+
+    def groups(partition: MetadataPartition) -> tuple[GroupTarget, ...]:
+        if partition.path not in table.partitions_listed:
+            return ()
+        return tuple(
+            GroupTarget.of(piece, partition, number, stage)
+            for number, piece in enumerate(table.slices(partition))
+        )
+
+    millis = epoch_millis(time, table.log.zone)
+    elastic = table.kept_elastic()
+    buckets = groups(RECORD_INDEX)
+    if elastic is not None:
+        buckets = tuple(
+            GroupTarget(elastic.partition(number), number, time, "", (), 1, stage, ROOT)
+            for number in range(elastic.bucket_count)
+        )
+    shards = tuple(ShardTarget(group, millis) for group in buckets)
+    return Targets(
+        groups(FILES), shards, groups(COLUMN_STATS), groups(BLOOM_FILTERS), stage, elastic
+    )  # fmt: skip
+
+
+def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
+    """Begin the delta commit at `time`, or go on with one that was begun and not completed."""
+    targets = targets_of(table, time)
+    log = table.log
+    begun = [i for i in table.timeline.pending if i.time == time]
+    instant = begun[0] if begun else log.request_at(time, Action.DELTA_COMMIT)
+    if instant.state is State.REQUESTED:
+        instant = log.start(instant)
+    return MetadataCommit(table, instant, targets)
+
+
+class MetadataCommit:
+    """A delta commit of the metadata table that has begun."""
+
+    def __init__(self, table: MetadataTable, inflight: Instant, targets: Targets) -> None:
+        self._table = table
+        self._inflight = inflight
+        self._targets = targets
+
+    def shard_targets(self) -> tuple[ShardTarget, ...]:
+        """The buckets of the record index, by number; none if the table has no such index."""
+        return self._targets.shards
+
+    @property
+    def hash(self) -> KeyHash:
+        """Of the keys that each bucket takes."""
+        return self._targets.hash
+
+    def finish(
+        self,
+        stats: Iterable[WriteStat],
+        index_stats: Iterable[WriteStat] = (),
+        *,
+        deleted: Mapping[str, Iterable[str]] | None = None,
+        dropped_partitions: Iterable[str] = (),
+    ) -> None:
+        """Write the file list and complete the delta commit.
+
+        stats: what the data instant wrote, files that can be read by now.  index_stats: what
+        `write_shard` returned, of each bucket the one that counts.  deleted: names of data files
+        per partition that are gone (cleaning).  dropped_partitions: those that no longer exist.
+        """
+        stats = tuple(stats)
+        gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
+        written = self._index_files(stats, gone)
+        if self._targets.elastic is None:
+            written = [*index_stats, *written]
+        else:
+            self._table.publish_elastic(self._targets.elastic, self._inflight.time, index_stats)
+        self.finish_records(file_changes(stats, gone, dropped_partitions), written)
+
+    def finish_records(
+        self,
+        records: Mapping[str, Mapping[str, int | None]],
+        index_stats: Iterable[WriteStat] = (),
+    ) -> None:
+        """As `finish`, with the records of `files` made by the caller; there may be none."""
+        written = list(index_stats)
+        if records:
+            keys, values = encode_files(records)
+            written += self._write_groups(self._targets.files, keys, values)
+        self._delete_lost_attempts(written)
+        stored = CommitMetadata(
+            stats=tuple(written), operation="UPSERT_PREPPED", extra={"schema": COMMIT_SCHEMA}
+        )
+        self._table.log.complete(self._inflight, stored.to_json())
+
+    def _index_files(
+        self, stats: Sequence[WriteStat], deleted: Mapping[str, Sequence[str]]
+    ) -> list[WriteStat]:
+        """Write column ranges and bloom filters of new files, if the table keeps them.
+
+        Ranges of files that are gone stay: readers join them to `files`.
+        """
+        ranges, filters = self._targets.ranges, self._targets.filters
+        if not ranges and not filters:
+            return []
+        files = [stat for stat in stats if stat.path and (ranges or stat.log_version is None)]
+        tasks = [IndexFile(self._table.data_fs, stat) for stat in files]
+        found = LocalEngine().run(index_file, tasks, label="file-index")
+        bounds = {i.range_key(r.column): r.to_record(i.file_name) for i in found for r in i.ranges}
+        blooms = {
+            index.bloom_key: {
+                "type": index.bloom_kind,
+                "timestamp": self._inflight.time,
+                "bloomFilter": index.bloom_text.encode(),
+                "isDeleted": False,
+            }
+            for index in found
+            if index.bloom_text is not None
+        }
+        dead = [bloom_key(partition, name) for partition in deleted for name in deleted[partition]]
+        return [
+            *self._write_groups(ranges, *_by_key(bounds, encode_ranges)),
+            *self._write_groups(filters, *_by_key(blooms, encode_filters), dead),
+        ]
+
+    def _write_groups(
+        self,
+        targets: Sequence[GroupTarget],
+        keys: pa.Array,
+        values: pa.Array,
+        deleted: Sequence[str] = (),
+    ) -> list[WriteStat]:
+        """Write sorted entries and deletes, each to the group its key belongs to."""
+        gone = pa.array(sorted(set(deleted)), pa.string())
+        written = []
+        for target in targets:
+            mine = pa.array(shard_of(keys, len(targets)) == target.number)
+            ends = gone.filter(pa.array(shard_of(gone, len(targets)) == target.number))
+            here, there = keys.filter(mine), values.filter(mine)
+            blocks = list(value_blocks(here, there, instant=self._inflight.time))
+            if len(ends):
+                blocks.append(
+                    tombstone_block(ends, target.partition.path, instant=self._inflight.time)
+                )
+            if blocks:
+                log = target.new_log()
+                size = write_log(self._table.log.fs, target.partition.path, log, blocks)
+                stat = target.stat(log, values=len(here), deletes=len(ends), size_bytes=size)
+                written.append(stat)
+        return written
+
+    def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
+        """Delete logs of attempts whose stats did not come back: readers would believe them."""
+        if not self._targets.shards or self._targets.elastic is not None:
+            return
+        fs, stage = self._table.log.fs, self._targets.stage
+        kept = {stat.path for stat in written}
+        lost = []
+        for info in fs.children(RECORD_INDEX.path):
+            name = parse_data_file(info.name)
+            if isinstance(name, LogFileName) and name.write_token and info.path not in kept:
+                _, found, _ = name.write_token.split("-")
+                if int(found) == stage:
+                    lost.append(info.path)
+        fs.delete(lost)
+
+
+def _by_key(
+    records: Mapping[str, dict[str, Any]], encode: Callable[[list[dict[str, Any]]], pa.Array]
+) -> tuple[pa.Array, pa.Array]:
+    """(keys in byte order, encoded values).  The keys are ASCII, so text order is byte order."""
+    keys = sorted(records)
+    return pa.array(keys, pa.string()), encode([records[key] for key in keys])
+
+
+def file_changes(
+    stats: Iterable[WriteStat],
+    deleted: Mapping[str, Iterable[str]],
+    dropped_partitions: Iterable[str] = (),
+) -> dict[str, dict[str, int | None]]:
+    """Records of `files` for one data instant."""
+    records: dict[str, dict[str, int | None]] = {ALL_PARTITIONS: {}}
+    touched = records[ALL_PARTITIONS]
+    for stat in stats:
+        key = stat.partition or NON_PARTITIONED
+        touched[key] = 0
+        names = records.setdefault(key, {})
+        if stat.path:
+            names[stat.file_name] = _positive(stat.size_bytes, stat.path)
+        for path, size in (stat.cdc_sizes or {}).items():
+            names[path.rsplit("/", 1)[-1]] = _positive(size, path)
+    for partition, gone in deleted.items():
+        records.setdefault(partition or NON_PARTITIONED, {}).update(dict.fromkeys(gone))
+    for partition in dropped_partitions:
+        touched[partition or NON_PARTITIONED] = None
+    return records
+
+
+def _positive(size: int, path: str) -> int:
+    """Readers refuse files of no bytes, so a stat without its size must not get this far."""
+    if size <= 0:
+        raise CorruptFileError("a write stat has no file size", path=path, size=size)
+    return size

@@ -1,0 +1,1 @@
+"""Column ranges and bloom filters of data files: collect, store, verify."""

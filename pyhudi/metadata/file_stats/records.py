@@ -1,0 +1,296 @@
+"""Column ranges and bloom filters of data files, as the metadata table keeps them.
+
+A range: least and greatest value, counts of values and nulls, sizes in the file.  Columns are the
+meta columns and every primitive that is not inside a list or map, nested ones by dotted path:
+whatever list of columns Apache Hudi was told to index, a file that has any entry has those.
+Base files answer from their footers, a column without statistics there is read.  A log's ranges
+cover the rows of its data blocks; a log of deletes only has entries without values.
+
+A file for which a range cannot be told gets no entries at all: readers keep such files, whereas
+one missing column of an indexed file would prune it.
+Source: table_format 9.4, 9.7.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi._native.hashing import hash_id
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.formats.avro_schema import avro_to_arrow
+from pyhudi.formats.base_file import BaseFooter, footer, read_base
+from pyhudi.formats.log_block import data_batches
+from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.metadata.payloads import NON_PARTITIONED
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.commit_metadata import WriteStat
+
+DECIMAL_DIGITS: Final = 30
+DECIMAL_SCALE: Final = 15
+"""Of the one decimal type that ranges are kept in."""
+
+_DATA: Final = (BlockKind.AVRO, BlockKind.PARQUET)
+
+
+class _UntellableError(Exception):
+    """A range cannot be kept in the metadata table's types."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """wrapper: the branch that low and high go to.  low, high: None where all is null."""
+
+    column: str
+    wrapper: str
+    low: Any
+    high: Any
+    value_count: int
+    null_count: int
+    size_bytes: int = 0
+    plain_bytes: int = 0
+
+    def to_record(self, file_name: str) -> dict[str, Any]:
+        def wrapped(value: Any) -> dict[str, Any] | None:
+            return None if value is None else {self.wrapper: {"value": value}}
+
+        return {
+            "fileName": file_name,
+            "columnName": self.column,
+            "minValue": wrapped(self.low),
+            "maxValue": wrapped(self.high),
+            "valueCount": self.value_count,
+            "nullCount": self.null_count,
+            "totalSize": self.size_bytes,
+            "totalUncompressedSize": self.plain_bytes,
+            "isDeleted": False,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """What the metadata table says of one data file; ranges empty where it says nothing."""
+
+    partition: str
+    file_name: str
+    ranges: tuple[ColumnRange, ...]
+    bloom_text: str | None
+    bloom_kind: str
+
+    @property
+    def bloom_key(self) -> str:
+        return bloom_key(self.partition, self.file_name)
+
+    def range_key(self, column: str) -> str:
+        return hash_id(column) + bloom_key(self.partition, self.file_name)
+
+
+def bloom_key(partition: str, file_name: str) -> str:
+    """Key of a file in `bloom_filters`; behind the column's id also in `column_stats`."""
+    digest = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
+    return hash_id(partition or NON_PARTITIONED) + base64.b64encode(digest).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One data file to look into.  fs: rooted at the data table."""
+
+    fs: FileSystem
+    stat: WriteStat
+
+
+def index_file(task: IndexFile) -> FileIndex:
+    """Read what the metadata table keeps of a file.  Cost: its footer, or a whole log."""
+    stat = task.stat
+    if isinstance(parse_data_file(stat.file_name), LogFileName):
+        ranges = _log_ranges(task.fs, stat.path)
+        return FileIndex(stat.partition, stat.file_name, ranges, None, "")
+    found = footer(task.fs, stat.path)
+    ranges = _base_ranges(task.fs, stat.path, found)
+    return FileIndex(stat.partition, stat.file_name, ranges, found.bloom_text, found.bloom_kind)
+
+
+def _primitives(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    """(dotted path, type) of every primitive that is not inside a list or map."""
+    for field in fields:
+        path = prefix + field.name
+        if pt.is_struct(field.type):
+            yield from _primitives(field.type, f"{path}.")
+        elif not pt.is_nested(field.type):
+            yield path, field.type
+
+
+def _wrapper(kind: pa.DataType) -> str:
+    if pt.is_dictionary(kind):
+        kind = kind.value_type
+    tests = {
+        "BooleanWrapper": pt.is_boolean,
+        "IntWrapper": lambda t: pt.is_signed_integer(t) and t.bit_width <= 32,
+        "LongWrapper": lambda t: pt.is_int64(t) or pt.is_timestamp(t) or pt.is_time64(t),
+        "FloatWrapper": pt.is_float32,
+        "DoubleWrapper": pt.is_float64,
+        "StringWrapper": lambda t: pt.is_string(t) or pt.is_large_string(t),
+        "BytesWrapper": lambda t: (
+            pt.is_binary(t) or pt.is_large_binary(t) or pt.is_fixed_size_binary(t)
+        ),
+        "DateWrapper": pt.is_date32,
+        "DecimalWrapper": pt.is_decimal,
+    }
+    if pt.is_time32(kind):
+        return "IntWrapper"
+    for name, test in tests.items():
+        if test(kind):
+            return name
+    raise _UntellableError
+
+
+# ---- base files ---------------------------------------------------------------------------------
+
+
+def _base_ranges(fs: FileSystem, path: str, found: BaseFooter) -> tuple[ColumnRange, ...]:
+    metadata = found.metadata
+    chunks: dict[str, list[Any]] = {}
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            if metadata.schema.column(number).max_repetition_level == 0:
+                chunk = metadata.row_group(group).column(number)
+                chunks.setdefault(chunk.path_in_schema, []).append(chunk)
+    try:
+        return tuple(
+            _footer_range(fs, path, column, kind, chunks.get(column, []))
+            for column, kind in _primitives(found.schema)
+        )
+    except _UntellableError:
+        return ()
+
+
+def _footer_range(
+    fs: FileSystem, path: str, column: str, kind: pa.DataType, chunks: list[Any]
+) -> ColumnRange:
+    sizes = {
+        "size_bytes": sum(c.total_compressed_size for c in chunks),
+        "plain_bytes": sum(c.total_uncompressed_size for c in chunks),
+    }
+    count = sum(c.num_values for c in chunks)
+    wrapper = _wrapper(kind)
+    nulls = 0
+    lows, highs = [], []
+    for chunk in chunks:
+        found = chunk.statistics
+        if found is None or not found.has_null_count:
+            return _read_range(fs, path, column, kind, sizes)
+        nulls += found.null_count
+        if found.has_min_max:
+            lows.append(_from_raw(found.min_raw, kind))
+            highs.append(_from_raw(found.max_raw, kind))
+        elif found.null_count < chunk.num_values:
+            return _read_range(fs, path, column, kind, sizes)
+    low, high = min(lows, default=None), max(highs, default=None)
+    return ColumnRange(column, wrapper, low, high, count, nulls, **sizes)
+
+
+def _from_raw(value: Any, kind: pa.DataType) -> Any:
+    """A value of a footer in the form its wrapper holds."""
+    if pt.is_dictionary(kind):
+        kind = kind.value_type
+    if pt.is_decimal(kind):
+        number = value if isinstance(value, int) else int.from_bytes(value, "big", signed=True)
+        return _decimal(Decimal(number).scaleb(-kind.scale))
+    if pt.is_string(kind) or pt.is_large_string(kind):
+        return value if isinstance(value, str) else value.decode()
+    return value
+
+
+def _read_range(
+    fs: FileSystem, path: str, column: str, kind: pa.DataType, sizes: dict[str, int]
+) -> ColumnRange:
+    top, *inner = column.split(".")
+    values = _inner(read_base(fs, path, columns=[top]).column(0), inner)
+    return _range_of(column, kind, values, sizes)
+
+
+# ---- logs ---------------------------------------------------------------------------------------
+
+
+def _log_ranges(fs: FileSystem, path: str) -> tuple[ColumnRange, ...]:
+    file = fs.open(path)
+    try:
+        blocks = read_blocks(file, path=path)
+        tables = [data_batches(b, file, path=path) for b in blocks if b.kind in _DATA]
+    finally:
+        file.close()
+    rows = pa.concat_tables(tables, promote_options="permissive") if tables else _no_rows(blocks)
+    try:
+        return tuple(
+            _range_of(column, kind, _inner(rows.column(top), inner), {})
+            for column, kind in _primitives(rows.schema)
+            for top, *inner in [column.split(".")]
+        )
+    except _UntellableError:
+        return ()
+
+
+def _no_rows(blocks: list[LogBlock]) -> pa.Table:
+    """A table of no rows with the columns the log's writer knew."""
+    text = next((block.schema for block in blocks if block.schema), None)
+    return pa.table({}) if text is None else avro_to_arrow(text).empty_table()
+
+
+def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
+    """The values at a path into structs; null where a struct on the way is null."""
+    return pc.struct_field(column, path) if path else column
+
+
+def _range_of(
+    column: str, kind: pa.DataType, values: pa.ChunkedArray, sizes: dict[str, int]
+) -> ColumnRange:
+    wrapper = _wrapper(kind)
+    if pt.is_dictionary(kind):
+        values = values.cast(kind.value_type)
+        kind = kind.value_type
+    found = {"min": None, "max": None}
+    if values.null_count < len(values):
+        bounds = pc.min_max(values)
+        found = {name: _plain(bounds[name], kind) for name in ("min", "max")}
+    return ColumnRange(
+        column, wrapper, found["min"], found["max"], len(values), values.null_count, **sizes
+    )
+
+
+def _plain(value: pa.Scalar, kind: pa.DataType) -> Any:
+    """A scalar in the form its wrapper holds."""
+    if pt.is_date32(kind) or pt.is_time32(kind):
+        return value.cast(pa.int32()).as_py()
+    if pt.is_timestamp(kind) or pt.is_time64(kind):
+        return value.cast(pa.int64()).as_py()
+    if pt.is_decimal(kind):
+        return _decimal(value.as_py())
+    return value.as_py()
+
+
+def _decimal(value: Decimal) -> Decimal:
+    """`value` at the one scale, exactly."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise CorruptFileError("a decimal is not a number", value=value)
+    shift = exponent + DECIMAL_SCALE
+    number = int("".join(map(str, digits)))
+    if shift < 0:
+        number, rest = divmod(number, 10**-shift)
+        if rest:
+            raise _UntellableError
+    else:
+        number *= 10**shift
+    if number >= 10**DECIMAL_DIGITS:
+        raise _UntellableError
+    text = str(number).rjust(DECIMAL_SCALE + 1, "0")
+    return Decimal(f"{'-' * sign}{text[:-DECIMAL_SCALE]}.{text[-DECIMAL_SCALE:]}")

@@ -1,0 +1,105 @@
+"""Files of the metadata table, written: logs of one attempt, and base HFiles.
+
+A log file holds the blocks of one attempt of one delta commit, under a name no other attempt
+uses; it appears whole or not at all.  Blocks: at most one DELETE after the HFILE blocks, so that
+within a commit deletes come last, as Apache Hudi writes them.
+Source: table_format 9.1, 9.8; storage_format 1.11, 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi._native.bloom import BloomFilter
+from pyhudi._native.hfile.writer import HFileWriter
+from pyhudi.filenames import BaseFileName, LogFileName, join
+from pyhudi.formats.log_block import delete_block
+from pyhudi.formats.log_file import BlockKind, HeaderKey, write_block
+from pyhudi.metadata.payloads import SCHEMA
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+
+HFILE: Final = ".hfile"
+BLOCK_BYTES_MAX: Final = 512 << 20
+"""Keys and values of one log block before compression; Apache Hudi reads a block into one array."""
+
+_BASE_BLOCK_BYTES: Final = 24 << 10
+"""Of base files.  A few keys of many entries cost a block each to inflate: half of what blocks of
+64 KiB cost, for a tenth more bytes and for a tenth more time where every block is asked."""
+
+_FILE_INFO: Final[dict[str | bytes, str | bytes]] = {"schema": SCHEMA}
+_BLOOM_ENTRIES_MIN: Final = 1000
+_BLOOM_FALSE: Final = 1e-4  # a filter of a tenth of the file; Apache Hudi accepts any
+
+
+def value_blocks(keys: pa.Array, values: pa.Array, *, instant: InstantTime) -> Iterator[bytes]:
+    """HFILE blocks of sorted, distinct keys."""
+    header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA}
+    count = len(keys)
+    size = keys.nbytes + values.nbytes
+    step = max(1, count * BLOCK_BYTES_MAX // max(size, 1))
+    for start in range(0, count, step):
+        with HFileWriter(None, compression="gz", metadata=_FILE_INFO) as writer:
+            writer.add(keys[start : start + step], values[start : start + step])
+            content = writer.finish()
+        assert content is not None  # a writer without target gives its bytes
+        yield write_block(BlockKind.HFILE, header, content)
+
+
+def tombstone_block(keys: pa.Array, partition: str, *, instant: InstantTime) -> bytes:
+    """A DELETE block of distinct keys."""
+    return delete_block(keys, partition, None, instant=instant, avro_schema=SCHEMA)
+
+
+def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[bytes]) -> int:
+    """Write a log file durably; its size.  fs: rooted at the metadata table."""
+    path = join(partition, str(name))
+    with fs.open_sink(path) as sink:
+        for block in blocks:
+            sink.write(block)
+        return sink.tell()
+
+
+def write_base(
+    fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
+) -> int:
+    """Write a base HFile of sorted, distinct keys, with a bloom filter over them; its size."""
+    size, _ = write_base_in_pieces(fs, partition, name, [(keys, values)], entries_max=len(keys))
+    return size
+
+
+def write_base_in_pieces(
+    fs: FileSystem,
+    partition: str,
+    name: BaseFileName,
+    pieces: Iterable[tuple[pa.Array, pa.Array]],
+    *,
+    entries_max: int,
+) -> tuple[int, int]:
+    """`write_base` of pieces one behind the other: (size, entries).  Memory for one of them."""
+    entries = max(entries_max, _BLOOM_ENTRIES_MIN)
+    bloom = BloomFilter(entries, _BLOOM_FALSE, entries_max=entries)
+    count = 0
+    with fs.open_sink(join(partition, str(name))) as sink:
+        writer = HFileWriter(
+            sink,
+            compression="gz",
+            block_size=_BASE_BLOCK_BYTES,
+            bloom=bloom,
+            metadata=_FILE_INFO,
+        )
+        for keys, values in pieces:
+            add_in_pieces(writer, keys, values)
+            count += len(keys)
+        writer.finish()
+        return sink.tell(), count
+
+
+def add_in_pieces(writer: Any, keys: pa.Array, values: pa.Array) -> None:
+    """Add rows a million at a time: an interrupt is noticed between."""
+    step = 1 << 20
+    for start in range(0, len(keys), step):
+        writer.add(keys[start : start + step], values[start : start + step])

@@ -1,0 +1,300 @@
+"""One file group of the metadata table as a sorted map: a base HFile under layers of log blocks.
+
+A base file and each HFILE block of a log is an HFile; each DELETE block is a set of keys.  `layers`
+are those that count, oldest first; what two values of one key mean together is
+the caller's affair: the record index takes the newest, `files` merges them all.
+
+Files never change once written, so opened ones are kept for the process, within bounds.
+Source: table_format 5.4, 9.9; storage_format 2.7.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyhudi._native.hfile.block_cache import BlockCache
+from pyhudi._native.hfile.reader import HFileReader
+from pyhudi._native.hfile.source import mapped as mapped_file
+from pyhudi._native.keys import KeyTable
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.formats.delete_block import decode_deletes
+from pyhudi.formats.log_block import empty_delete_block
+from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
+from pyhudi.metadata.record_index.lookup_costs import LookupCost, timed_get
+from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.storage.inline_file import Window
+from pyhudi.table.file_group_view import DataFile, FileSlice
+
+OPEN_BYTES_MAX: Final = 64 << 20
+"""Bound on what opened files keep beside decoded blocks, which have a bound of their own."""
+
+_HELD_WHOLE: Final = 1 << 20  # a smaller file is read in one request and kept
+_MAPPED_COST: Final = 256 << 10  # charged for a mapped file, so that few stay open at a time
+
+_OPENED = BlockCache(OPEN_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the metadata table, by its path from that table's root."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapSlice:
+    """A file group as a reader finds it: what a worker needs to answer for its keys.
+
+    number: which of the partition's groups.  valid: instants whose log blocks count.
+    """
+
+    partition: str
+    number: int
+    base: StoredFile | None
+    logs: tuple[StoredFile, ...]
+    valid: frozenset[str]
+
+    @classmethod
+    def of(cls, piece: FileSlice, number: int, valid: frozenset[str]) -> MapSlice:
+        def stored(file: DataFile) -> StoredFile:
+            return StoredFile(file.path, file.size_bytes)
+
+        base = stored(piece.base) if piece.base else None
+        logs = tuple(stored(file) for file in piece.logs if not _only_marks(file))
+        return cls(piece.partition, number, base, logs, valid)
+
+
+def _only_marks(file: DataFile) -> bool:
+    """Whether a log holds the one empty block that makes its file group exist: told by its size,
+    so that it need not be read."""
+    return file.size_bytes == len(empty_delete_block(file.name.instant))
+
+
+class ValueLayer:
+    """An HFile of keys and values."""
+
+    def __init__(self, source: Any, *, path: str, schema: str | None, size_bytes: int) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self._source = source
+        self._stated = schema
+
+    @cached_property
+    def reader(self) -> HFileReader:
+        return HFileReader(self._source, path_for_errors=self.path)
+
+    @cached_property
+    def schema(self) -> str:
+        """The Avro schema of the values."""
+        if self._stated is not None:
+            return self._stated
+        text = self.reader.metadata.get("schema")
+        if text is None:
+            raise CorruptFileError("an HFile of the metadata table has no schema", path=self.path)
+        try:
+            return bytes(text).decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFileError("the schema of an HFile is not UTF-8", path=self.path) from error
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every entry, in key order: [key: binary, value: binary]."""
+        yield from self.reader.scan()
+
+
+class DeleteLayer:
+    """Keys that end here."""
+
+    def __init__(self, content: bytes, *, path: str) -> None:
+        self.keys = decode_deletes(content, path=path).column("record_key")
+
+    @cached_property
+    def table(self) -> KeyTable:
+        return KeyTable(self.keys)
+
+
+Layer = ValueLayer | DeleteLayer
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Values that one layer gave: positions (in the keys asked) and their bytes."""
+
+    positions: NDArray[np.int64]
+    values: pa.Array
+    schema: str
+    path: str
+
+
+def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "auto") -> list[Hits]:
+    """The newest value of each key; a key in no hit is absent or deleted.
+
+    fs: rooted at the metadata table.  keys: strings or binary without nulls, in any order.
+    method: as `HFileReader.get_many` has it.
+    Cost: layers are asked newest first, each only for the keys no newer one knew.
+    """
+    return asked(layers(fs, piece), keys, method=method)[0]
+
+
+def asked(
+    found: Sequence[Layer], keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+) -> tuple[list[Hits], NDArray[np.int64]]:
+    """(`newest` of layers, oldest first; positions of keys that none of them mentions).
+
+    told: what each file took is added there.
+    """
+    hits: list[Hits] = []
+    left = np.arange(len(keys), dtype=np.int64)
+    for layer in reversed(found):
+        if not len(left):
+            break
+        if isinstance(layer, DeleteLayer):
+            known = layer.table.contains(keys)
+        else:
+            if told is None:
+                values = layer.reader.get_many(keys, method=method)
+            else:
+                values = timed_get(layer.reader, keys, method, told)
+            if values.null_count == len(values):
+                continue
+            known = values.is_valid().to_numpy(zero_copy_only=False)
+            hits.append(Hits(left[known], values.drop_null(), layer.schema, layer.path))
+        if known.any():
+            rest = np.flatnonzero(~known)
+            left, keys = left[rest], keys.take(pa.array(rest))
+    return hits, left
+
+
+def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
+    """The layers that count, oldest first.  Logs are framed once in the life of the process."""
+    return tuple(layer for layer, _ in dated_layers(fs, piece))
+
+
+def dated_layers(fs: FileSystem, piece: MapSlice) -> tuple[tuple[Layer, str | None], ...]:
+    """`layers`, each with the instant that wrote it; None for the base file, which is of many."""
+    found: list[tuple[Layer, str | None]] = []
+    if piece.base is not None:
+        found.append((_open_base(fs, piece.base), None))
+    opened = [open_log(fs, log) for log in piece.logs]
+    logs = {log.path: log for log in opened}
+    blocks = (PlacedBlock(log.path, block) for log in opened for block in log.blocks)
+    for placed in committed_blocks(blocks, piece.valid.__contains__):
+        layer = logs[placed.path].layer(placed.block)
+        if layer is not None:
+            found.append((layer, placed.block.instant))
+    return tuple(found)
+
+
+class OpenLog:
+    """A log file framed, its blocks opened as they are asked for."""
+
+    def __init__(self, fs: FileSystem, file: StoredFile) -> None:
+        self.path = file.path
+        self._fs = fs
+        self._content = _content(fs, file)
+        self.blocks = tuple(read_blocks(self._content, path=file.path))
+        self._layers: dict[int, Layer | None] = {}
+
+    def layer(self, block: LogBlock) -> Layer | None:
+        """One of `blocks` as a layer; None for a delete block without keys, which only marks a
+        file group."""
+        if block.offset not in self._layers:
+            self._layers[block.offset] = self._open(block)
+        return self._layers[block.offset]
+
+    def _open(self, block: LogBlock) -> Layer | None:
+        window = Window(self._content, block.content_offset, block.content_length)
+        if block.kind is BlockKind.DELETE:
+            layer = DeleteLayer(window.read_at(0, window.size), path=self.path)
+            return layer if len(layer.keys) else None
+        if block.kind is not BlockKind.HFILE:
+            raise UnsupportedTableError(
+                "a log of the metadata table holds blocks that are not HFiles",
+                path=self.path,
+                kind=block.kind.name,
+            )
+        return ValueLayer(
+            _range(self._content, block.content_offset, block.content_length),
+            path=self.path,
+            schema=block.schema,
+            size_bytes=block.content_length,
+        )
+
+
+def _open_base(fs: FileSystem, file: StoredFile) -> ValueLayer:
+    key = (fs.url, file.path, file.size_bytes)
+    opened: ValueLayer | None = _OPENED.get(key)
+    if opened is None:
+        content = _content(fs, file)
+        source = _range(content, 0, content.size)
+        opened = ValueLayer(source, path=file.path, schema=None, size_bytes=content.size)
+        _OPENED.put(key, opened, _cost(file))
+    return opened
+
+
+def open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
+    """A log file, framed; kept for the next time."""
+    key = (fs.url, file.path, file.size_bytes)
+    opened: OpenLog | None = _OPENED.get(key)
+    if opened is None:
+        opened = OpenLog(fs, file)
+        _OPENED.put(key, opened, _cost(file))
+    return opened
+
+
+def _cost(file: StoredFile) -> int:
+    return file.size_bytes + 4096 if file.size_bytes <= _HELD_WHOLE else _MAPPED_COST
+
+
+class Held:
+    """A file's bytes in memory, or mapped: a RandomAccess that can also be cut without a copy."""
+
+    def __init__(self, data: Any, path: str, *, mapped: mmap.mmap | None = None) -> None:
+        self.buffer = memoryview(data)
+        self.mapped = mapped
+        self._path = path
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > len(self.buffer):
+            raise CorruptFileError(
+                "read past the end of the file", path=self._path, offset=offset, length=length
+            )
+        return bytes(self.buffer[offset : offset + length])
+
+    def part(self, offset: int, length: int) -> Held:
+        """Some of the bytes; as many as there are."""
+        return Held(self.buffer[offset : offset + length], self._path, mapped=self.mapped)
+
+    def close(self) -> None:
+        """Nothing to release: views may outlive this."""
+
+
+def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
+    """The file's bytes: small ones are read whole, local ones mapped, others left on the store."""
+    if file.size_bytes <= _HELD_WHOLE:
+        return Held(fs.read(file.path), file.path)
+    local_path = getattr(fs, "local_path", None)
+    if local_path is None:
+        return fs.open(file.path)
+    whole = mapped_file(local_path(file.path))
+    return Held(whole.buffer, file.path, mapped=whole.mapped)
+
+
+def _range(content: RandomAccess, offset: int, length: int) -> Any:
+    """Part of a file as the HFile reader takes it: bytes where there are some."""
+    if isinstance(content, Held):
+        return content.part(offset, length)
+    return Window(content, offset, length)

@@ -1,0 +1,329 @@
+"""Records of the metadata table: one Avro schema for all its partitions, and their payloads.
+
+```
+partition      key                          value
+files          __all_partitions__           {partition name: size 0, isDeleted}
+files          partition path, `.` if none  {file name: size, isDeleted}
+record_index   record key                   partition, file id (128 bits + index, or text), instant
+column_stats   column, partition, file      least and greatest value, counts, sizes
+bloom_filters  partition, file              the file's bloom filter as its footer has it
+```
+
+A value holds no key: the HFile's row is the key.  Meta fields are null.  A value says nothing of
+the row it is for, so rows that went to one file group in one commit have equal bytes: values are
+encoded and decoded once per distinct one, never once a row.
+Source: table_format 9.2 to 9.7.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native.avro.codec import AvroCodec
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.records import META_COLUMNS
+
+ALL_PARTITIONS: Final = "__all_partitions__"
+NON_PARTITIONED: Final = "."
+"""How the metadata table names the one partition of a non-partitioned table."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPartition:
+    """A kind of record: its folder and how its file groups are called."""
+
+    path: str
+    prefix: str
+
+    def file_id(self, number: int) -> str:
+        return f"{self.prefix}{number:04d}-0"
+
+    def number(self, file_id: str) -> int | None:
+        """The inverse of `file_id`; None for a file id of another form."""
+        match = re.fullmatch(re.escape(self.prefix) + r"(\d{4,9})-\d+", file_id)
+        return int(match[1]) if match else None
+
+
+FILES: Final = MetadataPartition("files", "files-")
+RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
+COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
+BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
+KEPT: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
+"""The partitions this package keeps in step with the data; it creates the first two."""
+
+PARTITION_LIST: Final = 1
+FILE_LIST: Final = 2
+COLUMN_RANGE: Final = 3
+FILE_FILTER: Final = 4
+RECORD_LOCATION: Final = 5
+
+PAYLOADS: Final = {
+    FILES.path: "filesystemMetadata",
+    RECORD_INDEX.path: "recordIndexMetadata",
+    COLUMN_STATS.path: "ColumnStatsMetadata",
+    BLOOM_FILTERS.path: "BloomFilterMetadata",
+}
+"""The field of the record that each partition fills."""
+
+LOCATION_FIELDS: Final = (
+    "partitionName",
+    "fileIdHighBits",
+    "fileIdLowBits",
+    "fileIndex",
+    "fileId",
+    "instantTime",
+    "fileIdEncoding",
+)
+
+_STRING: Final = {"type": "string", "avro.java.string": "String"}
+_WRAPPERS: Final = {
+    "BooleanWrapper": "boolean",
+    "IntWrapper": "int",
+    "LongWrapper": "long",
+    "FloatWrapper": "float",
+    "DoubleWrapper": "double",
+    "BytesWrapper": "bytes",
+    "StringWrapper": _STRING,
+    "DateWrapper": "int",
+    "DecimalWrapper": {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15},
+    "TimeMicrosWrapper": {"type": "long", "logicalType": "time-micros"},
+    "TimestampMicrosWrapper": "long",
+}
+
+
+def _record(name: str, fields: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind}
+
+
+def _maybe(name: str, kind: Any) -> dict[str, Any]:
+    """An optional field; `kind` may be a list of branches."""
+    branches = kind if isinstance(kind, list) else [kind]
+    return {"name": name, "type": ["null", *branches], "default": None}
+
+
+def _fields() -> list[dict[str, Any]]:
+    file_info = _record(
+        "HoodieMetadataFileInfo", [_field("size", "long"), _field("isDeleted", "boolean")]
+    )
+    bloom = _record(
+        "HoodieMetadataBloomFilter",
+        [
+            _field("type", _STRING),
+            _field("timestamp", _STRING),
+            _field("bloomFilter", "bytes"),
+            _field("isDeleted", "boolean"),
+        ],
+    )
+    wrappers = [_record(name, [_field("value", kind)]) for name, kind in _WRAPPERS.items()]
+    statistics = _record(
+        "HoodieMetadataColumnStats",
+        [
+            _maybe("fileName", _STRING),
+            _maybe("columnName", _STRING),
+            _maybe("minValue", wrappers),
+            _maybe("maxValue", list(_WRAPPERS)),
+            _maybe("valueCount", "long"),
+            _maybe("nullCount", "long"),
+            _maybe("totalSize", "long"),
+            _maybe("totalUncompressedSize", "long"),
+            _field("isDeleted", "boolean"),
+        ],
+    )
+    location = _record(
+        "HoodieRecordIndexInfo",
+        [
+            _maybe("partitionName", _STRING),
+            _maybe("fileIdHighBits", "long"),
+            _maybe("fileIdLowBits", "long"),
+            _maybe("fileIndex", "int"),
+            _maybe("fileId", _STRING),
+            _maybe("instantTime", "long"),
+            {"name": "fileIdEncoding", "type": "int", "default": 0},
+        ],
+    )
+    files = {"type": "map", "values": file_info, "avro.java.string": "String"}
+    return [
+        _field("key", _STRING),
+        _field("type", "int"),
+        _field("filesystemMetadata", ["null", files]),
+        _maybe("BloomFilterMetadata", bloom),
+        _maybe("ColumnStatsMetadata", statistics),
+        _maybe("recordIndexMetadata", location),
+    ]
+
+
+def _schema(fields: list[dict[str, Any]]) -> str:
+    head = {
+        "type": "record",
+        "name": "HoodieMetadataRecord",
+        "namespace": "org.apache.hudi.avro.model",
+        "fields": fields,
+    }
+    return json.dumps(head, separators=(",", ":"))
+
+
+COMMIT_SCHEMA: Final = _schema(_fields())
+"""`extraMetadata.schema` of the metadata table's commits: without meta fields."""
+
+SCHEMA: Final = _schema([*(_maybe(name, "string") for name in META_COLUMNS), *_fields()])
+"""What values are written with: in block headers and in the HFiles' file info."""
+
+
+@lru_cache(maxsize=64)
+def codec(schema: str) -> AvroCodec:
+    """Compiled once per schema text; other writers' schemas have more fields."""
+    return AvroCodec(schema)
+
+
+FileMap = dict[str, int | None]
+"""One record of `files`: name -> size in bytes, None for a tombstone."""
+
+
+def merge_files(older: Mapping[str, int | None], newer: Mapping[str, int | None]) -> FileMap:
+    """Apply a newer record of one key to an older one.
+
+    Sizes only grow; a tombstone takes its name out, and stays where the name was unknown.
+    """
+    merged = dict(older)
+    for name, size in newer.items():
+        if name not in merged:
+            merged[name] = size
+        elif size is None:
+            del merged[name]
+        else:
+            merged[name] = max(size, merged[name] or 0)
+    return merged
+
+
+def encode_files(records: Mapping[str, Mapping[str, int | None]]) -> tuple[pa.Array, pa.Array]:
+    """(keys: binary in key order, values: binary) of records of `files`."""
+    keys = sorted(records, key=str.encode)
+    entries = [entry for key in keys for entry in records[key].items()]
+    offsets = np.cumsum([0, *(len(records[key]) for key in keys)], dtype=np.int32)
+    infos = pa.StructArray.from_arrays(
+        [
+            pa.array([size or 0 for _, size in entries], pa.int64()),
+            pa.array([size is None for _, size in entries], pa.bool_()),
+        ],
+        fields=[
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("isDeleted", pa.bool_(), nullable=False),
+        ],
+    )
+    names = pa.array([name for name, _ in entries], pa.string())
+    kinds = [PARTITION_LIST if key == ALL_PARTITIONS else FILE_LIST for key in keys]
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(""), len(keys)),
+            pa.array(kinds, pa.int32()),
+            pa.MapArray.from_arrays(pa.array(offsets), names, infos),
+        ],
+        names=["key", "type", "filesystemMetadata"],
+    )
+    return pa.array([key.encode() for key in keys], pa.binary()), codec(SCHEMA).encode_column(rows)
+
+
+def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | None]:
+    """The maps of records of `files`; None where `values` is null."""
+    rows = codec(schema).decode_column(values, fields=["filesystemMetadata"], path=path)
+    maps = rows.field("filesystemMetadata")
+    offsets = maps.offsets.to_pylist()
+    names = maps.keys.to_pylist()
+    sizes = maps.items.field("size").to_pylist()
+    gone = maps.items.field("isDeleted").to_pylist()
+    found: list[FileMap | None] = []
+    for number, is_valid in enumerate(values.is_valid().to_pylist()):
+        span = range(offsets[number], offsets[number + 1]) if is_valid else range(0)
+        record: FileMap = {names[i]: None if gone[i] else sizes[i] for i in span}
+        found.append(record if is_valid else None)
+    return found
+
+
+def encode_ranges(records: list[dict[str, Any]]) -> pa.Array:
+    """Values of `column_stats` out of the records' fields, a dict each."""
+    return _encode_payload(COLUMN_RANGE, "ColumnStatsMetadata", records)
+
+
+def encode_filters(records: list[dict[str, Any]]) -> pa.Array:
+    """Values of `bloom_filters` out of the records' fields, a dict each."""
+    return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records)
+
+
+def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray:
+    """Entries of `column_stats` with the fields of our schema; null where `values` is null.
+
+    Raises UnsupportedTableError for bounds that ours has no type for.
+    """
+    field = PAYLOADS[COLUMN_STATS.path]
+    rows = codec(schema).decode_column(values, fields=[field], path=path)
+    return _fitted(rows.field(field), codec(SCHEMA).arrow_schema.field(field).type, path)
+
+
+def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
+    """Entries of `bloom_filters`; `values` has no nulls."""
+    field = PAYLOADS[BLOOM_FILTERS.path]
+    rows = codec(schema).decode_column(values, fields=[field], path=path)
+    found: list[dict[str, Any]] = rows.field(field).to_pylist()
+    return found
+
+
+def _encode_payload(kind: int, field: str, records: list[dict[str, Any]]) -> pa.Array:
+    compiled = codec(SCHEMA)
+    count = len(records)
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(""), count),
+            pa.repeat(pa.scalar(kind, pa.int32()), count),
+            pa.array(records, compiled.arrow_schema.field(field).type),
+        ],
+        names=["key", "type", field],
+    )
+    return compiled.encode_column(rows)
+
+
+def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Array:
+    """Values of any partition, written with another writer's schema, in ours; nulls stay.
+
+    field: the one that holds the partition's payload.  Dates of newer writers become those of
+    older ones.  Raises UnsupportedTableError for bounds that ours has no type for.
+    """
+    if schema == SCHEMA:
+        return values
+    compiled = codec(SCHEMA)
+    rows = codec(schema).decode_column(values, fields=["key", "type", field], path=path)
+    payload = _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
+    fitted = pa.StructArray.from_arrays(
+        [rows.field("key"), rows.field("type"), payload],
+        names=["key", "type", field],
+        mask=values.is_null(),
+    )
+    return compiled.encode_column(fitted)
+
+
+def _fitted(column: pa.StructArray, wanted: pa.StructType, path: str) -> pa.StructArray:
+    """A struct column with just the wanted fields, looked up by name."""
+    held = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
+    if "LocalDateWrapper" in held:
+        held["DateWrapper"] = pc.coalesce(held["DateWrapper"], held["LocalDateWrapper"])
+    if "ArrayWrapper" in held and held["ArrayWrapper"].null_count < len(column):
+        raise UnsupportedTableError("bounds of several columns in one entry", path=path)
+    children = [
+        _fitted(held[field.name], field.type, path)
+        if pa.types.is_struct(field.type)
+        else held[field.name]
+        for field in wanted
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())

@@ -1,0 +1,129 @@
+"""Entries of the record index read through: a bucket in key order, piece by piece.
+
+Source: table_format 9.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.metadata.compaction import merged_newest
+from pyhudi.metadata.hfile_slices import ValueLayer
+from pyhudi.metadata.payloads import RECORD_INDEX, SCHEMA
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.k_way_merge import Piece, merged_pieces
+from pyhudi.metadata.record_index.locations import Locations, decode_locations, transcode_locations
+from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.storage.filesystem import FileSystem
+
+_ROWS: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLayer:
+    """Entries that were put aside: [key, value] in key order, an empty value for an ended key."""
+
+    table: pa.Table
+    path: str = "entries put aside"
+    schema: str = SCHEMA
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Some entries of a bucket.  keys: strings, distinct and in byte order."""
+
+    keys: pa.Array
+    places: Locations
+
+
+def bucket_entries(
+    fs: FileSystem, shard: IndexShard, *, whole: bool = False, under: Sequence[StoredLayer] = ()
+) -> Iterator[Entries]:
+    """What readers believe of a bucket, tombstones left out.  fs: rooted at the data table.
+
+    under: entries of its keys in older groups of buckets, oldest first; without them, what the
+    bucket itself says.  Cost: every file of the bucket once; memory for some pieces.
+    whole: memory for the bucket.
+    Raises UnsortedError, perhaps at the end, where Java sorted keys unlike bytes: `whole` reads
+    such a bucket, and what was given before does not count.
+    """
+    if whole:
+        keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.piece)
+        pieces = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
+    else:
+        pieces = merged_pieces((*under, *shard.layers(fs)), _in_our_schema)
+    for piece in _gathered(pieces):
+        found = _entries(piece, shard)
+        if len(found.keys):
+            yield found
+
+
+def stored_entries(
+    fs: FileSystem, shard: IndexShard, own: KeyHash, into: KeyHash
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """A bucket's newest mentions, for other buckets: ([key, value], where each of those begins).
+
+    own: the hash that put its keys there; into: that of the other buckets.  In each, keys ascend;
+    ended ones have an empty value.  Entries that no look-up finds are left out.  Cost: the
+    bucket's files once, and memory for it.
+    """
+
+    def all_of(keys: pa.Array) -> NDArray[np.bool_]:
+        return np.ones(len(keys), np.bool_)
+
+    pieces = [*merged_pieces(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
+    keys = pa.concat_arrays([pa.array([], pa.binary()), *(piece[0] for piece in pieces)])
+    values = pa.concat_arrays([pa.array([], pa.binary()), *(piece[1] for piece in pieces)])
+    texts = keys.cast(pa.string())
+    homes = into.buckets(texts)
+    at = np.flatnonzero(own.buckets(texts) == shard.number)
+    at = at[np.argsort(homes[at], kind="stable")]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(homes[at], minlength=into.count))])
+    take = pa.array(at)
+    return pa.table({"key": keys.take(take), "value": values.take(take)}), starts.astype(np.int64)
+
+
+def _steps(keys: pa.Array) -> range:
+    return range(0, len(keys), _ROWS)
+
+
+def _in_our_schema(values: pa.Array, layer: ValueLayer | StoredLayer) -> pa.Array:
+    return transcode_locations(values, layer.schema, path=layer.path)
+
+
+def _gathered(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Larger pieces out of small ones."""
+    keys: list[pa.Array] = []
+    values: list[pa.Array] = []
+    count = 0
+    for key, value in pieces:
+        keys.append(key)
+        values.append(value)
+        count += len(key)
+        if count >= _ROWS:
+            yield pa.concat_arrays(keys), pa.concat_arrays(values)
+            keys, values, count = [], [], 0
+    if count:
+        yield pa.concat_arrays(keys), pa.concat_arrays(values)
+
+
+def _entries(piece: Piece, shard: IndexShard) -> Entries:
+    keys, values = piece
+    empty = pc.equal(pc.binary_length(values), pa.scalar(0, pa.int32()))
+    if pc.any(empty).as_py():  # Java's mark of a key that has ended
+        keys, values = keys.filter(pc.invert(empty)), values.filter(pc.invert(empty))
+    path = f"{RECORD_INDEX.path} bucket {shard.number}"
+    return Entries(
+        keys.cast(pa.string()), decode_locations(values, SCHEMA, zone=shard.zone, path=path)
+    )

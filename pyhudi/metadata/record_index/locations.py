@@ -1,0 +1,227 @@
+"""Where records live: the payload of the record index.
+
+Rows that went to one file group in one commit have equal values, so values are encoded and decoded
+once per distinct one.  Source: table_format 9.6.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.metadata.payloads import LOCATION_FIELDS, RECORD_LOCATION, SCHEMA, codec
+from pyhudi.records import InstantTime
+from pyhudi.timeline.clock import format_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Locations:
+    """Where record keys live, one slot a key, null where absent.
+
+    partition_path and file_id: dictionary<int32, string>; instant_time: string.
+    """
+
+    partition_path: pa.DictionaryArray
+    file_id: pa.DictionaryArray
+    instant_time: pa.Array
+
+    @classmethod
+    def none(cls, count: int) -> Locations:
+        codes = pa.nulls(count, pa.int32())
+        empty = pa.DictionaryArray.from_arrays(codes, pa.array([], pa.string()))
+        return cls(empty, empty, pa.nulls(count, pa.string()))
+
+
+_UUID_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:-(\d+))?")
+_TWO_64: Final = 1 << 64
+
+
+def _signed(bits: int) -> int:
+    return bits - _TWO_64 if bits >> 63 else bits
+
+
+def _file_id_fields(file_id: str) -> tuple[int, int, int, str, int]:
+    """(high bits, low bits, index, text, encoding) of a file id."""
+    match = _UUID_ID.fullmatch(file_id)
+    number = match[2] if match else None
+    if match and (number is None or (number == str(int(number)) and int(number) < 1 << 31)):
+        value = UUID(match[1]).int
+        index = -1 if number is None else int(number)
+        return _signed(value >> 64), _signed(value % _TWO_64), index, "", 0
+    return -1, -1, -1, file_id, 1
+
+
+@lru_cache(maxsize=1 << 14)
+def _file_id_text(high: int, low: int, index: int, text: str, encoding: int) -> str:
+    if encoding != 0:
+        return text
+    uuid = UUID(int=(high % _TWO_64) << 64 | low % _TWO_64)
+    return str(uuid) if index == -1 else f"{uuid}-{index}"
+
+
+def _dictionary(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa.Array:
+    """Values of `record_index` for keys that went to these places at one instant.
+
+    partition_path, file_id: columns of string (dictionaries are best), without nulls.
+    Cost: one Avro datum a distinct (partition, file id); the rest is a gather.
+    """
+    partitions, files = _dictionary(partition_path), _dictionary(file_id)
+    if not len(partitions):
+        return pa.array([], pa.binary())
+    width = max(1, len(files.dictionary))
+    pairs = pc.add(
+        pc.multiply(partitions.indices.cast(pa.int64()), width), files.indices.cast(pa.int64())
+    ).dictionary_encode()
+    codes = pairs.dictionary.to_numpy()
+    names = partitions.dictionary.take(pa.array(codes // width)).cast(pa.string())
+    ids = files.dictionary.take(pa.array(codes % width)).to_pylist()
+    parts = list(zip(*map(_file_id_fields, ids), strict=True))
+    count = len(ids)
+    location = pa.StructArray.from_arrays(
+        [
+            names,
+            pa.array(parts[0], pa.int64()),
+            pa.array(parts[1], pa.int64()),
+            pa.array(parts[2], pa.int32()),
+            pa.array(parts[3], pa.string()),
+            pa.repeat(pa.scalar(epoch_millis, pa.int64()), count),
+            pa.array(parts[4], pa.int32()),
+        ],
+        names=list(LOCATION_FIELDS),
+    )
+    return _location_rows(location).take(pairs.indices)
+
+
+def _location_rows(location: pa.StructArray) -> pa.Array:
+    count = len(location)
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(""), count),
+            pa.repeat(pa.scalar(RECORD_LOCATION, pa.int32()), count),
+            location,
+        ],
+        names=["key", "type", "recordIndexMetadata"],
+    )
+    return codec(SCHEMA).encode_column(rows)
+
+
+def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path: str) -> Locations:
+    """The places that values of `record_index` name; zone: that of the table's instants.
+
+    A value of length 0 counts as absent.  Cost: as `encode_locations`.
+    """
+    coded = values.dictionary_encode()
+    empty = pc.equal(pc.binary_length(coded.dictionary), pa.scalar(0, pa.int32()))
+    distinct = pc.if_else(empty, pa.scalar(None, pa.binary()), coded.dictionary)
+    rows = codec(schema).decode_column(distinct, fields=["recordIndexMetadata"], path=path)
+    info = rows.field("recordIndexMetadata")
+    if info.null_count != distinct.null_count:
+        raise CorruptFileError("a record index entry holds no location", path=path)
+    names, ids, times = _places(info, zone)
+    codes = coded.indices
+    return Locations(
+        _spread(names, codes), _spread(ids, codes), pa.array(times, pa.string()).take(codes)
+    )
+
+
+def _places(
+    info: pa.StructArray, zone: tzinfo | None
+) -> tuple[list[str | None], list[str | None], list[str | None]]:
+    """Partition, file id and instant of each distinct location; None for null slots."""
+    names: list[str | None] = []
+    ids: list[str | None] = []
+    times: list[str | None] = []
+    for place in info.to_pylist():
+        if place is None:
+            names.append(None)
+            ids.append(None)
+            times.append(None)
+            continue
+        index = place["fileIndex"]
+        names.append(place["partitionName"] or "")
+        ids.append(
+            _file_id_text(
+                place["fileIdHighBits"] or 0,
+                place["fileIdLowBits"] or 0,
+                -1 if index is None else index,
+                place["fileId"] or "",
+                place["fileIdEncoding"],
+            )
+        )
+        times.append(instant_text(place["instantTime"] or 0, zone))
+    return names, ids, times
+
+
+def _spread(texts: list[str | None], codes: pa.Array) -> pa.DictionaryArray:
+    """A dictionary column whose row i is texts[codes[i]]; equal texts share an entry."""
+    distinct = pa.array(texts, pa.string()).dictionary_encode()
+    indices = distinct.indices.take(codes).cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, distinct.dictionary)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=1 << 12)
+def instant_text(epoch_millis: int, zone: tzinfo | None) -> InstantTime:
+    """The instant of a moment as the index stores it.  Raises CorruptFileError off the calendar."""
+    try:
+        return format_instant(_EPOCH + timedelta(milliseconds=epoch_millis), zone)
+    except (OverflowError, ValueError):
+        raise CorruptFileError("an instant is off the calendar", millis=epoch_millis) from None
+
+
+def gather(parts: list[Locations], positions: NDArray[np.int64], count: int) -> Locations:
+    """One column of `count` slots out of several parts.
+
+    positions: for each row of the parts, laid end to end, its slot; slots not named are null.
+    """
+    if not parts:
+        return Locations.none(count)
+    rows = np.full(count, -1, np.int64)
+    rows[positions] = np.arange(len(positions))
+    take = pa.array(rows, mask=rows < 0)
+
+    def one(columns: list[pa.Array]) -> pa.Array:
+        chunked = pa.chunked_array(columns)
+        if len(columns) > 1 and pa.types.is_dictionary(chunked.type):
+            chunked = chunked.unify_dictionaries()
+        whole = chunked.combine_chunks() if len(columns) > 1 else columns[0]
+        return whole.take(take)
+
+    return Locations(
+        one([p.partition_path for p in parts]),
+        one([p.file_id for p in parts]),
+        one([p.instant_time for p in parts]),
+    )
+
+
+def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array:
+    """Values of `record_index` written with another writer's schema, in ours; nulls stay."""
+    if schema == SCHEMA:
+        return values
+    coded = values.dictionary_encode()
+    rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
+    info = rows.field("recordIndexMetadata")
+    if info.null_count:
+        raise CorruptFileError("a record index entry holds no location", path=path)
+    location = pa.StructArray.from_arrays(
+        [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
+    )
+    return _location_rows(location).take(coded.indices)

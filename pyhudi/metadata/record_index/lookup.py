@@ -1,0 +1,301 @@
+"""The record index asked: which bucket a key is in, and what its files say of it.
+
+Source: table_format 9.5, 9.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from itertools import pairwise
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyhudi.engine import Engine
+from pyhudi.errors import SchemaError, UserError
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.formats.java_text import as_text
+from pyhudi.metadata.hfile_slices import Hits, Layer, MapSlice, asked, dated_layers, layers
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.locations import Locations, decode_locations, gather
+from pyhudi.metadata.record_index.lookup_costs import LookupCost
+from pyhudi.storage.filesystem import FileSystem
+
+_WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
+
+
+class Beneath(Protocol):
+    """What stands below the buckets of an index; picklable."""
+
+    def ask(
+        self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+    ) -> tuple[list[Hits], NDArray[np.int64]]:
+        """As `slices.asked`; fs: rooted at the data table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexShard:
+    """One bucket of the record index; picklable, for workers.
+
+    zone: that of the instants.  method: how its files are asked: "auto", "seek" or "scan".
+    root: where the index is, from the data table's root.  An elastic index may have file groups
+    of the bucket that are `sealed`, oldest first, and groups of buckets `beneath` this one, whose
+    number is `group`.
+    """
+
+    piece: MapSlice
+    zone: tzinfo | None
+    method: str = "auto"
+    root: str = METADATA_TABLE
+    sealed: tuple[MapSlice, ...] = ()
+    beneath: Beneath | None = None
+    group: int = 0
+
+    @property
+    def number(self) -> int:
+        return self.piece.number
+
+    @property
+    def pieces(self) -> tuple[MapSlice, ...]:
+        """Every file group of the bucket, oldest first."""
+        return (*self.sealed, self.piece)
+
+    def dated_layers(self, fs: FileSystem) -> tuple[tuple[Layer, str | None], ...]:
+        """`slices.dated_layers` of the bucket, oldest first; fs: rooted at the data table."""
+        own = fs.sub(self.root)
+        return tuple(layer for piece in self.pieces for layer in dated_layers(own, piece))
+
+    def layers(self, fs: FileSystem) -> tuple[Layer, ...]:
+        return tuple(layer for layer, _ in self.dated_layers(fs))
+
+    def ask(
+        self, fs: FileSystem, keys: pa.Array, *, told: list[LookupCost] | None = None
+    ) -> list[Hits]:
+        """The newest value of each key; a key in no hit is absent or deleted.
+
+        told: what each file took is added there.
+        """
+        hits, left = asked(self.layers(fs), keys, method=self.method, told=told)
+        if self.beneath is None or not len(left):
+            return hits
+        below, _ = self.beneath.ask(fs, keys.take(pa.array(left)), method=self.method, told=told)
+        return hits + [replace(hit, positions=left[hit.positions]) for hit in below]
+
+
+class RecordIndex:
+    """Where record keys live, over all buckets.
+
+    hash: of the keys; None: as Apache Hudi's.  older: buckets that stand beneath the others, and
+    the hash of each of their groups.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        shards: tuple[IndexShard, ...],
+        *,
+        hash: KeyHash | None = None,
+        older: tuple[IndexShard, ...] = (),
+        older_hashes: tuple[KeyHash, ...] = (),
+    ) -> None:
+        self._fs = fs
+        self.shards = shards
+        self.hash = hash or KeyHash(len(shards))
+        self.older = older
+        self.older_hashes = older_hashes
+
+    @property
+    def shard_count(self) -> int:
+        return len(self.shards)
+
+    def lookup(self, keys: Any, *, engine: Engine | None = None) -> pa.Table:
+        """One row a key, in the order asked.
+
+        keys: list or column of strings; a null key is absent.  Returns [record_key: string,
+        partition_path: string, file_id: string, instant_time: string, found: bool]; the places
+        are null where the key is absent.
+        """
+        column = _key_column(keys)
+        asked = column.drop_null()
+        spread = engine if len(asked) >= _WORTH_SPREADING else None
+        if spread is not None and (self.older or any(s.sealed for s in self.shards)):
+            hits = self._everywhere(asked, spread)
+        else:
+            hits = self._by_bucket(asked, spread)
+        if column.null_count:
+            at = _valid_positions(column)
+            hits = [replace(hit, positions=at[hit.positions]) for hit in hits]
+        found = _places(hits, len(column), self.shards[0].zone)
+        return pa.table(
+            {
+                "record_key": column,
+                "partition_path": found.partition_path.cast(pa.string()),
+                "file_id": found.file_id.cast(pa.string()),
+                "instant_time": found.instant_time,
+                "found": found.file_id.is_valid(),
+            }
+        )
+
+    def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[Hits]:
+        """A task a bucket: its file groups are asked one after the other, the newest first."""
+        cuts = _cuts(keys, self.hash)
+        tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
+        if engine is None or len(tasks) < 2:
+            answers = [_ask(task) for task in tasks]
+        else:
+            answers = engine.run(_ask, tasks, label="lookup")
+        return [
+            replace(hit, positions=at[hit.positions])
+            for (_, _, at), answer in zip(cuts, answers, strict=True)
+            for hit in answer
+        ]
+
+    def _everywhere(self, keys: pa.Array, engine: Engine) -> list[Hits]:
+        """A task a file group, all at one time; of several answers the newest is taken."""
+        tasks: list[_FileGroupTask] = []
+        places: list[NDArray[np.int64]] = []
+        hashes = (*self.older_hashes, self.hash)
+        shards = {(shard.group, shard.number): shard for shard in (*self.older, *self.shards)}
+        for group in reversed(range(len(hashes))):
+            for number, some, at in _cuts(keys, hashes[group]):
+                shard = shards[group, number]
+                for piece in reversed(shard.pieces):
+                    tasks.append(
+                        _FileGroupTask(self._fs.sub(shard.root), piece, some, shard.method)
+                    )
+                    places.append(at)
+        told = np.zeros(len(keys), np.bool_)
+        found: list[Hits] = []
+        for at, answer in zip(places, engine.run(_ask_one, tasks, label="lookup"), strict=True):
+            for hit in answer.hits:
+                where = at[hit.positions]
+                fresh = ~told[where]
+                if fresh.any():
+                    values = hit.values.filter(pa.array(fresh))
+                    found.append(replace(hit, positions=where[fresh], values=values))
+            told[at[answer.known]] = True
+        return found
+
+
+def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np.int64]]]:
+    """(bucket, its keys, their positions) of each bucket that has some."""
+    homes = hash.buckets(keys)
+    order = np.argsort(homes.astype(np.uint16), kind="stable")  # a radix sort at this width
+    bounds = np.searchsorted(homes[order], np.arange(hash.count + 1)).tolist()
+    sorted_ = keys.take(pa.array(order))
+    return [
+        (number, sorted_[low:high], order[low:high])
+        for number, (low, high) in enumerate(pairwise(bounds))
+        if low < high
+    ]
+
+
+def _key_column(keys: Any) -> pa.Array:
+    """Keys as text.  A text or bytes is one key; numbers count as Java writes them."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        keys = [keys]
+    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        keys = pa.chunked_array(keys).combine_chunks()
+    if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        try:
+            keys = pa.array(list(keys))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise UserError("record keys come as strings", why=str(error)) from error
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
+        return keys
+    try:
+        if pa.types.is_null(keys.type) or pa.types.is_binary(keys.type):
+            return keys.cast(pa.string())
+        return as_text(keys, "record key")
+    except (pa.ArrowException, SchemaError) as error:
+        raise UserError("record keys come as strings", type=keys.type) from error
+
+
+def _valid_positions(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTask:
+    """Keys for one bucket."""
+
+    fs: FileSystem
+    shard: IndexShard
+    keys: pa.Array
+
+
+def _ask(task: LookupTask) -> list[Hits]:
+    return task.shard.ask(task.fs, task.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _FileGroupTask:
+    """Keys for one file group of a bucket.  fs: rooted at the index."""
+
+    fs: FileSystem
+    piece: MapSlice
+    keys: pa.Array
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """known: positions of keys that the file group has a place or a tombstone for."""
+
+    hits: list[Hits]
+    known: NDArray[np.int64]
+
+
+def _ask_one(task: _FileGroupTask) -> _Answer:
+    hits, left = asked(layers(task.fs, task.piece), task.keys, method=task.method)
+    known = np.ones(len(task.keys), np.bool_)
+    known[left] = False
+    return _Answer(hits, np.flatnonzero(known))
+
+
+def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:
+    """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
+    once: the work is one for each distinct value."""
+    by_schema: dict[str, list[Hits]] = {}
+    for hit in hits:
+        by_schema.setdefault(hit.schema, []).append(hit)
+    parts = [
+        decode_locations(
+            pa.concat_arrays([hit.values for hit in group]), schema, zone=zone, path=group[0].path
+        )
+        for schema, group in by_schema.items()
+    ]
+    positions = [hit.positions for group in by_schema.values() for hit in group]
+    return gather(parts, np.concatenate(positions) if positions else np.empty(0, np.int64), count)
+
+
+LOOKUP_SCHEMA: Final = pa.schema(
+    {
+        "partition_path": pa.dictionary(pa.int32(), pa.string()),
+        "file_id": pa.dictionary(pa.int32(), pa.string()),
+        "instant_time": pa.string(),
+        "found": pa.bool_(),
+    }
+)
+
+
+def lookup_shard(
+    fs: FileSystem, shard: IndexShard, keys: pa.Array, told: list[LookupCost] | None = None
+) -> pa.RecordBatch:
+    """Where keys of one bucket live: rows of LOOKUP_SCHEMA in the order of `keys`.
+
+    fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
+    told: what each file took is added there.
+    """
+    found = _places(shard.ask(fs, keys, told=told), len(keys), shard.zone)
+    return pa.RecordBatch.from_arrays(
+        [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
+        schema=LOOKUP_SCHEMA,
+    )

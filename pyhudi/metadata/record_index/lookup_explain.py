@@ -1,0 +1,94 @@
+"""What a look-up in the record index chose in each file, and what that cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.metadata.hfile_slices import DeleteLayer
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.storage.filesystem import FileSystem
+
+EXPLAIN_SCHEMA: Final = pa.schema(
+    {
+        "bucket": pa.int32(),
+        "file": pa.string(),
+        "entries": pa.int64(),
+        "keys": pa.int64(),
+        "found": pa.int64(),
+        "method": pa.string(),
+        "seek_seconds": pa.float64(),
+        "scan_seconds": pa.float64(),
+        "seconds": pa.float64(),
+    }
+)
+"""A file asked: its entries, keys asked and found, the choice, costs predicted and real."""
+
+
+def explain_lookup(fs: FileSystem, index: RecordIndex, keys: pa.Array) -> pa.Table:
+    """Rows of EXPLAIN_SCHEMA, of each bucket the newest file first.
+
+    The look-up is done, one file at a time, so that the real cost is of one thread.
+    fs: rooted at the data table.  keys: strings without nulls.
+    """
+    hashes = (*index.older_hashes, index.hash)
+    shards = {(shard.group, shard.number): shard for shard in (*index.older, *index.shards)}
+    tables = [EXPLAIN_SCHEMA.empty_table()]
+    for group in reversed(range(len(hashes))):
+        left = []
+        for number, mine in _by_bucket(keys, hashes[group]):
+            files, unknown = _bucket(fs, shards[group, number], mine)
+            tables.append(files)
+            left.append(unknown)
+        keys = pa.concat_arrays([pa.array([], pa.string()), *left])
+    return pa.concat_tables(tables)
+
+
+def _by_bucket(keys: pa.Array, hash: KeyHash) -> Iterator[tuple[int, pa.Array]]:
+    homes = hash.buckets(keys)
+    for number in np.unique(homes).tolist():
+        yield number, keys.filter(pa.array(homes == number))
+
+
+def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """(the files asked, keys that none of them knows)."""
+    files: list[_File] = []
+    for layer in reversed(shard.layers(fs)):
+        if not len(keys):
+            break
+        if isinstance(layer, DeleteLayer):
+            known = layer.table.contains(keys)
+        else:
+            plan = layer.reader.plan(keys)
+            method = plan.method if shard.method == "auto" else shard.method
+            began = time.perf_counter()
+            values = layer.reader.get_many(keys, method=shard.method)
+            took = time.perf_counter() - began
+            known = np.asarray(values.is_valid(), np.bool_)
+            files.append(
+                _File(shard.number, layer.path, layer.reader.entry_count, len(keys),
+                      int(known.sum()), method, plan.seek_cost, plan.scan_cost, took)
+            )  # fmt: skip
+        keys = keys.filter(pa.array(~known))
+    columns = [[getattr(file, name) for file in files] for name in _File.__slots__]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, EXPLAIN_SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=EXPLAIN_SCHEMA), keys
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    bucket: int
+    file: str
+    entries: int
+    keys: int
+    found: int
+    method: str
+    seek_seconds: float
+    scan_seconds: float
+    seconds: float

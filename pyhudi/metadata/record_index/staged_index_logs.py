@@ -1,0 +1,94 @@
+"""Index entries that wait: written beside other writers, handed to the metadata table at the end.
+
+```
+.hoodie/.temp/<T>/.pyhudi/<log of a bucket>    written outside the table's lock
+.hoodie/metadata/record_index/<the same bytes> named on top of what is there then, under the lock
+```
+
+So no log lies in the metadata table that its compaction or cleaning could pass over or take away
+before the commit it belongs to; what the dead leave goes with their markers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from pyhudi.engine import Engine
+from pyhudi.errors import OvertakenError
+from pyhudi.filenames import join
+from pyhudi.metadata.delta_commit import GroupTarget, MetadataCommit, ShardTarget
+from pyhudi.metadata.file_writers import write_log
+from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.clock import epoch_millis
+from pyhudi.timeline.commit_metadata import WriteStat
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingIndex:
+    """Where the entries of one commit wait.  folder: from the data table's root.
+
+    hash: of the record index; None for a table without one.
+    """
+
+    folder: str
+    time: InstantTime
+    zone: tzinfo | None
+    hash: KeyHash | None
+
+    def shard_targets(self) -> tuple[ShardTarget, ...]:
+        """As `MetadataCommit.shard_targets`, for `write_shard`."""
+        stage, millis = secrets.randbelow(1 << 31), epoch_millis(self.time, self.zone)
+        groups = (
+            GroupTarget(RECORD_INDEX, number, self.time, "", (), 1, stage)
+            for number in range(self.hash.count if self.hash else 0)
+        )
+        return tuple(ShardTarget(group, millis, self.folder) for group in groups)
+
+    def hand_over(
+        self,
+        fs: FileSystem,
+        stats: Sequence[WriteStat],
+        metadata: MetadataCommit,
+        engine: Engine,
+    ) -> list[WriteStat]:
+        """Copy the logs that count into the metadata table; their stats there.
+
+        fs: rooted at the data table.  Cost: the bytes of the logs, read and written.  Raises
+        OvertakenError where the index has other buckets by now.
+        """
+        if self.hash is not None and stats and metadata.hash.facts != self.hash.facts:
+            raise OvertakenError("the index has been given other buckets meanwhile")
+        targets = {
+            RECORD_INDEX.file_id(target.number): target.group for target in metadata.shard_targets()
+        }
+        tasks = [
+            _Copy(fs, join(self.folder, stat.file_name), targets[stat.file_id], stat)
+            for stat in stats
+        ]
+        return engine.run(_copy, tasks, label="index")
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    fs: FileSystem
+    source: str
+    target: GroupTarget
+    stat: WriteStat
+
+
+def _copy(task: _Copy) -> WriteStat:
+    """May run twice: each run has a name of its own."""
+    content = task.fs.read(task.source)
+    log = task.target.new_log()
+    target = task.target
+    size = write_log(task.fs.sub(target.root), target.partition.path, log, [content])
+    stat = task.stat
+    return task.target.stat(
+        log, values=stat.write_count, deletes=stat.delete_count, size_bytes=size
+    )

@@ -1,0 +1,147 @@
+"""Indexes outside the table built out of its keys, verified, repaired and in figures, from the
+lock to the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyhudi.engine import Engine
+from pyhudi.index.hbase.hbase_index import HBaseStore
+from pyhudi.index.maintenance.rebuild import Tell, gather_keys, plan_build
+from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
+from pyhudi.index.maintenance.stats import IndexStats
+from pyhudi.index.maintenance.verify import BucketCheck, gathered
+from pyhudi.index.rocksdb.rocksdb_index import RocksStore
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.operations.record_index import scratch
+from pyhudi.operations.table_services import alone
+from pyhudi.options import IndexKind, Options
+from pyhudi.pipeline import check_table
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.services.indexing import hbase, rocksdb
+from pyhudi.services.indexing.external_indexes import Opening, open_for_reading, open_store
+from pyhudi.services.indexing.external_verify import (
+    OpenStore,
+    check_store,
+    repair_store,
+    store_stats,
+)
+from pyhudi.services.indexing.repair import mended
+from pyhudi.storage.filesystem import FileSystem
+
+
+def rebuild_store_plan(
+    state: TableState, options: Options, kind: IndexKind, buckets: int | None
+) -> IndexRebuild:
+    """What `rebuild_store` would do now; nothing changes."""
+    if kind is IndexKind.HBASE:
+        return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
+    before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
+    count = buckets or before
+    plan = plan_build(state, KeyHash(count))
+    return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
+
+
+def rebuild_store(
+    fs: FileSystem,
+    options: Options,
+    engine: Engine,
+    kind: IndexKind,
+    buckets: int | None,
+    tell: Tell,
+) -> IndexRebuild:
+    """Build the index anew.  RocksDB: as the record index, keys are put aside without the lock,
+    and a build that was killed goes on where it stopped.  HBase: an entry is put for each key;
+    rows of keys that the table does not have stay, and are believed no more if they name a file
+    group that is gone."""
+    began = time.monotonic()
+    check_table(load_state(fs, options.read).config)
+    if kind is IndexKind.HBASE:
+        with alone(fs, options, "rebuild index") as state:
+            store = hbase.open_hbase(state, options.write.index_rules.hbase, engine)
+            entries = hbase.put_groups(state, store, None)
+            slices = len(state.view().latest_slices())
+        return IndexRebuild(0, 0, slices, 0, entries, seconds=_since(began))
+    rules = options.write.index_rules.rocksdb
+    seen = load_state(fs, options.read)
+    before = rocksdb.bucket_count_of(seen, rules)
+    count = buckets or before
+    first = plan_build(seen, KeyHash(count))
+    gather_keys(first, engine, tell)
+    with alone(fs, options, "rebuild index") as state, scratch(fs, engine) as staging:
+        opening = rocksdb.Opening(rules, staging, count, publishes=True, tell=tell)
+        built = rocksdb.build_rocks(state, engine, opening)
+    written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
+    report = IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=written)
+    return replace(report, seconds=_since(began))
+
+
+def verify_store(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexCheck:
+    """Compare the index with the table, every key and every entry.
+
+    Raises IndexNotReadyError where it is not up with the table's newest commit.
+    """
+    began = time.monotonic()
+    opened = _opened(state, options, engine, kind)
+    with scratch(state.fs, engine) as staging:
+        return _check_of(state, check_store(state, opened, engine, staging), began)
+
+
+def repair_store_plan(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexRepair:
+    """What `repair_faults` would do now; nothing changes."""
+    began = time.monotonic()
+    opened = _opened(state, options, engine, kind)
+    with scratch(state.fs, engine) as staging:
+        checks = check_store(state, opened, engine, staging)
+        return replace(_repair_of(state, checks, began), dry_run=True)
+
+
+def repair_faults(fs: FileSystem, options: Options, engine: Engine, kind: IndexKind) -> IndexRepair:
+    """Catch up with the table, check the index and repair it, under the table's lock."""
+    with alone(fs, options, "repair index") as state, scratch(fs, engine) as staging:
+        began = time.monotonic()
+        buckets = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
+        opening = Opening(options.write.index_rules, staging, engine, buckets, publishes=True)
+        opened = open_store(state, kind, opening)
+        assert isinstance(opened, RocksStore | HBaseStore)
+        checks = check_store(state, opened, engine, staging)
+        report = replace(_repair_of(state, checks, began), notes=opened.notes)
+        if report.check.is_exact:
+            return replace(report, notes=(*report.notes, "nothing to repair"))
+        return replace(report, instant=str(repair_store(state, opened, checks, engine)))
+
+
+def stats_of_store(
+    state: TableState, options: Options, engine: Engine, kind: IndexKind
+) -> IndexStats:
+    """Figures of the index."""
+    return store_stats(_opened(state, options, engine, kind), engine)
+
+
+def _opened(state: TableState, options: Options, engine: Engine, kind: IndexKind) -> OpenStore:
+    opened = open_for_reading(state, kind, options.write.index_rules, engine)
+    assert isinstance(opened, RocksStore | HBaseStore)
+    return opened
+
+
+def _check_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
+    newest = state.timeline.commits.last
+    return IndexCheck(
+        instant=newest.time if newest else None, seconds=_since(began), **gathered(checks)
+    )
+
+
+def _repair_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexRepair:
+    put, ended = mended(checks)
+    faulty = sum(1 for each in checks if each.faults is not None)
+    return IndexRepair(_check_of(state, checks, began), put, ended, faulty)
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)

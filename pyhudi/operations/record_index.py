@@ -1,0 +1,201 @@
+"""Services of the record index, each from the lock to the report."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyhudi.engine import Engine
+from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
+from pyhudi.filenames import TEMP
+from pyhudi.formats.base_file import footer
+from pyhudi.index.maintenance.rebuild import Tell, build_now, gather_keys, plan_build
+from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
+from pyhudi.index.maintenance.sampling import check_changes, check_sample
+from pyhudi.index.maintenance.verify import BucketCheck, check_index, gathered
+from pyhudi.metadata.bootstrap import SHARDS_MAX
+from pyhudi.metadata.elastic.create import anew
+from pyhudi.metadata.elastic.state import IndexRule
+from pyhudi.metadata.elastic.store import last_state
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.operations.table_services import alone
+from pyhudi.options import IndexKind, Options
+from pyhudi.pipeline import check_table
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.services.indexing.elastic import build_elastic
+from pyhudi.services.indexing.repair import mend, mended
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import scratch_disk
+from pyhudi.storage.spill import FileStaging
+
+_REBUILD_SHARE = 0.2
+ENTRIES_PLANNED = 1_000_000
+"""Entries of a bucket that a table of so many rows is planned for."""
+
+
+def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
+    """Hold the index against the table, whole or at `sample` rows and as many entries."""
+    began = time.monotonic()
+    if sample is not None:
+        seed = secrets.randbits(63)
+        return _told(state, check_sample(state, engine, sample, seed=seed), began)
+    with scratch(state.fs, engine) as store:
+        return _report(state, check_index(state, engine, store), began)
+
+
+def compare(state: TableState, engine: Engine, since: str, until: str | None) -> IndexCheck:
+    """Hold what commits of a range changed against the index; `instant` is where the next such
+    check begins."""
+    began = time.monotonic()
+    newest = state.timeline.commits.last
+    upto = until or (newest.time if newest else since)
+    return replace(
+        _told(state, check_changes(state, engine, since, upto), began), instant=str(upto)
+    )
+
+
+def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
+    """Check the index and mend what is wrong, under the table's lock."""
+    with alone(fs, options, "repair index") as state, scratch(fs, engine) as store:
+        began = time.monotonic()
+        checks = check_index(state, engine, store)
+        check = _report(state, checks, began)
+        if check.is_exact:
+            return IndexRepair(check, notes=("nothing to mend",))
+        put, ended = mended(checks)
+        done = mend(state, checks, engine, options.write)
+        faulty = sum(1 for each in checks if each.faults is not None)
+        return IndexRepair(check, put, ended, faulty, instant=str(done.time))
+
+
+def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
+    """What `repair` would do now; nothing changes."""
+    began = time.monotonic()
+    with scratch(state.fs, engine) as store:
+        checks = check_index(state, engine, store)
+        put, ended = mended(checks)
+        faulty = sum(1 for each in checks if each.faults is not None)
+        check = _report(state, checks, began)
+        notes: tuple[str, ...] = ()
+        if put + ended > _REBUILD_SHARE * max(1, check.keys):
+            notes = ("so much is wrong that a rebuild is cheaper",)
+        return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
+
+
+def rebuild_plan(
+    state: TableState, options: Options, kind: IndexKind, buckets: int | None
+) -> IndexRebuild:
+    """What `rebuild` would do now; nothing changes."""
+    wanted = _wanted(state, options, kind, buckets)
+    plan, before = plan_build(state, wanted.hash), wanted.before
+    return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
+
+
+def rebuild(
+    fs: FileSystem,
+    options: Options,
+    engine: Engine,
+    kind: IndexKind,
+    buckets: int | None,
+    tell: Tell,
+) -> IndexRebuild:
+    """Put keys aside without the lock; then, under it, those that changed since, and the rest."""
+    began = time.monotonic()
+    state = load_state(fs, options.read)
+    check_table(state.config)
+    first = plan_build(state, _wanted(state, options, kind, buckets).hash)
+    gather_keys(first, engine, tell)
+    with alone(fs, options, "rebuild index") as now:
+        wanted = _wanted(now, options, kind, buckets)
+        count = wanted.hash.count
+        if wanted.rule is None:
+            built = build_now(now, count, engine, tell)
+        else:
+            built = build_elastic(now, wanted.rule, count, engine, tell)
+    return IndexRebuild(
+        count,
+        wanted.before,
+        len(first.groups),
+        len(first.kept),
+        entries=built.entries,
+        bytes_written=built.bytes_written,
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The index to be built.  rule: of an elastic one; before: buckets of the one there is."""
+
+    hash: KeyHash
+    rule: IndexRule | None
+    before: int
+
+
+def _wanted(state: TableState, options: Options, kind: IndexKind, asked: int | None) -> _Wanted:
+    """As asked; else as before; else by the options, and more if the table's rows want more."""
+    before = _buckets_before(state)
+    if kind is not IndexKind.ELASTIC:
+        return _Wanted(KeyHash(_bucket_count(state, options, asked or before)), None, before)
+    last = last_state(state.fs)
+    rule = anew(last.rule if last else None, options.write.index_rules)
+    before = before or (last.bucket_count if last else 0)
+    count = _bucket_count(state, options, asked, rule.entries, at_least=before)
+    return _Wanted(KeyHash.named(rule.hash, count), rule, before)
+
+
+def _buckets_before(state: TableState) -> int:
+    try:
+        return state.record_index.shard_count
+    except (IndexNotReadyError, CorruptFileError):
+        return 0
+
+
+def _bucket_count(
+    state: TableState,
+    options: Options,
+    asked: int | None,
+    entries: int = ENTRIES_PLANNED,
+    *,
+    at_least: int = 0,
+) -> int:
+    count = asked or 0
+    if not count:
+        slices = state.view().latest_slices()
+        rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
+        count = max(at_least or options.write.shard_count, -(-rows * 13 // (10 * entries)))
+    if not 1 <= count <= SHARDS_MAX:
+        raise UserError("the number of index buckets is out of range", buckets=count)
+    return count
+
+
+def _report(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
+    return _told(state, gathered(checks), began)
+
+
+def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
+    newest = state.timeline.commits.last
+    return IndexCheck(
+        instant=newest.time if newest else None,
+        seconds=round(time.monotonic() - began, 3),
+        **found,
+    )
+
+
+@contextmanager
+def scratch(fs: FileSystem, engine: Engine) -> Iterator[FileStaging]:
+    """Where keys are put aside: this machine's disk, or, for tasks elsewhere, the table's own
+    temporary folder."""
+    if engine.shares_memory:
+        with scratch_disk() as disk:
+            yield FileStaging(disk, "staged")
+        return
+    folder = f"{TEMP}/pyhudi-{secrets.token_hex(8)}"
+    try:
+        yield FileStaging(fs, folder)
+    finally:
+        fs.delete_folder(folder)

@@ -1,0 +1,112 @@
+"""Partitions deleted when they have lived long enough: chosen under the lock that deletes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pyhudi.engine import Engine
+from pyhudi.errors import OptionError
+from pyhudi.filenames import PARTITION_METAFILE, join
+from pyhudi.operations.write import write
+from pyhudi.options import ExpiryOptions, ExpiryRule, Options
+from pyhudi.pipeline import WriteRequest
+from pyhudi.planning.ttl import expired, last_written
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
+from pyhudi.reports import Report
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.clock import format_instant, system_clock
+from pyhudi.write.input.batch import NoRows
+from pyhudi.write.write_steps import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport(Report):
+    """Partitions that were deleted, or (dry_run) would be.  rows: in them."""
+
+    instant: str | None = None
+    partitions: tuple[str, ...] = ()
+    file_groups: int = 0
+    rows: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+class _Choice:
+    """What has expired, chosen anew each time the write is planned."""
+
+    def __init__(self, options: ExpiryOptions) -> None:
+        self._options = options
+        self.partitions: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+
+    def __call__(self, state: TableState) -> tuple[str, ...]:
+        limit = format_instant(system_clock() - timedelta(days=self._options.days), state.zone)
+        if self._options.rule is ExpiryRule.KEEP_BY_CREATION_TIME:
+            since = _created(state)
+        else:
+            since = last_written(state.view().latest_slices(), _commits(state, limit))
+        view = state.view(partitions=[])
+        claimed = {group.partition for group in view.pending.claimed}
+        busy = [path for path in expired(since, self._options, limit=limit) if path in claimed]
+        odd = [path for path in since if "*" in path]  # a pattern, to the verb that deletes
+        for path in {*busy, *odd}:
+            since.pop(path)
+        self.partitions = expired(since, self._options, limit=limit)
+        self.notes = (
+            *(f"left alone, as a pending service works on it: {path}" for path in busy),
+            *(f"left alone, as its path holds a `*`: {path}" for path in odd),
+            *(() if self.partitions else ("no partition has expired",)),
+        )
+        return self.partitions
+
+
+def _commits(state: TableState, limit: InstantTime) -> dict[str, InstantTime]:
+    """Partition -> the newest commit of the timeline from `limit` on that wrote to it."""
+    newest: dict[str, InstantTime] = {}
+    for instant in state.timeline.commits:
+        if instant.time >= limit:
+            newest |= {stat.partition: instant.time for stat in state.log.commit(instant).stats}
+    return newest
+
+
+def _created(state: TableState) -> dict[str, InstantTime]:
+    """Partition -> the instant its metafile names.  A read a partition."""
+    found: dict[str, InstantTime] = {}
+    for partition in state.partitions():
+        for line in state.fs.read(join(partition, PARTITION_METAFILE)).decode().splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() == "commitTime" and value.strip().isdigit():
+                found[partition] = InstantTime(value.strip())
+    return found
+
+
+def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -> ExpiryReport:
+    """Delete the partitions that have expired, in one replace commit.
+
+    Raises OptionError where no number of days is set.
+    """
+    if options.services.expiry.days <= 0:
+        raise OptionError(
+            "nothing says how long partitions live", value=options.services.expiry.days,
+            option="hoodie.partition.ttl.strategy.days.retain",
+        )  # fmt: skip
+    choice = _Choice(options.services.expiry)
+    request = WriteRequest(
+        Operation.DELETE_PARTITION, NoRows(), options, engine, dry_run, chooses=choice
+    )
+    report = write(fs, request)
+    return ExpiryReport(
+        report.instant,
+        choice.partitions,
+        report.replaced_file_groups,
+        report.deleted,
+        dry_run,
+        choice.notes,
+    )
+
+
+def expired_now(state: TableState, options: Options) -> tuple[str, ...]:
+    """Partitions that `expire` would delete now; the options say how long they live."""
+    return _Choice(options.services.expiry)(state)

@@ -1,0 +1,1 @@
+"""The `hoodie.*` option names, one module an area; `options.registry` joins them."""

@@ -1,0 +1,122 @@
+"""Option names of several writers: locks, conflicts, heartbeats, markers, clocks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.locks import LockProvider
+from pyhudi.options.option_row import Row, honoured, mapped, refused, refused_all, without_effect
+from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
+
+_LOCK: Final = "hoodie.write.lock."
+_STRATEGIES: Final = tuple(
+    f"org.apache.hudi.client.transaction.{kind}ConcurrentFileWritesConflictResolutionStrategy"
+    for kind in ("Simple", "BucketIndex")
+)
+_ANY_PROVIDER: Final = "the table's own lock is always taken; one of Apache Hudi's besides"
+_STORAGE: Final = "StorageBasedLockProvider is not among the lock providers here"
+_PROVIDERS: Final = {member.value: member for member in LockProvider}
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured("hoodie.write.lock.wait_time_ms", duration("ms"), "write.lock_seconds"),
+    honoured(_LOCK + "client.num_retries", count(), "write.lock_retries"),
+    honoured(
+        _LOCK + "client.wait_time_ms_between_retry", duration("ms"), "write.lock_retry_seconds"
+    ),
+    mapped(
+        "hoodie.write.concurrency.mode",
+        choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
+        "write.concurrency.optimistic",
+        "one writer: a write holds the table's lock from begin to end; optimistic: at its begin "
+        "and its end only",
+    ),
+    honoured(
+        "hoodie.write.num.retries.on.conflict.failures", count(), "write.concurrency.retries",
+        "4 unless said: the last one holds the lock from its beginning",
+    ),
+    honoured(
+        "hoodie.write.concurrency.early.conflict.detection.enable", FLAG,
+        "write.concurrency.detects_early", "markers are looked at once, when a write is planned",
+    ),
+    honoured(
+        _LOCK + "conflict.resolution.strategy", only(*_STRATEGIES), None,
+        "file groups are compared, in a bucket index buckets; new keys and columns too",
+    ),
+    honoured(
+        "hoodie.clean.failed.writes.policy",
+        choice({"EAGER": False, "LAZY": True}), "write.concurrency.heartbeats.always",
+        "the next writer rolls back what has no living heartbeat; LAZY: every write keeps one",
+        aliases=("hoodie.cleaner.policy.failed.writes",),
+    ),
+    honoured(
+        "hoodie.client.heartbeat.interval_in_ms", duration("ms"),
+        "write.concurrency.heartbeats.interval_seconds",
+    ),
+    honoured(
+        "hoodie.client.heartbeat.tolerable.misses", count(1), "write.concurrency.heartbeats.misses"
+    ),
+    *without_effect(
+        "there is one lock and one way to wait for it",
+        "hoodie.auto.adjust.lock.configs",
+        _LOCK + "max_wait_time_ms_between_retry",
+        _LOCK + "num_retries",
+        _LOCK + "wait_time_ms_between_retry",
+    ),
+    *without_effect(
+        "conflicts are looked for when a write is planned and when it ends",
+        "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
+        "hoodie.write.concurrency.async.conflict.detector.period_ms",
+        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
+        "hoodie.write.concurrency.early.conflict.detection.strategy",
+    ),
+    honoured(
+        _LOCK + "provider", class_name(_PROVIDERS, allowed=", ".join(_PROVIDERS)),
+        "write.lock.provider", _ANY_PROVIDER,
+    ),
+    honoured(_LOCK + "filesystem.expire", duration("min"), "write.lock.expire_seconds"),
+    honoured(_LOCK + "filesystem.path", TEXT, "write.lock.folder"),
+    *without_effect("of a Hive metastore's locks", _LOCK + "heartbeat_interval_ms"),
+    refused(
+        _LOCK + "storage.renew.interval.secs", _STORAGE, _ANY_PROVIDER,
+        aliases=(_LOCK + "storage.heartbeat.poll.secs",),
+    ),
+    refused(_LOCK + "storage.validity.timeout.secs", _STORAGE, _ANY_PROVIDER),
+    *refused_all(
+        "a Hive metastore is not asked", "use a ZookeeperBasedLockProvider",
+        _LOCK + "hivemetastore.database",
+        _LOCK + "hivemetastore.table",
+        _LOCK + "hivemetastore.uris",
+    ),
+    honoured(_LOCK + "zookeeper.url", TEXT, "write.lock.zookeeper_url"),
+    honoured(_LOCK + "zookeeper.port", count(1, 65535), "write.lock.zookeeper_port"),
+    honoured(_LOCK + "zookeeper.base_path", TEXT, "write.lock.zookeeper_base_path"),
+    honoured(_LOCK + "zookeeper.lock_key", TEXT, "write.lock.zookeeper_lock_key"),
+    honoured(
+        _LOCK + "zookeeper.session_timeout_ms", duration("ms"),
+        "write.lock.zookeeper_session_seconds",
+    ),
+    honoured(
+        _LOCK + "zookeeper.connection_timeout_ms", duration("ms"),
+        "write.lock.zookeeper_connect_seconds",
+    ),
+    *without_effect(
+        "markers are files of their own (DIRECT): there is no timeline server",
+        "hoodie.write.markers.type",
+    ),
+    refused(
+        "_.hoodie.allow.multi.write.on.same.instant", "an instant has one write",
+        harmless=("false",),
+    ),
+    *without_effect(
+        "the next instant of a table is always later than its last",
+        "_hoodie.time.generator.reuse.enable",
+        "hoodie.time.generator.max_expected_clock_skew_ms",
+        "hoodie.time.generator.type",
+    ),
+    *without_effect(
+        "of markers kept by a timeline server",
+        "hoodie.markers.delete.parallelism",
+        "hoodie.markers.timeline_server_based.batch.interval_ms",
+        "hoodie.markers.timeline_server_based.batch.num_threads",
+    ),
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Option names of the HBase index."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.value_types import FLAG, TEXT, count, duration, number
+
+_TO: Final = "write.index_rules.hbase"
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured("hoodie.index.hbase.table", TEXT, f"{_TO}.table"),
+    honoured(
+        "pyhudi.index.hbase.gateway", TEXT, f"{_TO}.gateway",
+        "host:port of HBase's Thrift gateway; zkquorum's first host, port 9090, where it is not "
+        "given",
+    ),
+    honoured(
+        "pyhudi.index.hbase.region.servers", count(1), f"{_TO}.server_count",
+        "that bear the table; the gateway does not tell",
+    ),
+    honoured(
+        "hoodie.index.hbase.zkquorum", TEXT, f"{_TO}.quorum",
+        "its first host stands for the gateway's, if that is not given",
+    ),
+    honoured("hoodie.index.hbase.get.batch.size", count(1), f"{_TO}.get_batch"),
+    honoured("hoodie.index.hbase.put.batch.size", count(1), f"{_TO}.put_batch"),
+    honoured("hoodie.index.hbase.sleep.ms.for.get.batch", count(0), f"{_TO}.gets_wait_ms"),
+    honoured("hoodie.index.hbase.sleep.ms.for.put.batch", count(0), f"{_TO}.puts_wait_ms"),
+    honoured(
+        "hoodie.index.hbase.max.qps.per.region.server", count(1), f"{_TO}.qps_per_server",
+        "rows put a second; as fast as it goes where it is not given",
+    ),
+    honoured("hoodie.index.hbase.qps.fraction", number(1e-6, 1.0), f"{_TO}.qps_fraction"),
+    honoured(
+        "hoodie.index.hbase.zk.connection_timeout_ms", duration("ms"), f"{_TO}.connect_seconds",
+        "for an answer of the gateway",
+    ),
+    honoured("hoodie.hbase.index.update.partition.path", FLAG, f"{_TO}.moves"),
+    honoured("hoodie.index.hbase.rollback.sync", FLAG, f"{_TO}.rollback_sync"),
+    refused(
+        "hoodie.index.hbase.security.authentication", "it is the gateway that logs in to HBase",
+        "a gateway that does", harmless=("simple",),
+    ),
+    *refused_all(
+        "it is the gateway that logs in to HBase", "a gateway that does",
+        "hoodie.index.hbase.kerberos.user.keytab",
+        "hoodie.index.hbase.kerberos.user.principal",
+        "hoodie.index.hbase.master.kerberos.principal",
+        "hoodie.index.hbase.regionserver.kerberos.principal",
+    ),
+    *refused_all(
+        "shares of HBase are not dealt out through ZooKeeper",
+        "hoodie.index.hbase.qps.fraction",
+        "hoodie.index.hbase.max.qps.fraction",
+        "hoodie.index.hbase.min.qps.fraction",
+    ),
+    refused(
+        "hoodie.index.hbase.dynamic_qps", "shares of HBase are not dealt out through ZooKeeper",
+        "hoodie.index.hbase.qps.fraction", harmless=("false",),
+    ),
+    refused(
+        "hoodie.index.hbase.put.batch.size.autocompute", "the size is as it is given",
+        "hoodie.index.hbase.put.batch.size", harmless=("false",),
+    ),
+    refused(
+        "hoodie.index.hbase.qps.allocator.class", "a Java class cannot be called from Python",
+        "hoodie.index.hbase.qps.fraction",
+        harmless=("org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",),
+    ),
+    *without_effect(
+        "HBase is reached through its Thrift gateway",
+        "hoodie.index.hbase.bucket.number",
+        "hoodie.index.hbase.desired_puts_time_in_secs",
+        "hoodie.index.hbase.zk.session_timeout_ms",
+        "hoodie.index.hbase.zknode.path",
+        "hoodie.index.hbase.zkpath.qps_root",
+        "hoodie.index.hbase.zkport",
+    ),
+)  # fmt: skip

@@ -1,0 +1,155 @@
+"""Option names of the indexes that find a key's file group, and of the bloom filters of files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.indexes import BucketEngine, Growth, IndexKind
+from pyhudi.options.names.hbase import ROWS as HBASE_ROWS
+from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, count, number, words
+
+_INDEXES: Final = {
+    **{kind.option: kind for kind in IndexKind},
+    "GLOBAL_RECORD_LEVEL_INDEX": IndexKind.RECORD,
+    "RECORD": IndexKind.RECORD,
+}
+
+ROWS: Final[tuple[Row, ...]] = (
+    *HBASE_ROWS,
+    honoured(
+        "hoodie.index.type",
+        choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
+        "write.index", "what the table has where it is not given; ELASTIC is pyhudi's own",
+    ),
+    honoured(
+        "pyhudi.index.elastic.growth", choice({growth.value: growth for growth in Growth}),
+        "write.index_rules.growth", "SEAL for a new index, which keeps it: a full bucket gets "
+        "another file group; GROUPS: a full index gets another group of buckets",
+    ),
+    honoured(
+        "pyhudi.index.elastic.hash", TEXT, "write.index_rules.hash",
+        "java for a new index, which keeps it; murmur3, or a name given to pyhudi.register_hash",
+    ),
+    honoured(
+        "pyhudi.index.elastic.bucket.entries", count(1), "write.index_rules.bucket_entries",
+        "1000000 for a new index, which keeps it: entries that a bucket is planned for",
+    ),
+    honoured(
+        "pyhudi.index.elastic.load", number(0.01, 1.0), "write.index_rules.group_load",
+        "0.8 for a new index, which keeps it: load of the newest group at which another opens",
+    ),
+    honoured(
+        "pyhudi.index.tee", choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
+        "write.tee",
+        "an index beside the one that answers: kept in step with it, and compared; differences "
+        "are counted in reports",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.folder", TEXT, "write.index_rules.rocksdb.folder",
+        "of the stores on each machine; the user's cache where it is not given",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.buckets", count(1, 10_000),
+        "write.index_rules.rocksdb.bucket_count", "of a new index",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.checkpoints.retained", count(1),
+        "write.index_rules.rocksdb.checkpoints_kept",
+    ),
+    honoured(
+        "pyhudi.index.rocksdb.update.partition.path", FLAG, "write.index_rules.rocksdb.moves",
+        "a key that comes with another partition moves there",
+    ),
+    honoured(
+        "pyhudi.index.lookup.adaptive", FLAG, "read.lookup_adaptive",
+        "record index: seek or scan in each file, by what either would cost",
+    ),
+    honoured(
+        "pyhudi.index.lookup.method", choice({"seek": "seek", "scan": "scan"}),
+        "read.lookup_method", "what is done where the choice is not adaptive",
+    ),
+    honoured(
+        "hoodie.bloom.index.filter.type", words("SIMPLE", "DYNAMIC_V0"),
+        "write.base_file.bloom_kind",
+    ),
+    honoured("hoodie.index.bloom.num_entries", count(1), "write.base_file.bloom_entries"),
+    honoured("hoodie.index.bloom.fpp", number(1e-18, 0.5), "write.base_file.bloom_fpp"),
+    honoured(
+        "hoodie.bloom.index.filter.dynamic.max.entries", count(1),
+        "write.base_file.bloom_entries_max",
+    ),
+    honoured(
+        "hoodie.record.index.update.partition.path", FLAG, "write.update_partition_path"
+    ),
+    honoured(
+        "pyhudi.record.index.inserts.to.logs", FLAG, "write.index_rules.record_logs_inserts",
+        "not a name of Apache Hudi: a small file group of a merge-on-read table takes new keys in "
+        "its logs; only where every writer goes by the record index, as others double such keys",
+    ),
+    honoured("hoodie.bloom.index.update.partition.path", FLAG, "write.index_rules.bloom_moves"),
+    honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
+    honoured(
+        "hoodie.bloom.index.use.metadata", FLAG, "write.index_rules.bloom_by_metadata",
+        "the metadata table has to keep column_stats and bloom_filters",
+    ),
+    honoured("hoodie.bloom.index.prune.by.ranges", FLAG, "write.index_rules.prune_by_ranges"),
+    honoured(
+        "hoodie.index.bucket.engine", choice({engine.value: engine for engine in BucketEngine}),
+        "write.index_rules.bucket_engine",
+        "SIMPLE for a new table, which keeps it; CONSISTENT_HASHING is for merge-on-read tables",
+    ),
+    honoured(
+        "hoodie.bucket.index.hash.field", NAMES, "write.index_rules.bucket_fields",
+        "fields of the record key; a table made here keeps them",
+    ),
+    honoured(
+        "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
+        "256 for a new table, which keeps it; has to be given for tables that do not say it",
+    ),
+    *refused_all(
+        "every partition has the same number of buckets (version 6 keeps no rules for it)",
+        "hoodie.index.bucket.engine=CONSISTENT_HASHING, whose buckets a clustering resizes",
+        "hoodie.bucket.index.partition.expressions",
+        "hoodie.bucket.index.partition.rule.type",
+    ),
+    refused(
+        "hoodie.index.class", "a Java class cannot be called from Python",
+        "hoodie.index.type", harmless=("",),
+    ),
+    honoured(
+        "hoodie.bucket.index.max.num.buckets", count(1), "write.index_rules.bucket_count_max",
+        "consistent hashing: a clustering splits buckets of a partition up to so many",
+    ),
+    honoured(
+        "hoodie.bucket.index.min.num.buckets", count(1), "write.index_rules.bucket_count_min",
+        "consistent hashing: a clustering merges buckets of a partition down to so many",
+    ),
+    honoured(
+        "hoodie.bucket.index.split.threshold", number(0, 1e6), "write.index_rules.split_threshold",
+        "of hoodie.parquet.max.file.size: a clustering splits larger buckets",
+    ),
+    honoured(
+        "hoodie.bucket.index.merge.threshold", number(0, 1e6), "write.index_rules.merge_threshold",
+        "of hoodie.parquet.max.file.size: a clustering merges smaller buckets",
+    ),
+    *without_effect(
+        "how Spark spreads and keeps the steps of a look-up",
+        "hoodie.bloom.index.bucketized.checking",
+        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
+        "hoodie.bloom.index.fileid.key.sorting.enable",
+        "hoodie.bloom.index.input.storage.level",
+        "hoodie.bloom.index.keys.per.bucket",
+        "hoodie.bloom.index.parallelism",
+        "hoodie.bloom.index.use.caching",
+        "hoodie.bloom.index.use.treebased.filter",
+        "hoodie.bucket.index.remote.partitioner.enable",
+        "hoodie.global.index.reconcile.parallelism",
+        "hoodie.global.simple.index.parallelism",
+        "hoodie.record.index.input.storage.level",
+        "hoodie.record.index.use.caching",
+        "hoodie.simple.index.input.storage.level",
+        "hoodie.simple.index.parallelism",
+        "hoodie.simple.index.use.caching",
+    ),
+)  # fmt: skip

@@ -1,0 +1,194 @@
+"""Option names of the metadata table and its partitions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.value_types import FLAG, count
+
+_FIXED: Final = "the record index has as many file groups as its minimum says"
+_GROWS: Final = "hoodie.metadata.global.record.level.index.min.filegroup.count, or an ELASTIC index"
+_NO_BLOOM: Final = "files of the metadata table are written without bloom filters of their own"
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.metadata.enable", FLAG, "read.metadata_enabled",
+        "false: reads list the store; writes keep the metadata table anyway",
+    ),
+    honoured(
+        "hoodie.metadata.global.record.level.index.enable", FLAG, "write.keep_record_index",
+        "true: kept beside another index too; one that is there is kept whatever is said here",
+        aliases=("hoodie.metadata.record.index.enable",),
+    ),
+    honoured(
+        "hoodie.metadata.global.record.level.index.min.filegroup.count", count(1, 10_000),
+        "write.shard_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.global.record.level.index.max.filegroup.count", _FIXED, _GROWS,
+        harmless=("10000",), aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.record.index.growth.factor", _FIXED, _GROWS, harmless=("2.0", "2")
+    ),
+    refused(
+        "hoodie.metadata.record.index.max.filegroup.size", _FIXED, _GROWS,
+        harmless=("1073741824", "1gb"),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.defer.init",
+        "an index is built in the write that requests it", harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.max.filegroup.count",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.max.filegroup.count",
+        aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.min.filegroup.count",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.min.filegroup.count",
+        aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    ),
+    refused(
+        "hoodie.metadata.record.level.index.enable",
+        "the record index of this package is global",
+        "hoodie.metadata.global.record.level.index.enable", harmless=("false",),
+    ),
+    honoured("hoodie.metadata.index.column.stats.enable", FLAG, "write.facts.column_stats"),
+    honoured(
+        "hoodie.metadata.index.column.stats.file.group.count", count(1, 10_000),
+        "write.facts.column_stats_groups",
+    ),
+    honoured("hoodie.metadata.index.bloom.filter.enable", FLAG, "write.facts.bloom_filters"),
+    *without_effect(
+        "a file with statistics has those of every primitive column, so that every reader's list "
+        "finds its own",
+        "hoodie.metadata.index.column.stats.column.list",
+        "hoodie.metadata.index.column.stats.max.columns.to.index",
+    ),
+    *without_effect(
+        "the filters are those of the record key", "hoodie.metadata.index.bloom.filter.column.list"
+    ),
+    honoured(
+        "hoodie.metadata.index.bloom.filter.file.group.count", count(1, 10_000),
+        "write.facts.bloom_filters_groups",
+    ),
+    refused(
+        "hoodie.metadata.bloom.filter.enable", _NO_BLOOM,
+        "hoodie.metadata.index.bloom.filter.enable for filters of the data files",
+        harmless=("false",),
+    ),
+    *without_effect(
+        _NO_BLOOM,
+        "hoodie.metadata.bloom.filter.dynamic.max.entries",
+        "hoodie.metadata.bloom.filter.fpp",
+        "hoodie.metadata.bloom.filter.num.entries",
+        "hoodie.metadata.bloom.filter.type",
+    ),
+    honoured(
+        "hoodie.metadata.compact.max.delta.commits", count(1), "write.metadata_compact_after"
+    ),
+    *without_effect(
+        "the metadata table is compacted by the number of its delta commits",
+        "hoodie.metadata.compact.max.delta.seconds",
+    ),
+    refused(
+        "hoodie.metadata.compact.trigger.strategy",
+        "the metadata table is compacted by the number of its delta commits",
+        "hoodie.metadata.compact.max.delta.commits", harmless=("NUM_COMMITS",),
+    ),
+    refused(
+        "hoodie.metadata.auto.initialize", "writes keep the metadata table",
+        harmless=("true",),
+    ),
+    refused(
+        "hoodie.metadata.index.async", "indexes are built in the write that asks for them",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.index.drop", "a write drops no index", harmless=("",)
+    ),
+    refused("hoodie.index.name", "named indexes are not written"),
+    *refused_all(
+        "expression indexes are not written", "leave it out",
+        "hoodie.expression.index.function",
+        "hoodie.expression.index.type",
+        "hoodie.metadata.index.expression.column",
+        "hoodie.metadata.index.expression.file.group.count",
+        "hoodie.metadata.index.expression.options",
+        "hoodie.metadata.index.secondary.column",
+    ),
+    refused(
+        "hoodie.metadata.index.secondary.enable", "secondary indexes are not written",
+        "hoodie.metadata.index.column.stats.enable, by which readers skip files",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.index.expression.enable", "expression indexes are not written",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.log.compaction.enable", "log compaction is not done",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.streaming.write.enabled",
+        "the metadata table is written after the files, in the same commit",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.write.concurrency.mode", "the table's lock is held",
+        harmless=("SINGLE_WRITER",),
+    ),
+    refused(
+        "hoodie.metadata.table.service.manager.enabled", "services run in the writer",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.metadata.dir.filter.regex",
+        "every partition of the table is in its metadata table", harmless=("",),
+    ),
+    *without_effect(
+        "tunes how Apache Hudi builds, keeps or reads its metadata table",
+        "_hoodie.metadata.ignore.spurious.deletes",
+        "hoodie.expression.index.range.metadata.storage.level",
+        "hoodie.hfile.block.size",
+        "hoodie.hfile.compression.algorithm",
+        "hoodie.hfile.max.file.size",
+        "hoodie.hfile.writes.allow.duplicates",
+        "hoodie.metadata.auto.delete.partitions",
+        "hoodie.metadata.derive.from.datatable.clean.policy",
+        "hoodie.metadata.file.cache.max.size.mb",
+        "hoodie.metadata.index.bloom.filter.parallelism",
+        "hoodie.metadata.index.check.timeout.seconds",
+        "hoodie.metadata.index.column.stats.inMemory.projection.threshold",
+        "hoodie.metadata.index.column.stats.parallelism",
+        "hoodie.metadata.index.column.stats.processing.mode.override",
+        "hoodie.metadata.index.expression.parallelism",
+        "hoodie.metadata.index.partition.stats.file.group.count",
+        "hoodie.metadata.index.partition.stats.parallelism",
+        "hoodie.metadata.index.secondary.parallelism",
+        "hoodie.metadata.log.compaction.blocks.threshold",
+        "hoodie.metadata.max.deltacommits.when_pending",
+        "hoodie.metadata.max.init.parallelism",
+        "hoodie.metadata.max.logfile.size",
+        "hoodie.metadata.max.reader.buffer.size",
+        "hoodie.metadata.max.reader.memory",
+        "hoodie.metadata.metrics.enable",
+        "hoodie.metadata.optimized.log.blocks.scan.enable",
+        "hoodie.metadata.range.repartition.random.seed",
+        "hoodie.metadata.range.repartition.sampling.fraction",
+        "hoodie.metadata.range.repartition.target.records.per.partition",
+        "hoodie.metadata.record.index.enable.validation.on.initialization",
+        "hoodie.metadata.record.preparation.parallelism",
+        "hoodie.metadata.repartition.default.partitions",
+        "hoodie.metadata.repartition.min.partitions.threshold",
+        "hoodie.metadata.spillable.map.path",
+        "hoodie.metadata.streaming.write.datatable.write.statuses.coalesce.divisor",
+        "hoodie.metadata.table.service.manager.actions",
+        "hoodie.metadata.write.fail.on.table.service.failures",
+    ),
+)  # fmt: skip

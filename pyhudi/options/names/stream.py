@@ -1,0 +1,97 @@
+"""Option names of streams, Spark SQL, callbacks, validators and error tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.value_types import TEXT, count, duration
+
+_STREAM: Final = "hoodie.datasource.write.streaming."
+_CLASS: Final = "a Java class cannot be called from Python"
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        _STREAM + "checkpoint.identifier", TEXT, "stream.identifier",
+        "the id of the streaming query where it is not given",
+    ),
+    *without_effect(
+        "a stream compacts only where hoodie.compact.inline asks for it",
+        _STREAM + "disable.compaction",
+    ),
+    refused(
+        _STREAM + "ignore.failed.batch", "a batch that is passed over is lost",
+        "mend the rows and start the stream again", harmless=("false",),
+    ),
+    honoured(_STREAM + "retry.count", count(), "stream.retry_count"),
+    honoured(_STREAM + "retry.interval.ms", duration("ms"), "stream.retry_seconds"),
+    refused(
+        "hoodie.streamer.source.kafka.value.deserializer.class", "of Hudi Streamer",
+        "spark.readStream", aliases=(
+            "hoodie.deltastreamer.source.kafka.value.deserializer.class",
+        ),
+    ),
+    *refused_all(
+        "of Spark SQL statements that this package does not add", "the verbs of Table",
+        "hoodie.spark.sql.insert.into.operation",
+        "hoodie.sql.bulk.insert.enable",
+        "hoodie.sql.insert.mode",
+        "hoodie.bulkinsert.overwrite.operation.type",
+    ),
+    *without_effect(
+        "of Spark SQL statements that this package does not add",
+        "hoodie.spark.sql.merge.into.partial.updates",
+        "hoodie.spark.sql.optimized.writes.enable",
+    ),
+    refused(
+        "hoodie.write.commit.callback.on", "nothing is called after a commit",
+        "act on the WriteReport", harmless=("false",),
+    ),
+    *without_effect(
+        "nothing is called after a commit",
+        "hoodie.write.commit.callback.class",
+        "hoodie.write.commit.callback.http.api.key",
+        "hoodie.write.commit.callback.http.custom.headers",
+        "hoodie.write.commit.callback.http.timeout.seconds",
+        "hoodie.write.commit.callback.http.url",
+        ("hoodie.write.can.ignore.post.commit.failures", "hoodie.post.commit.failures.ignored"),
+    ),
+    refused("hoodie.client.init.callback.classes", _CLASS, harmless=("",)),
+    refused(
+        "hoodie.precommit.validators", _CLASS,
+        "write with publish=False, look, then publish", harmless=("",),
+    ),
+    refused("hoodie.prewrite.validators", _CLASS, "check the rows first", harmless=("",)),
+    *refused_all(
+        "validators of Apache Hudi are not run", "write with publish=False, look, then publish",
+        "hoodie.precommit.validators.equality.sql.queries",
+        "hoodie.precommit.validators.failure.policy",
+        "hoodie.precommit.validators.inequality.sql.queries",
+        "hoodie.precommit.validators.single.value.sql.queries",
+        "hoodie.precommit.validators.streaming.offset.tolerance.percentage",
+    ),
+    refused(
+        "hoodie.errortable.enable", "a row that cannot be written fails the write",
+        harmless=("false",),
+    ),
+    *without_effect(
+        "there is no error table",
+        "hoodie.errortable.base.path",
+        "hoodie.errortable.insert.shuffle.parallelism",
+        "hoodie.errortable.source.rdd.persist",
+        "hoodie.errortable.target.table.name",
+        "hoodie.errortable.upsert.shuffle.parallelism",
+        "hoodie.errortable.validate.recordcreation.enable",
+        "hoodie.errortable.validate.targetschema.enable",
+        "hoodie.errortable.write.class",
+        "hoodie.errortable.write.failure.strategy",
+        "hoodie.errortable.write.union.enable",
+    ),
+    refused("hoodie.metaserver.enabled", "there is no metaserver", harmless=("false",)),
+    *without_effect(
+        "there is no metaserver",
+        "hoodie.metaserver.connect.retries",
+        "hoodie.metaserver.connect.retry.delay",
+        "hoodie.metaserver.uris",
+    ),
+)  # fmt: skip

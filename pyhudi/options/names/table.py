@@ -1,0 +1,221 @@
+"""Option names that describe a table: name, type, keys, partitions, what its properties hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.value_types import FLAG, NAMES, TEXT, class_name, only, words
+
+_OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite",
+                      "insert_overwrite_table", "delete_partition")  # fmt: skip
+_KINDS: Final = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM", "GLOBAL_DELETE")
+_CLASSES: Final = {
+    "SIMPLE": "Simple",
+    "COMPLEX": "Complex",
+    "NON_PARTITION": "Nonpartitioned",
+    "TIMESTAMP": "TimestampBased",
+    "CUSTOM": "Custom",
+    "GLOBAL_DELETE": "GlobalDelete",
+}
+_GENERATORS: Final = {
+    f"{start}{avro}KeyGenerator": kind
+    for kind, start in _CLASSES.items()
+    for avro in ("", "Avro")
+}  # fmt: skip
+_PARSER: Final = {"HoodieDateTimeParser": "HoodieDateTimeParser"}
+_OWN: Final = "the writer keeps this property itself"
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        "hoodie.table.name", TEXT, "request.name",
+        aliases=("hoodie.datasource.write.table.name",),
+    ),
+    honoured(
+        "hoodie.datasource.write.table.type", words("COPY_ON_WRITE", "MERGE_ON_READ"),
+        "request.table_type",
+        aliases=("hoodie.datasource.write.storage.type", "hoodie.table.type"),
+    ),
+    honoured("hoodie.datasource.write.operation", words(*_OPERATIONS), "request.operation"),
+    honoured(
+        "hoodie.datasource.write.recordkey.field", NAMES, "request.record_key",
+        aliases=("hoodie.table.recordkey.fields",),
+    ),
+    honoured(
+        "hoodie.datasource.write.partitionpath.field", NAMES, "request.partition_by",
+        "`field:simple,other:timestamp` for the custom key generator",
+        aliases=("hoodie.table.partition.fields",),
+    ),
+    honoured(
+        "hoodie.table.ordering.fields", NAMES, "request.ordering",
+        aliases=(
+            "hoodie.table.precombine.field", "hoodie.datasource.write.precombine.field",
+            "hoodie.payload.ordering.field",
+        ),
+    ),
+    honoured(
+        "hoodie.datasource.write.keygenerator.class",
+        class_name(
+            _GENERATORS,
+            allowed="Simple, Complex, Nonpartitioned, TimestampBased, Custom or GlobalDelete, "
+            "and KeyGenerator behind it; a function of your own is an argument",
+        ),
+        "request.key_generator",
+        aliases=("hoodie.table.keygenerator.class",),
+    ),
+    honoured(
+        "hoodie.datasource.write.keygenerator.type", words(*_KINDS), "request.key_generator",
+        aliases=("hoodie.table.keygenerator.type",),
+    ),
+    honoured("hoodie.datasource.write.hive_style_partitioning", FLAG, "table.hive_style"),
+    honoured("hoodie.datasource.write.partitionpath.urlencode", FLAG, "table.url_encoded"),
+    honoured(
+        "hoodie.table.timeline.timezone", words("UTC", "LOCAL"), "table.timezone",
+        "UTC for new tables where it is not given",
+    ),
+    honoured("hoodie.write.table.version", only("6", "SIX"), None, aliases=(
+        "hoodie.table.version", "hoodie.table.initial.version",
+    )),
+    honoured("hoodie.timeline.layout.version", only("1"), None),
+    honoured("hoodie.write.auto.upgrade", only("false"), None, "tables keep their version"),
+    honoured("hoodie.base.file.format", only("PARQUET"), None, aliases=(
+        "hoodie.table.base.file.format", "hoodie.table.ro.file.format",
+    )),
+    honoured(
+        "hoodie.table.log.file.format", only("HOODIE_LOG"), None,
+        aliases=("hoodie.table.rt.file.format",),
+    ),
+    honoured("hoodie.table.format", only("native"), None),
+    honoured("hoodie.archivelog.folder", only("archived"), None),
+    honoured("hoodie.database.name", TEXT, "table.database"),
+    honoured(
+        "hoodie.keygen.timebased.timestamp.type",
+        words(
+            "UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR", "DATE_STRING",
+            "MIXED",
+        ),
+        "keygen.timestamp_type",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.type",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.input.dateformat", TEXT, "keygen.input_formats",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.input.dateformat.list.delimiter.regex", TEXT,
+        "keygen.input_delimiter",
+        aliases=(
+            "hoodie.deltastreamer.keygen.timebased.input.dateformat.list.delimiter.regex",
+        ),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.output.dateformat", TEXT, "keygen.output_format",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.dateformat",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.timestamp.scalar.time.unit",
+        words("DAYS", "HOURS", "MINUTES", "SECONDS", "MILLISECONDS", "MICROSECONDS",
+              "NANOSECONDS"),
+        "keygen.scalar_unit",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.scalar.time.unit",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.timezone", TEXT, "keygen.timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timezone",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.input.timezone", TEXT, "keygen.input_timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.timezone",),
+    ),
+    honoured(
+        "hoodie.keygen.timebased.output.timezone", TEXT, "keygen.output_timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.timezone",),
+    ),
+    honoured(
+        "hoodie.keygen.datetime.parser.class",
+        class_name(_PARSER, allowed="HoodieDateTimeParser"), None,
+        aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
+    ),
+    refused(
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        "keys and paths of times are made of the number that is stored",
+        "the timestamp key generator for readable paths", harmless=("false",),
+    ),
+    honoured(
+        "hoodie.write.complex.keygen.new.encoding", FLAG, "table.bare_complex_keys",
+        "the complex key generator with one key field: bare values; a table with rows tells itself",
+    ),
+    refused(
+        "hoodie.datasource.write.drop.partition.columns",
+        "files hold every column; tables without them in their files are read, not written",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        "paths of this shape are not written",
+        "format the date with the timestamp key generator", harmless=("false",),
+    ),
+    refused(
+        "hoodie.assume.date.partitioning", "paths are taken from the partition columns",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.populate.meta.fields", "tables without meta columns are not written",
+        harmless=("true",),
+    ),
+    refused(
+        "hoodie.partition.metafile.use.base.format", "partition metafiles are written as text",
+        harmless=("false",),
+    ),
+    refused(
+        "hoodie.table.multiple.base.file.formats.enable", "base files are Parquet",
+        harmless=("false",),
+    ),
+    honoured("hoodie.table.cdc.enabled", FLAG, "table.cdc", "for new tables"),
+    honoured(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        words("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"), "table.cdc_mode",
+        "for new tables",
+    ),
+    refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
+    refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),
+    refused("hoodie.timeline.path", "of tables of version 8", harmless=("timeline",)),
+    refused("hoodie.timeline.history.path", "of tables of version 8", harmless=("history",)),
+    *refused_all(
+        _OWN, "leave it out",
+        "hoodie.table.checksum",
+        "hoodie.table.create.schema",
+        "hoodie.table.index.defs.path",
+        "hoodie.table.legacy.payload.class",
+        "hoodie.table.metadata.partitions",
+        "hoodie.table.metadata.partitions.inflight",
+        "hoodie.table.secondary.indexes.metadata",
+    ),
+    *refused_all(
+        "bootstrapped tables are not written", "read the old table and bulk_insert its rows",
+        "hoodie.bootstrap.base.path",
+        "hoodie.bootstrap.data.queries.only",
+        "hoodie.bootstrap.full.input.provider",
+        "hoodie.bootstrap.index.class",
+        "hoodie.bootstrap.index.enable",
+        "hoodie.bootstrap.index.type",
+        "hoodie.bootstrap.mode.selector",
+        "hoodie.bootstrap.mode.selector.regex",
+        "hoodie.bootstrap.mode.selector.regex.mode",
+        "hoodie.bootstrap.parallelism",
+        "hoodie.bootstrap.partitionpath.translator.class",
+    ),
+    *without_effect(
+        "catalog sync is not supported yet, and cannot be switched on",
+        "hoodie.table.partition_extractor_class",
+        "hoodie.datasource.partition_extractor_class",
+    ),
+    *without_effect(
+        "keys are written as the table has them",
+        "hoodie.write.complex.keygen.validation.enable",
+    ),
+    *without_effect(
+        "partitions named `default` are taken as they are",
+        "hoodie.skip.default.partition.validation",
+    ),
+)  # fmt: skip

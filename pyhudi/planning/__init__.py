@@ -1,0 +1,1 @@
+"""Pure planners of compaction, cleaning, clustering, archival and TTL.  Nothing is written."""

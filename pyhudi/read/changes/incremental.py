@@ -1,0 +1,296 @@
+"""Incremental reads: which commits a range takes in, and what they left behind.
+
+    since            until
+      |  T1  T2  T3   |        rows of the snapshot at `until` whose commit is T1, T2 or T3
+
+since is exclusive, until inclusive.  Layout 1 compares instants, layout 2 completion times.
+
+The cost is that of the commits in the range, whatever the table holds: their metadata tells the
+file groups and, for a copy-on-write table, the very files; nothing is listed.  Only where the
+range reaches back into the archive are all file groups looked at; in layout 2 those of the newest
+snapshot, as Apache Hudi 1.2.0 does, so that rows which later commits have written are left out.
+
+A hole is a write that is still pending before a completed one.  When it completes, its rows lie
+before an instant that readers have passed: FAIL refuses such a range, BLOCK ends it before the
+hole, USE_TRANSITION_TIME goes by completion times, which version 6 does not record.
+Source: table_format 7.10; TimelineUtils.handleHollowCommitIfNeeded of Apache Hudi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
+from pyhudi.filenames import BaseFileName, parse_data_file
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.payload_classes import Keeps
+from pyhudi.options import HolesPolicy
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime, as_bound
+from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
+from pyhudi.table.file_group_view import DataFile, FileSlice
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """Commits after `since` up to `until` (None: the newest), compared as text.
+
+    partitions: a glob that partition paths must match.  hide_unchanged: leave out rows whose
+    columns hold what they held at `since`.  falls_back: where files of the range have been
+    cleaned, give those of its rows that no later commit has written.  schema_of_end: columns as
+    of `until`.
+    """
+
+    since: PointInTime
+    until: PointInTime | None = None
+    holes: HolesPolicy = HolesPolicy.FAIL
+    partitions: str | None = None
+    hide_unchanged: bool = False
+    falls_back: bool = False
+    schema_of_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeWindow:
+    """A range, looked up on the timeline.
+
+    state: the table with what the range may see.  limit: the newest instant to see.  commits:
+    those in the range, oldest first; None where some of them may be archived.  where: what holds
+    for rows of the range where `reaches_archive`, None for all.
+    """
+
+    state: TableState
+    since: InstantTime
+    limit: InstantTime | None
+    commits: tuple[tuple[Instant, CommitMetadata], ...] | None
+    partitions: str | None = None
+    where: pc.Expression | None = None
+    reaches_archive: bool = False
+
+    def allows(self, partition: str) -> bool:
+        return self.partitions is None or fnmatchcase(partition, self.partitions)
+
+    @property
+    def groups(self) -> frozenset[FileGroupId] | None:
+        """File groups that the commits wrote or replaced; None where that is not known."""
+        if self.commits is None:
+            return None
+        found = (group for _, commit in self.commits for group in commit.groups)
+        return frozenset(group for group in found if self.allows(group.partition))
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """File groups that the commits took out."""
+        return frozenset(
+            FileGroupId(partition, file_id)
+            for _, commit in self.commits or ()
+            for partition, ids in (commit.replaced or {}).items()
+            for file_id in ids
+        )
+
+    def filter(self) -> pc.Expression | None:
+        """What holds for rows of the range and for no others of the snapshot at `limit`."""
+        if self.reaches_archive:
+            return self.where
+        wheres = _commit_filter(self.state, self.since, self.limit)
+        result: pc.Expression | None = None
+        for where in wheres:
+            result = where if result is None else result & where
+        return result
+
+    def written_slices(self) -> list[FileSlice] | None:
+        """The newest base files that the commits wrote, out of their metadata alone.
+
+        None where that does not tell: the range reaches into the archive, or there are logs.
+        """
+        if self.commits is None or self.state.config.is_merge_on_read:
+            return None
+        newest: dict[FileGroupId, FileSlice] = {}
+        gone = self.replaced
+        for _, commit in self.commits:
+            for stat in commit.stats:
+                name = parse_data_file(stat.file_name)
+                if not isinstance(name, BaseFileName):
+                    return None
+                base = DataFile(name, stat.partition, stat.size_bytes)
+                known = newest.get(stat.group)
+                if known is None or known.instant <= name.instant:
+                    newest[stat.group] = FileSlice(stat.group, name.instant, base)
+        found = [newest[g] for g in sorted(newest) if g not in gone and self.allows(g.partition)]
+        return found if self.state.sources is None else self.state.sources.attach(found)
+
+    def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
+        """The slices without files that cannot decide a row of the range.
+
+        Where the later write wins, a row of the range is decided by the files of its commits;
+        under partial updates it is what those commits say, as Apache Hudi reads it.
+        """
+        told = self.state.log.layout == 1 and _told_by_range(self.state.rules)
+        if self.commits is None or not told:  # logs of layout 2 may hold partial updates
+            return list(slices)
+        times = {instant.time for instant, _ in self.commits}
+        paths = {stat.path for _, commit in self.commits for stat in commit.stats}
+        found = []
+        for piece in slices:
+            base = piece.base if piece.base and piece.base.name.instant in times else None
+            logs = tuple(log for log in piece.logs if log.path in paths)
+            if base or logs:
+                found.append(replace(piece, base=base, logs=logs))
+        return found
+
+
+def check_range(since: PointInTime, until: PointInTime | None, zone: tzinfo | None) -> None:
+    """Raise UserError for a range that ends before it begins."""
+    if until is not None and as_bound(since, zone) > as_bound(until, zone):
+        raise UserError(
+            "the range of changes ends before it begins", since=since, until=until,
+            hint="since is exclusive, until inclusive",
+        )  # fmt: skip
+
+
+def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
+    """Look a range up.  Reads the metadata of its commits.
+
+    Raises UserError (no meta columns), HollowCommitError, UnsupportedTableError.
+    """
+    if not state.config.has_meta_columns:
+        raise UserError("changes need the meta columns, which this table does not keep")
+    since = as_bound(changes.since, state.zone)
+    until = None if changes.until is None else as_bound(changes.until, state.zone)
+    if _reaches_archive(state, since, until):
+        where = _archived_filter(state, since, until)
+        return ChangeWindow(state, since, None, None, changes.partitions, where, True)
+    moment, limit = (state, None) if until is None else state.until(until)
+    limit = _before_holes(moment, changes.holes, limit)
+    return ChangeWindow(
+        moment, since, limit, commits_between(moment, since, limit), changes.partitions
+    )
+
+
+def _reaches_archive(state: TableState, since: InstantTime, until: InstantTime | None) -> bool:
+    """Whether an archived commit completed in the range (layout 2)."""
+    return state.is_archived(since) and any(
+        done > since and (until is None or done <= until)
+        for done in state.archive.completions.values()
+    )
+
+
+def _archived_filter(
+    state: TableState, since: InstantTime, until: InstantTime | None
+) -> pc.Expression | None:
+    """Rows of commits that completed after `since` up to `until`, archived ones included.
+
+    Commits that the archive no longer has are older than all that it has.
+    """
+    archived = state.archive.completions
+    active = {i.time: i.completed_at or i.time for i in state.timeline.commits}
+    others = [
+        time
+        for time, done in {**archived, **active}.items()
+        if done <= since or (until is not None and done > until)
+    ]
+    time = pc.field(COMMIT_TIME)
+    where = ~time.isin(pa.array(others, pa.string())) if others else None
+    if any(done <= since for done in archived.values()):
+        return where & (time >= min(archived))
+    return where
+
+
+def commits_between(
+    state: TableState, since: InstantTime, limit: InstantTime | None
+) -> tuple[tuple[Instant, CommitMetadata], ...] | None:
+    """Completed commits after `since` up to `limit`, oldest first, with what they wrote; None
+    where some of them may be archived."""
+    visibility = state.visibility(limit=limit)
+    if visibility.start is None or since < visibility.start:
+        return None
+    return tuple(
+        (instant, state.log.commit(instant))
+        for instant in state.timeline.commits
+        if (instant.completed_at or instant.time) > since and visibility.sees(instant.time)
+    )
+
+
+def _before_holes(
+    state: TableState, policy: HolesPolicy, limit: InstantTime | None
+) -> InstantTime | None:
+    """The newest instant to see, with respect to holes; layout 2 has none in a range."""
+    if state.log.layout != 1:
+        return limit
+    if policy is HolesPolicy.USE_TRANSITION_TIME:
+        raise UnsupportedTableError(
+            "tables of version 6 do not record when a commit completed",
+            policy=policy.value,
+            hint="use BLOCK or FAIL",
+        )
+    hole = _first_hole(state.log, state.timeline, limit)
+    if hole is None:
+        return limit
+    if policy is HolesPolicy.BLOCK:
+        return hole.time
+    raise HollowCommitError(
+        "a commit inside the range is still pending, its rows would be missed",
+        instant=hole.time,
+        action=hole.action.value,
+        hint="read up to an earlier instant, or set holes='block' to wait for it",
+    )
+
+
+def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> Instant | None:
+    """The oldest pending write that a completed one (up to `limit`) has overtaken."""
+    commits = timeline.commits if limit is None else timeline.commits.up_to(limit)
+    newest = commits.last
+    if newest is None:
+        return None
+    for instant in timeline.where(COMMITS, State.REQUESTED, State.INFLIGHT):
+        if instant.time > newest.time:
+            return None
+        if instant.time not in commits.times and not is_planned_clustering(log, instant):
+            return instant
+    return None
+
+
+def is_planned_clustering(log: TimelineLog, instant: Instant) -> bool:
+    """Whether a pending instant is a clustering, which rearranges rows and brings none."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    return bool(log.requested(instant).get("clusteringPlan"))
+
+
+def _commit_filter(
+    state: TableState, since: InstantTime, until: InstantTime | None
+) -> list[pc.Expression]:
+    """Rows of commits after `since` (completed after it, where the table knows completions)."""
+    time = pc.field(COMMIT_TIME)
+    if state.log.layout == 1:
+        later = time > since
+        return [later if until is None else later & (time <= until)]
+    before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]
+    filters = [~time.isin(before)] if before else []
+    start = state.start
+    if start is not None and (since >= start or state.archive.commits):
+        filters.append(time >= start)  # no archived commit is in the range
+    return filters
+
+
+def _told_by_range(rules: MergeRules) -> bool:
+    """Whether the files of a range tell its rows: the later of two writes of a key is all of the
+    record, or the payload class is one of partial updates."""
+    if rules.refused is not None or rules.function is not None:
+        return False
+    if rules.picks:
+        return not rules.is_event_time
+    return not rules.tombstones and rules.keeps is Keeps.NULLS
+
+
+__all__ = ["ChangeRange", "ChangeWindow", "HolesPolicy", "commits_between", "open_window"]

@@ -1,0 +1,42 @@
+"""Changes without those that change nothing: each task learns where its keys stood before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyhudi.read.changes.incremental import ChangeWindow
+from pyhudi.read.scan_tasks import Older, ReadTask
+from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.records import FileGroupId
+from pyhudi.table.file_group_view import FileSlice, TableView
+
+
+def against_before(window: ChangeWindow, tasks: Sequence[ReadTask]) -> list[ReadTask]:
+    """The tasks, each with the slices that held its keys at the start of the window.
+
+    A group that stood there is compared with itself; a newer one with the groups of its partition
+    that the window's commits replaced.  Raises SnapshotExpiredError where those are cleaned.
+    """
+    partitions = sorted({task.slice.partition for task in tasks})
+    moment, limit = window.state.until(window.since)
+    view = moment.view(partitions=partitions, limit=limit)
+    groups = frozenset({task.slice.group for task in tasks} | window.replaced)
+    check_not_expired(moment, view, limit or window.since, groups=groups)
+    found = []
+    for task in tasks:
+        slices = _before(view, task.slice.group, window.replaced)
+        found.append(replace(task, older=Older(slices, view.visibility)) if slices else task)
+    return found
+
+
+def _before(
+    view: TableView, group: FileGroupId, replaced: frozenset[FileGroupId]
+) -> tuple[FileSlice, ...]:
+    own = view.groups.get(group)
+    groups = [own] if own is not None else [
+        view.groups[other]
+        for other in sorted(replaced)
+        if other.partition == group.partition and other in view.groups
+    ]  # fmt: skip
+    return tuple(s for g in groups if (s := g.latest()) is not None)

@@ -1,0 +1,170 @@
+"""What changed between two snapshots, row by row.
+
+Only file groups that commits between the two wrote or replaced are read, compactions aside.  A
+group is compared with its own older self by a task of its own, so that only rows that differ come
+back; a row that left one group and came up in another (clustering, insert_overwrite) is paired
+after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError
+from pyhudi.read.changes.before_after import DELETE, INSERT, KEY, PARTITION, change_schema, changed
+from pyhudi.read.changes.incremental import commits_between
+from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.scan_plan import ScanRequest, columns_of, named_columns
+from pyhudi.read.scan_tasks import ReadTask, read_task
+from pyhudi.read.skipping.partition_values import partition_values
+from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime, as_bound
+from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
+from pyhudi.table.file_group_view import TableView
+
+WITHOUT_CHANGES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
+"""Operations that rewrite file groups and leave their rows as they are."""
+
+
+def diff_rows(
+    state: TableState,
+    a: PointInTime,
+    b: PointInTime | None = None,
+    *,
+    columns: tuple[str, ...] | None,
+    where: pc.Expression | None,
+    engine: Engine,
+) -> pa.Table:
+    """Rows that differ between the snapshots at `a` and `b` (None: now).
+
+    Returns [record_key, partition_path, change, before, after], see `pairs.changed`; from `a` to
+    `b` also where `a` is the later one.  Raises SnapshotExpiredError, UserError.
+    """
+    first = as_bound(a, state.zone)
+    second = None if b is None else as_bound(b, state.zone)
+    schema = state.schema()
+    names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
+    if any(name in META_COLUMNS for name in names):
+        raise UserError("meta columns are not compared", columns=", ".join(names))
+    spec = diff_spec(state, schema, names, where)
+    groups = _groups_between(state, first, second)
+    old, new = tasks_at(state, first, groups, spec), tasks_at(state, second, groups, spec)
+    tasks = [
+        DiffTask(old.get(group), new.get(group), names) for group in sorted(old.keys() | new.keys())
+    ]
+    found = engine.run(diff_task, tasks, label="diff")
+    values = pa.schema([schema.field(name) for name in names])
+    return _paired(pa.concat_tables([change_schema(values).empty_table(), *found]), names)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTask:
+    """One file group before and after; None where it was not there."""
+
+    before: ReadTask | None
+    after: ReadTask | None
+    values: tuple[str, ...]
+
+
+def diff_task(task: DiffTask) -> pa.Table:
+    """The rows of one group that differ."""
+    sample = task.before or task.after
+    assert sample is not None
+    empty = _keyed(sample, sample.spec.schema.empty_table())
+    before = empty if task.before is None else _keyed(task.before, read_task(task.before))
+    after = empty if task.after is None else _keyed(task.after, read_task(task.after))
+    return changed(before, after, task.values)
+
+
+def _keyed(task: ReadTask, rows: pa.Table) -> pa.Table:
+    """Rows with the record key and the partition path in front."""
+    key = rows.column(task.spec.rules.key_column).cast(pa.string())
+    partition = pa.chunked_array([pa.repeat(task.slice.partition, rows.num_rows)])
+    values = [name for name in rows.column_names if name not in META_COLUMNS]
+    kept = rows.select(values)
+    return pa.table(
+        {KEY: key, PARTITION: partition, **dict(zip(values, kept.columns, strict=True))}
+    )
+
+
+def _paired(found: pa.Table, values: tuple[str, ...]) -> pa.Table:
+    """Deletes of one group paired with inserts of another."""
+    kinds = found.column("change")
+    left, came = pc.equal(kinds, DELETE), pc.equal(kinds, INSERT)
+    if not pc.any(left).as_py() or not pc.any(came).as_py():
+        return found
+    crossing = changed(
+        _rows(found.filter(left), "before"), _rows(found.filter(came), "after"), values
+    )
+    return pa.concat_tables([found.filter(pc.equal(kinds, "update")), crossing])
+
+
+def _rows(found: pa.Table, side: str) -> pa.Table:
+    """Keys and values of one side of changes."""
+    structs = found.column(side)
+    fields = list(structs.type)
+    columns = {f.name: pc.struct_field(structs, [n]) for n, f in enumerate(fields)}
+    keys = {KEY: found.column("record_key"), PARTITION: found.column("partition_path")}
+    return pa.table({**keys, **columns})
+
+
+def diff_spec(
+    state: TableState, schema: pa.Schema, names: Sequence[str], where: pc.Expression | None
+) -> SliceSpec:
+    rules = state.rules
+    return SliceSpec(
+        table=schema,
+        columns=tuple(dict.fromkeys((*names, rules.key_column))),
+        rules=rules,
+        visibility=state.view(partitions=[]).visibility,
+        where=where,
+        filter_columns=() if where is None else named_columns(where, schema),
+    )
+
+
+def _groups_between(
+    state: TableState, first: InstantTime, second: InstantTime | None
+) -> frozenset[FileGroupId] | None:
+    """File groups that hold other rows at the one instant than at the other, or may; None: any."""
+    since, until = (first, second) if second is None or first <= second else (second, first)
+    moment, limit = state, None
+    if until is not None:
+        moment, limit = state.until(until)
+    commits = commits_between(moment, since, limit)
+    if commits is None:
+        return None
+    return frozenset(
+        group
+        for _, commit in commits
+        if not (commit.compacted or commit.operation in WITHOUT_CHANGES)
+        for group in commit.groups
+    )
+
+
+def tasks_at(
+    state: TableState,
+    time: InstantTime | None,
+    groups: frozenset[FileGroupId] | None,
+    spec: SliceSpec,
+) -> dict[FileGroupId, ReadTask]:
+    """What a reader at `time` reads of these groups."""
+    moment, limit = (state, None) if time is None else state.until(time)
+    partitions = None if groups is None else sorted({g.partition for g in groups})
+    view: TableView = moment.view(partitions=partitions, limit=limit)
+    if time is not None:
+        check_not_expired(moment, view, limit or time, groups=groups)
+    seen = replace(spec, visibility=view.visibility)
+    return {
+        piece.group: ReadTask(
+            moment.fs, piece, seen, partition_values(moment.config, spec.table, piece.partition)
+        )
+        for piece in view.latest_slices()
+        if groups is None or piece.group in groups
+    }

@@ -1,0 +1,336 @@
+"""Reading one file slice: its base file, its logs, merged, as the columns asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.filenames import BaseFileName
+from pyhudi.formats.base_file import footer, read_base
+from pyhudi.formats.delete_block import decode_deletes
+from pyhudi.formats.log_block import data_batches, read_content
+from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
+from pyhudi.formats.schema_conform import conform
+from pyhudi.formats.timestamp_repair import relabelled
+from pyhudi.merge.merge_cache import OUTCOMES, Outcome, outcome_key
+from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.merge.partial_updates import flag_of, flagged, partial_rules
+from pyhudi.merge.payload_classes import Keeps
+from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, decide, merge
+from pyhudi.read.bootstrap_rows import sourced_rows
+from pyhudi.read.skipping.row_groups import matching_row_groups
+from pyhudi.records import IS_DELETED, META_COLUMNS
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import DataFile, FileSlice, Visibility
+
+_NO_VALUES: Final[Mapping[str, pa.Scalar]] = {}
+
+
+@dataclass(frozen=True)
+class SliceSpec:
+    """What to read of a slice, alike for many slices.  Pickles.
+
+    table: every column of the table, meta columns included.  columns: names of those wanted, in
+    order.  where: keeps rows for which it is true; filter_columns: the columns it names.
+    """
+
+    table: pa.Schema
+    columns: tuple[str, ...]
+    rules: MergeRules
+    visibility: Visibility
+    where: pc.Expression | None = None
+    filter_columns: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([self.table.field(name) for name in self.columns])
+
+
+def read_slice(
+    fs: FileSystem,
+    slice: FileSlice,
+    *,
+    spec: SliceSpec,
+    partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
+    row_groups: Sequence[int] | None = None,
+) -> pa.Table:
+    """The rows of a slice, with the schema of `spec`.
+
+    partition_values: columns whose values the slice's partition tells; they are not read.
+    row_groups: those of the base file to read, for a slice without logs (`readable_row_groups`).
+    Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
+    UnsupportedTableError.
+    """
+    blocks = log_blocks(fs, slice, spec.visibility)
+    if blocks:
+        spec.rules.check()
+        rows = _merged(fs, slice, blocks, spec, partition_values)
+    else:
+        if row_groups is None:
+            row_groups = _pruned(fs, slice, spec, partition_values)
+        stored = pa.schema(map(spec.table.field, _stored(spec, partition_values)))
+        rows = base_rows(fs, slice, stored, row_groups)
+    return _finish(rows, spec, partition_values)
+
+
+def _visible(spec: SliceSpec) -> pa.Schema:
+    """Columns wanted, and those the filter needs."""
+    names = dict.fromkeys((*spec.columns, *spec.filter_columns))
+    return pa.schema([spec.table.field(name) for name in names])
+
+
+def _stored(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str]:
+    """Visible columns that are read from files: at least one, as rows without columns are none."""
+    found = [f.name for f in _visible(spec) if f.name not in values]
+    return found or [spec.table.names[0]]
+
+
+def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
+    """Partition columns set, the filter applied, columns in order."""
+    columns = []
+    visible = _visible(spec)
+    if not visible.names:
+        return rows.select([])  # rows that are only counted
+    for wanted in visible:
+        if wanted.name in values:
+            columns.append(pa.repeat(values[wanted.name], rows.num_rows))
+        else:
+            columns.append(rows.column(wanted.name))
+    table = pa.Table.from_arrays(columns, schema=visible)
+    if spec.where is not None:
+        table = table.filter(spec.where)
+    return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))
+
+
+def readable_row_groups(
+    fs: FileSystem,
+    slice: FileSlice,
+    *,
+    spec: SliceSpec,
+    partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
+) -> list[int]:
+    """Row groups of the slice's base file that can hold rows of the result.  Reads its footer."""
+    if slice.base is None:
+        return []
+    kept = _pruned(fs, slice, spec, partition_values)
+    return list(range(footer(fs, slice.base.path).row_groups)) if kept is None else kept
+
+
+def _pruned(
+    fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
+) -> list[int] | None:
+    """The row groups that the filter leaves; None for all."""
+    if slice.base is None or slice.source is not None or spec.where is None:
+        return None
+    return matching_row_groups(
+        fs,
+        slice.base.path,
+        where=spec.where,
+        filter_columns=spec.filter_columns,
+        table=spec.table,
+        partition_values=values,
+    )
+
+
+def base_rows(
+    fs: FileSystem,
+    slice: FileSlice,
+    stored: pa.Schema,
+    row_groups: Sequence[int] | None,
+    *,
+    coded: Collection[str] = (),
+) -> pa.Table:
+    """Rows of the base file with the columns of `stored`, as they are stored.
+
+    coded: names of columns that may come as dictionary arrays.  Reading few-valued columns so and
+    decoding them later takes half the time of reading them plain, and filtering them a third.
+    """
+    if slice.base is None:
+        return stored.empty_table()
+    assert isinstance(slice.base.name, BaseFileName)
+    path = slice.base.path
+    if slice.base.name.extension != ".parquet":
+        raise UnsupportedTableError(f"base files of format {path.rpartition('.')[2]}", path=path)
+    dictionaries = coded or stored.names
+    if slice.source is None:
+        rows = read_base(
+            fs, path, columns=stored.names, row_groups=row_groups, dictionaries=dictionaries
+        )
+    else:
+        assert row_groups is None
+        rows = sourced_rows(fs, path, slice.source, stored.names, dictionaries=dictionaries)
+    for index, field in enumerate(stored):
+        if field.name in coded and field.name in rows.column_names:
+            found = rows.schema.field(field.name).type
+            if pt.is_dictionary(found) and found.value_type == field.type:
+                stored = stored.set(index, field.with_type(found))
+    return _fitted(rows, stored)
+
+
+def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Rows as written, with the columns of `wanted`.
+
+    A number that has since become text is widened here: a read may do so, a write may not.
+    Timestamps under a wrong label are repaired.
+    """
+    rows = relabelled(rows, wanted)
+    for index, found in enumerate(rows.schema):
+        if _is_number(found.type) and pt.is_string(wanted.field(found.name).type):
+            rows = rows.set_column(index, found.name, rows.column(index).cast(pa.string()))
+    return conform(rows, wanted)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind))
+
+
+def _merged(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+) -> pa.Table:
+    """Base and logs merged; by plain rules, as it was decided when the slice was read before."""
+    partial = [placed for placed in blocks if placed.block.is_partial]
+    if partial:
+        spec = replace(spec, rules=partial_rules(spec.rules, path=partial[0].path))
+    row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
+    key = None
+    if spec.rules.is_plain and row_groups is None:
+        key = outcome_key(fs.url, slice, blocks, spec.rules)
+        known = OUTCOMES.get(key)
+        if known is not None:
+            return _as_decided(fs, slice, blocks, spec, values, known)
+    needed = _needed(spec, values)
+    log = list(log_entries(fs, blocks, needed, spec.rules))
+    base = None
+    if slice.base is not None:
+        coded = set(needed.names).difference(looked_at(spec.rules))
+        base = base_rows(fs, slice, needed, row_groups, coded=coded)
+    if base is None and not data_of(log):
+        return needed.empty_table()
+    rules = _present(spec.rules, needed)
+    if partial:
+        base = base if base is None else flagged(base, needed.names, None)
+    if key is None:
+        columns = needed.names if rules.function else _stored(spec, values)
+        if partial:
+            columns = [*columns, *(flag_of(n) for n in columns if n not in META_COLUMNS)]
+        return merge(base, log, rules, columns=columns)
+    outcome = decide(base, log, rules)
+    OUTCOMES.put(key, outcome)
+    return outcome.rows(base, data_of(log), _stored(spec, values))
+
+
+def _as_decided(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+    outcome: Outcome,
+) -> pa.Table:
+    """The live rows, without a look at their keys."""
+    stored = pa.schema(map(spec.table.field, _stored(spec, values)))
+    data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
+    log = data_of(list(log_entries(fs, data, stored, spec.rules)))
+    base = None
+    if slice.base is not None:
+        base = base_rows(fs, slice, stored, None, coded=stored.names)
+    return outcome.rows(base, log, stored.names)
+
+
+def _commutes(spec: SliceSpec) -> bool:
+    """Whether base rows that the filter drops may be dropped before the merge.
+
+    Not where such a row may win over a logged row that passes, or give it values.
+    """
+    rules = spec.rules
+    by_arrival = rules.picks and not rules.is_event_time
+    return by_arrival or set(spec.filter_columns) <= {rules.key_column}
+
+
+def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
+    """Columns to read of base and logs: what is visible, and what the merge looks at."""
+    known = set(spec.table.names)
+    deciding = (name for name in looked_at(spec.rules) if name in known)
+    whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
+    names = dict.fromkeys((*_stored(spec, values), *deciding, *whole))
+    return pa.schema([spec.table.field(name) for name in names])
+
+
+def looked_at(rules: MergeRules) -> tuple[str, ...]:
+    """Columns whose values decide the merge."""
+    return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
+
+
+def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
+    """The rules, for a table that may lack the ordering columns they name."""
+    if all(name in needed.names for name in rules.ordering):
+        return rules
+    raise UnsupportedTableError(
+        "the table's ordering column is not in its schema", columns=",".join(rules.ordering)
+    )
+
+
+def log_blocks(fs: FileSystem, slice: FileSlice, visibility: Visibility) -> list[PlacedBlock]:
+    """The blocks of a slice's logs that are merged, oldest first.  Each log is opened once."""
+    found: list[PlacedBlock] = []
+    for log in slice.logs:
+        with closing(fs.open(log.path)) as file:
+            _check_whole(log, file.size)
+            found += [PlacedBlock(log.path, b) for b in read_blocks(file, path=log.path)]
+    return committed_blocks(found, visibility.sees)
+
+
+def _check_whole(log: DataFile, size_bytes: int) -> None:
+    """Raise CorruptFileError for a log shorter than was written: a cut between two blocks, or
+    before the first, shows in nothing else."""
+    if size_bytes < log.size_bytes:
+        raise CorruptFileError(
+            "a log file is shorter than what was written to it",
+            path=log.path,
+            size_bytes=size_bytes,
+            written_bytes=log.size_bytes,
+            hint="table.doctor() tells what can be done",
+        )
+
+
+def log_entries(
+    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+) -> Iterator[LogEntries]:
+    """What the blocks hold, in order, data rows with the columns of `needed`."""
+    for placed in blocks:
+        with closing(fs.open(placed.path)) as file:
+            block = placed.block
+            if block.kind is BlockKind.DELETE:
+                content = read_content(block, file)
+                yield _deletes(content, placed.path, needed, rules)
+            elif block.kind is BlockKind.HFILE:
+                raise UnsupportedTableError("HFile log blocks of a data table", path=placed.path)
+            else:
+                rows = data_batches(block, file, path=placed.path, columns=needed.names)
+                fitted = _fitted(rows, needed)
+                if rules.keeps is Keeps.ABSENT:
+                    stated = rows.column_names if block.is_partial else None
+                    fitted = flagged(fitted, needed.names, stated)
+                yield fitted
+
+
+def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
+    if not rules.is_event_time:
+        return Deletes(decode_deletes(content, path=path).column("record_key"))
+    kinds = [needed.field(name).type for name in rules.ordering]
+    wanted = kinds[0] if len(kinds) == 1 else kinds
+    batch = decode_deletes(content, path=path, ordering_type=wanted)
+    return Deletes(batch.column("record_key"), batch.column("ordering"))

@@ -1,0 +1,133 @@
+"""Rows that readers would not see if they were logged: those of keys that the logs deleted.
+
+A delete takes a record out of the table; what comes later is a new record, whatever its ordering
+value.  In the logs of one file group readers go on comparing: a row that comes before the delete in
+event time loses to it, and one that comes before the record of the base file loses to that.  Under
+rules that fill values from the stored record, it would fill them from the deleted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native import KeyTable
+from pyhudi.formats.log_file import BlockKind
+from pyhudi.formats.log_scan import PlacedBlock
+from pyhudi.formats.schema_conform import conform
+from pyhudi.merge.log_fold import ORDERED_DELETE
+from pyhudi.merge.merge_rules import MergeRules, delete_mask
+from pyhudi.merge.slice_merge import Deletes, LogEntries, folded_columns
+from pyhudi.read.file_slice import (
+    SliceSpec,
+    base_rows,
+    log_blocks,
+    log_entries,
+    looked_at,
+    read_slice,
+)
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice
+
+Mask = npt.NDArray[np.bool_]
+
+
+def may_hide(rules: MergeRules) -> bool:
+    """Whether logs may hide rows, by rules that look at what was deleted."""
+    return rules.function is None and (rules.is_event_time or not rules.picks)
+
+
+def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> bool:
+    """Whether the slice's logs would hide one of the rows, or change its values.
+
+    rows: of distinct keys, with the columns that the rules look at.  spec: of the slice, columns do
+    not matter.  Cost: the delete blocks of the logs, and of their rows what marks deletes; only
+    where one of the keys was deleted, the columns of the slice that decide its merge.
+    """
+    if not slice.logs or not rows.num_rows:
+        return False
+    names = [name for name in looked_at(spec.rules) if name in spec.table.names]
+    needed = pa.schema([spec.table.field(name) for name in names])
+    blocks = log_blocks(fs, slice, spec.visibility)
+    keys = KeyTable(rows.column(spec.rules.key_column))
+    gone = np.zeros(rows.num_rows, np.bool_)
+    for deleted in _deleted(fs, _with_deletes(blocks, needed, spec.rules), needed, spec.rules):
+        gone |= _held(keys, deleted, rows.num_rows)
+    if not gone.any():
+        return False
+    narrow = replace(spec, columns=(spec.rules.key_column,))
+    gone &= ~_held(keys, read_slice(fs, slice, spec=narrow).column(0), rows.num_rows)
+    if not gone.any():
+        return False
+    base = None if slice.base is None else base_rows(fs, slice, needed, None)
+    if not spec.rules.is_event_time:
+        column = None if base is None else base.column(spec.rules.key_column)
+        return column is not None and bool((gone & _held(keys, column, rows.num_rows)).any())
+    log = list(log_entries(fs, blocks, needed, spec.rules))
+    fitted = conform(rows.select(names), needed)
+    return bool((gone & _loses(base, log, fitted, spec.rules, keys)).any())
+
+
+def _with_deletes(
+    blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+) -> list[PlacedBlock]:
+    """The blocks that may hold deletes: all, where a column may mark rows as such."""
+    marked = {rules.key_column, *rules.ordering} < set(needed.names)
+    return [b for b in blocks if marked or b.block.kind is BlockKind.DELETE]
+
+
+def _deleted(
+    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+) -> Iterator[pa.ChunkedArray]:
+    """Keys of the deletes in the blocks."""
+    for entry in log_entries(fs, blocks, needed, rules):
+        if isinstance(entry, Deletes):
+            yield pa.chunked_array([entry.keys.cast(pa.string())])
+        elif (mask := delete_mask(entry, rules.marks)) is not None:
+            yield entry.column(rules.key_column).filter(pa.array(mask))
+
+
+def _held(keys: KeyTable, column: pa.ChunkedArray, count: int) -> Mask:
+    """Which keys are in a column."""
+    at = np.asarray(keys.find(column))
+    held = np.zeros(count, np.bool_)
+    held[at[at >= 0]] = True
+    return held
+
+
+def _loses(
+    base: pa.Table | None,
+    log: Sequence[LogEntries],
+    rows: pa.Table,
+    rules: MergeRules,
+    keys: KeyTable,
+) -> Mask:
+    """Which rows lose to the base file's record of their key or to a delete of it; under rules that
+    fill values, those of which there is either."""
+    columns = folded_columns(base, [*log, rows], rules)
+    cut = len(columns.keys) - rows.num_rows
+    ranks = columns.ranks
+    compared = ranks.log_valid & (columns.kinds == ORDERED_DELETE) & rules.tombstones
+    at = np.asarray(keys.find(columns.keys))
+    newest = np.full(rows.num_rows, np.iinfo(np.int64).min)
+    known = np.zeros(rows.num_rows, np.bool_)
+    seen = np.flatnonzero(compared[:cut] & (at[:cut] >= 0))
+    np.maximum.at(newest, at[seen], ranks.log[seen])
+    known[at[seen]] = True
+    if base is not None:
+        at = np.asarray(keys.find(base.column(rules.key_column)))
+        seen = np.flatnonzero((at >= 0) & ranks.base_valid)
+        np.maximum.at(newest, at[seen], ranks.base[seen])
+        known[at[seen]] = True
+    mine, valid = ranks.log[cut:], ranks.log_valid[cut:]
+    if not rules.picks:
+        return known
+    before = mine <= newest if rules.first_of_equals else mine < newest
+    return np.asarray(known & valid & before, np.bool_)
+
+
+__all__ = ["hides", "may_hide"]

@@ -1,0 +1,293 @@
+"""Planning a scan: which slices to read, with which columns and filter.
+
+Pure but for listings: no data file is opened.  A plan holds picklable tasks; `read_task` runs one
+anywhere.  Partitions that cannot match are not listed, file groups that cannot hold the commits
+asked for are not read.  Source: table_format 7.10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_window
+from pyhudi.read.changes.no_op_filter import against_before
+from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
+from pyhudi.read.skipping.file_slices import Skipped, Wanted, skip
+from pyhudi.read.skipping.partition_values import matching, partition_values
+from pyhudi.read.snapshot_availability import check_not_expired, check_reached
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime, as_instant
+from pyhudi.records import META_COLUMNS, InstantTime
+from pyhudi.table.file_group_view import FileSlice, Visibility
+
+BY_COMMITS: Final = "the commits' metadata"
+
+
+class ScanMode(Enum):
+    """SNAPSHOT merges logs; READ_OPTIMIZED reads the newest base files alone."""
+
+    SNAPSHOT = "snapshot"
+    READ_OPTIMIZED = "read_optimized"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a scan was asked for.  as_of and changes exclude each other."""
+
+    columns: tuple[str, ...] | None = None
+    where: pc.Expression | None = None
+    as_of: PointInTime | None = None
+    mode: ScanMode = ScanMode.SNAPSHOT
+    with_meta: bool = True
+    changes: ChangeRange | None = None
+    data_skipping: bool = True
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan will read."""
+
+    schema: pa.Schema
+    tasks: tuple[ReadTask, ...]
+    partition_count: int
+    partitions_read: int
+    groups_skipped: int
+    limit: InstantTime | None
+    where: pc.Expression | None = None
+    listed_by: str = "the store"
+    skipped_by: Mapping[str, int] = field(default_factory=dict)
+    fell_back: bool = False
+
+    def __str__(self) -> str:
+        slices = [task.slice for task in self.tasks]
+        merged = sum(1 for s in slices if s.logs)
+        size_bytes = sum(s.size_bytes for s in slices)
+        lines = [
+            f"columns     {', '.join(self.schema.names)}",
+            f"filter      {self.where if self.where is not None else 'none'}",
+            f"as of       {self.limit or 'now'}",
+            f"partitions  {self.partitions_read} of {self.partition_count}",
+            f"listed by   {self.listed_by}",
+            f"slices      {len(slices)}, {merged} of them with logs"
+            f" ({self.groups_skipped} file groups skipped)",
+            *(f"skipped     {count} slices by the {by}" for by, count in self.skipped_by.items()),
+            *(["cleaned     files of the range: rows written later are left out"] * self.fell_back),
+            f"files       {sum(len(s.files) for s in slices)}, {size_bytes} bytes",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
+    """Plan a scan of the table as `state` found it.
+
+    Raises UserError for columns or filters that do not fit the table, SnapshotExpiredError,
+    HollowCommitError.
+    """
+    changes = request.changes
+    if changes is None or not changes.falls_back:
+        return _plan(state, request)
+    try:
+        return _plan(state, request)
+    except SnapshotExpiredError:
+        now = replace(changes, until=None, falls_back=False)
+        where = _both(request.where, open_window(state, changes).filter())
+        return replace(_plan(state, replace(request, changes=now, where=where)), fell_back=True)
+
+
+def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
+    window = _window(state, request)
+    moment = state if window is None else window.state
+    limit = _limit(state, request) if window is None else window.limit
+    if request.as_of is not None and limit is not None:
+        check_reached(state, limit)
+    of_end = request.changes is not None and request.changes.schema_of_end
+    schema = moment.schema(limit=limit if request.as_of is not None or of_end else None)
+    columns = columns_of(schema, request)
+    where = _both(request.where, None if window is None else window.filter())
+    filter_columns = () if where is None else named_columns(where, schema)
+    partitions, values = _partitions(moment, schema, where, window)
+    found = _found_slices(moment, request, window, limit, partitions, values)
+    spec = SliceSpec(
+        table=schema,
+        columns=columns,
+        rules=moment.rules,
+        visibility=found.visibility,
+        where=where,
+        filter_columns=filter_columns,
+    )
+    kept = _skipped(moment, request, found, where, spec, values)
+    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in kept.slices]
+    if window is not None and request.changes is not None and request.changes.hide_unchanged:
+        tasks = against_before(window, tasks)
+    return ScanPlan(
+        schema=spec.schema,
+        tasks=tuple(tasks),
+        partition_count=len(partitions),
+        partitions_read=len(values),
+        groups_skipped=found.skipped,
+        limit=limit,
+        where=where,
+        listed_by=found.listed_by,
+        skipped_by=kept.by,
+    )
+
+
+def _skipped(
+    state: TableState,
+    request: ScanRequest,
+    found: _Found,
+    where: pc.Expression | None,
+    spec: SliceSpec,
+    values: Mapping[str, Mapping[str, pa.Scalar]],
+) -> Skipped:
+    """The slices less those that the metadata table rules out."""
+    if where is None or not request.data_skipping or found.listed_by == BY_COMMITS:
+        return Skipped(found.slices)
+    fixed = frozenset(name for known in values.values() for name in known)
+    is_newest = (
+        request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
+    )
+    wanted = Wanted(where, spec.table, spec.filter_columns, is_newest, fixed)
+    # Statistics of a skeleton file say nothing about the columns that its source file holds.
+    known = [piece for piece in found.slices if piece.source is None]
+    skipped = skip(state, known, wanted)
+    gone = {piece.group for piece in known} - {piece.group for piece in skipped.slices}
+    return replace(skipped, slices=[piece for piece in found.slices if piece.group not in gone])
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Slices to read, in order, and how they were found."""
+
+    slices: list[FileSlice]
+    visibility: Visibility
+    skipped: int
+    listed_by: str
+
+
+def _found_slices(
+    state: TableState,
+    request: ScanRequest,
+    window: ChangeWindow | None,
+    limit: InstantTime | None,
+    partitions: Sequence[str],
+    values: Mapping[str, Mapping[str, pa.Scalar]],
+) -> _Found:
+    checked = request.changes is not None and request.changes.falls_back
+    written = None if window is None or checked else window.written_slices()
+    if written is not None:
+        kept = [s for s in written if s.partition in values]
+        seen = state.visibility(limit=limit)
+        return _Found(kept, seen, len(written) - len(kept), BY_COMMITS)
+    view = state.view(partitions=list(values), limit=limit)
+    groups = None if window is None else window.groups
+    if limit is not None:
+        pruned = frozenset(partitions) - values.keys()
+        check_not_expired(state, view, limit, groups=groups, pruned=pruned)
+    snapshot = request.mode is ScanMode.SNAPSHOT
+    slices = view.latest_slices() if snapshot else view.latest_base_slices()
+    kept = slices if groups is None else [s for s in slices if s.group in groups]
+    if window is not None:
+        kept = window.trimmed(kept)
+    return _Found(kept, view.visibility, len(slices) - len(kept), state.listed_by)
+
+
+def _window(state: TableState, request: ScanRequest) -> ChangeWindow | None:
+    if request.changes is None:
+        return None
+    if request.as_of is not None:
+        raise UserError("as_of and changes exclude each other")
+    return open_window(state, request.changes)
+
+
+def _limit(state: TableState, request: ScanRequest) -> InstantTime | None:
+    return None if request.as_of is None else as_instant(request.as_of, state.zone)
+
+
+def _both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
+    """Names of the columns asked for.  Raises UserError for one the table lacks."""
+    if request.columns is None:
+        skipped = () if request.with_meta else META_COLUMNS
+        return tuple(name for name in schema.names if name not in skipped)
+    unknown = [name for name in request.columns if name not in schema.names]
+    if unknown:
+        raise UserError(
+            "the table has no such column",
+            columns=", ".join(unknown),
+            hint=f"it has {', '.join(schema.names)}",
+        )
+    return tuple(dict.fromkeys(request.columns))
+
+
+def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns a filter names, or more.  Raises UserError if it does not fit the table.
+
+    Arrow does not tell; the expression's text holds each name it uses, as a word of its own.
+    """
+    if not isinstance(where, pc.Expression):
+        raise UserError("where takes a pyarrow.compute.Expression", given=type(where).__name__)
+    text = str(where)
+    unfit = _misfit(where, schema)
+    if unfit is not None:
+        raise UserError(f"the filter does not fit the table: {unfit}", where=text)
+    names = tuple(n for n in schema.names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
+    named = pa.schema([schema.field(name) for name in names])
+    return names if names and _misfit(where, named) is None else tuple(schema.names)
+
+
+def _misfit(where: pc.Expression, schema: pa.Schema) -> Exception | None:
+    """Why a filter cannot be applied to rows of this schema; None if it can."""
+    try:
+        schema.empty_table().filter(where)
+    except (pa.ArrowException, TypeError) as unfit:
+        return unfit
+    return None
+
+
+def _partitions(
+    state: TableState, schema: pa.Schema, where: pc.Expression | None, window: ChangeWindow | None
+) -> tuple[list[str], dict[str, dict[str, pa.Scalar]]]:
+    """Every partition in question, and those that can match with what their paths tell."""
+    if window is not None and window.groups is not None:
+        partitions = sorted({group.partition for group in window.groups})
+    else:
+        partitions = state.listing.partitions()
+        if window is not None:
+            partitions = [p for p in partitions if window.allows(p)]
+    values = [partition_values(state.config, schema, p) for p in partitions]
+    kept = [True] * len(partitions)
+    if where is not None and any(values):
+        kept = matching(values, schema, where)
+    found = zip(partitions, values, kept, strict=True)
+    return partitions, {p: known for p, known, keep in found if keep}
+
+
+__all__ = [
+    "ChangeRange",
+    "ReadTask",
+    "ScanMode",
+    "ScanPlan",
+    "ScanRequest",
+    "columns_of",
+    "count_task",
+    "named_columns",
+    "plan_scan",
+    "read_task",
+]

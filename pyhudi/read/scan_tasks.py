@@ -1,0 +1,136 @@
+"""Pieces of a scan: one slice each, whole in itself, read anywhere.
+
+A slice's files may be cleaned between planning and reading; that is a SnapshotExpiredError, as
+the rows of the planned snapshot are then gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import FileMissingError, SnapshotExpiredError
+from pyhudi.formats.base_file import footer
+from pyhudi.read.changes.row_equality import rows_differ
+from pyhudi.read.file_slice import SliceSpec, read_slice, readable_row_groups
+from pyhudi.records import META_COLUMNS
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice, Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """Slices that held a task's keys before, and what a reader then believed."""
+
+    slices: tuple[FileSlice, ...]
+    visibility: Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """One slice to read: pickles if its file system does.
+
+    older: rows that these slices hold with equal columns are left out.
+    """
+
+    fs: FileSystem
+    slice: FileSlice
+    spec: SliceSpec
+    partition_values: Mapping[str, pa.Scalar]
+    row_groups: tuple[int, ...] | None = None
+    older: Older | None = None
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether its rows are those of one base file, with nothing to merge or compare."""
+        return self.slice.base is not None and not self.slice.logs and self.older is None
+
+    def pieces(self) -> Iterator[ReadTask]:
+        """Tasks that together read the same rows in the same order: one a row group, where there
+        are no logs to merge.  Reads a footer.  Row groups of a skeleton file are not those of its
+        source file, so such a slice stays whole."""
+        if not self.is_one_file or self.row_groups is not None or self.slice.source is not None:
+            yield self
+            return
+        with _expiring(self):
+            found = readable_row_groups(
+                self.fs, self.slice, spec=self.spec, partition_values=self.partition_values
+            )
+        for number in found:
+            yield replace(self, row_groups=(number,))
+
+
+def read_task(task: ReadTask) -> pa.Table:
+    """The rows of one task, with the schema of the plan.  Raises SnapshotExpiredError."""
+    with _expiring(task):
+        if task.older is not None:
+            return _changed_rows(task, task.older)
+        return read_slice(
+            task.fs,
+            task.slice,
+            spec=task.spec,
+            partition_values=task.partition_values,
+            row_groups=task.row_groups,
+        )
+
+
+def count_task(task: ReadTask) -> int:
+    """How many rows a task has."""
+    if task.spec.where is None and task.is_one_file:
+        assert task.slice.base is not None
+        with _expiring(task):
+            return footer(task.fs, task.slice.base.path).rows
+    cheap = task.spec.filter_columns or tuple(task.spec.table.names)
+    narrow = replace(task.spec, columns=cheap[:1])
+    rows: int = read_task(replace(task, spec=narrow)).num_rows
+    return rows
+
+
+@contextmanager
+def _expiring(task: ReadTask) -> Iterator[None]:
+    try:
+        yield
+    except FileMissingError as missing:
+        raise SnapshotExpiredError(
+            "a file of this snapshot is no longer there",
+            path=missing.facts.get("path"),
+            partition=task.slice.partition,
+            file_id=task.slice.file_id,
+            instant=task.slice.instant,
+            hint="it has been cleaned since the scan was planned; scan again",
+        ) from missing
+
+
+def _changed_rows(task: ReadTask, older: Older) -> pa.Table:
+    """The task's rows less those that stood there before with equal columns."""
+    spec = task.spec
+    key = spec.rules.key_column
+    user = [name for name in spec.table.names if name not in META_COLUMNS]
+    wide = replace(spec, columns=tuple(dict.fromkeys((*spec.columns, key, *user))))
+    rows = read_task(replace(task, spec=wide, older=None))
+    if not rows.num_rows:
+        return rows.select(list(spec.columns))
+    keys = rows.column(key).combine_chunks()
+    before_spec = replace(
+        wide,
+        columns=tuple(dict.fromkeys((key, *user))),
+        where=pc.field(key).isin(keys),
+        filter_columns=(key,),
+        visibility=older.visibility,
+    )
+    before = pa.concat_tables(
+        read_slice(task.fs, piece, spec=before_spec, partition_values=task.partition_values)
+        for piece in older.slices
+    )
+    place = pc.index_in(rows.column(key), value_set=before.column(key).combine_chunks())
+    stood = np.flatnonzero(place.is_valid().to_numpy())
+    now = rows.select(user).take(pa.array(stood))
+    then = before.select(user).take(place.drop_null())
+    keep = np.ones(rows.num_rows, np.bool_)
+    keep[stood] = rows_differ(then, now)
+    return rows.select(list(spec.columns)).filter(pa.array(keep))

@@ -1,0 +1,259 @@
+"""Which file slices can hold rows that a filter keeps, by what the metadata table knows of files.
+
+record index    the file groups that the keys asked for live in (newest snapshot only, and only
+                where the commits prove that no key has several rows: read/skipping/key_uniqueness)
+bloom filters   base files that may hold one of the keys, where there is no record index
+column ranges   files whose least and greatest values allow the filter
+
+A slice with logs goes only if none of its files can hold such a row, and only where a row of the
+result is a row of one file.  What cannot be decided is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
+from pyhudi.metadata.file_stats.collect import Ranges, may_hold, read_ranges
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.read.skipping.key_uniqueness import keys_are_unique
+from pyhudi.read.skipping.predicates import (
+    Call,
+    Comparison,
+    Field,
+    Node,
+    comparison,
+    parse,
+    values_of,
+)
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import KeyGeneratorKind, TableConfig
+
+logger = logging.getLogger("pyhudi")
+
+_KEYS_MAX: Final = 1 << 16
+"""More keys than this are in so many groups that looking them up saves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Slices left to read, and how many each means ruled out."""
+
+    slices: list[FileSlice]
+    by: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A filter on a table of these columns.  is_newest: whether the newest snapshot is read.
+    fixed: columns whose values the partition path tells, whatever files hold."""
+
+    where: pc.Expression
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    is_newest: bool
+    fixed: frozenset[str] = frozenset()
+
+
+def skip(state: TableState, slices: Sequence[FileSlice], wanted: Wanted) -> Skipped:
+    """Leave out slices that cannot hold a row the filter keeps.  Reads the metadata table alone."""
+    metadata = state.metadata
+    node = parse(wanted.where)
+    left = list(slices)
+    counts: dict[str, int] = {}
+    if metadata is None or node is None or not left:
+        return Skipped(left)
+    for name, rule_out in _means(state, metadata, node, wanted):
+        before = len(left)
+        try:
+            left = rule_out(left)
+        except (CorruptFileError, FileMissingError, UnsupportedTableError) as broken:
+            logger.warning("not skipping files by the %s of %s: %s", name, state.fs.url, broken)
+        if len(left) < before:
+            counts[name] = before - len(left)
+    return Skipped(left, counts)
+
+
+_Rule = Callable[[list[FileSlice]], list[FileSlice]]
+
+
+def _means(
+    state: TableState, metadata: MetadataTable, node: Node, wanted: Wanted
+) -> list[tuple[str, _Rule]]:
+    """The means that this table has for this filter, the sharpest first."""
+    listed = metadata.partitions_listed
+    found: list[tuple[str, _Rule]] = []
+    keys = _keys(state.config, node, wanted.schema)
+    if keys and len(keys[0]) <= _KEYS_MAX:
+        is_indexed = RECORD_INDEX.path in listed and state.log.layout == 1
+        if wanted.is_newest and is_indexed and keys_are_unique(state):
+            found.append(("record index", lambda left: _indexed(state, left, keys)))
+        if BLOOM_FILTERS.path in listed:
+            found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))
+    columns = {
+        name: wanted.schema.field(name).type
+        for name in wanted.columns
+        if name not in wanted.fixed and not pt.is_nested(wanted.schema.field(name).type)
+    }
+    if columns and COLUMN_STATS.path in listed:
+        # a row is one file's, whole; logs of layout 2 may hold partial updates
+        merges = state.rules.refused is None and state.rules.picks and state.log.layout == 1
+        found.append(
+            (
+                "column statistics",
+                lambda left: _ranged(metadata, left, node, columns, with_logs=merges),
+            )
+        )
+    return found
+
+
+def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array, ...]:
+    """Record keys, as text, one of which each row that passes has, in every form that they may
+    be stored in (arrays of one length); nothing where any row may pass."""
+    if RECORD_KEY in schema.names:
+        direct = values_of(node, [RECORD_KEY], pa.string())
+        if direct is not None:
+            return (pc.unique(direct),)
+    fields = config.record_key_fields
+    if len(fields) != 1 or fields[0] not in schema.names:
+        return ()
+    if config.key_generator is KeyGeneratorKind.USER_PROVIDED:
+        return ()  # the key may be any function of the row
+    kind = schema.field(fields[0]).type
+    if not (pt.is_string(kind) or pt.is_signed_integer(kind)):
+        return ()
+    found = values_of(node, fields, kind)
+    if found is None:
+        return ()
+    plain = pc.unique(found.cast(pa.string()))
+    named = pc.binary_join_element_wise(f"{fields[0]}:", plain, "")
+    return plain, named  # complex generators write a key of one field so
+
+
+def _indexed(
+    state: TableState, slices: list[FileSlice], keys: tuple[pa.Array, ...]
+) -> list[FileSlice]:
+    """The slices of the groups that the keys live in.
+
+    All of them where the index of a merge-on-read table does not know a key: Apache Hudi 0.15.0
+    leaves out keys there that a log deleted and that came again.
+    """
+    places = state.record_index.lookup(pa.concat_arrays(keys))
+    found = places.column("found").to_numpy().reshape(len(keys), -1)
+    if state.config.is_merge_on_read and not found.any(axis=0).all():
+        return slices
+    homes = places.filter(pc.field("found")).select(["partition_path", "file_id"])
+    groups = {FileGroupId(*row) for row in zip(*(c.to_pylist() for c in homes), strict=True)}
+    return [piece for piece in slices if piece.group in groups]
+
+
+def _bloomed(
+    metadata: MetadataTable, slices: list[FileSlice], keys: tuple[pa.Array, ...]
+) -> list[FileSlice]:
+    plain = [piece for piece in slices if piece.base is not None and not piece.logs]
+    files = [(p.partition, str(p.base.name)) for p in plain if p.base is not None]
+    kept = may_hold(metadata, files, pa.concat_arrays(keys))
+    ruled_out = {piece.group for piece, keep in zip(plain, kept, strict=True) if not keep}
+    return [piece for piece in slices if piece.group not in ruled_out]
+
+
+def _ranged(
+    metadata: MetadataTable,
+    slices: list[FileSlice],
+    node: Node,
+    columns: Mapping[str, pa.DataType],
+    *,
+    with_logs: bool,
+) -> list[FileSlice]:
+    looked_at = [piece for piece in slices if with_logs or not piece.logs]
+    files = [(piece.partition, str(file.name)) for piece in looked_at for file in piece.files]
+    if not files:
+        return slices
+    possible = can_pass(node, read_ranges(metadata, files, columns), len(files))
+    kept: set[FileGroupId] = set()
+    at = 0
+    for piece in looked_at:
+        count = len(piece.files)
+        if possible[at : at + count].any():
+            kept.add(piece.group)
+        at += count
+    gone = {piece.group for piece in looked_at} - kept
+    return [piece for piece in slices if piece.group not in gone]
+
+
+def can_pass(node: Node, ranges: Mapping[str, Ranges], count: int) -> Any:
+    """Of each file, whether a row within these ranges may pass the filter: an array of bool."""
+    if isinstance(node, Call):
+        if node.name in ("and", "and_kleene"):
+            one, other = (can_pass(side, ranges, count) for side in node.arguments)
+            return one & other
+        if node.name in ("or", "or_kleene"):
+            one, other = (can_pass(side, ranges, count) for side in node.arguments)
+            return one | other
+        match node.arguments:
+            case (Field(name),) if node.name == "is_null" and name in ranges:
+                return _may_be_null(node, ranges[name])
+            case (Field(name),) if node.name == "is_valid" and name in ranges:
+                return ranges[name].has_values
+        compared = comparison(node)
+        if compared is not None and compared.name in ranges:
+            return _may_compare(compared, ranges[compared.name])
+    return np.ones(count, np.bool_)
+
+
+def _may_be_null(node: Call, ranges: Ranges) -> Any:
+    if node.options is not None and node.options["nan_is_null"].as_py():
+        return np.ones(len(ranges.low), np.bool_)
+    return ranges.may_be_null
+
+
+def _may_compare(compared: Comparison, ranges: Ranges) -> Any:
+    """Whether a value that is not null, within the bounds, may compare so."""
+    try:
+        within = _within(compared, ranges.low, ranges.high)
+    except (pa.ArrowException, TypeError):  # types that Arrow does not compare
+        return ranges.has_values
+    possible = (within | ~ranges.is_bounded) & ranges.has_values
+    return possible | (ranges.may_be_null if _finds_nulls(compared) else False)
+
+
+def _finds_nulls(compared: Comparison) -> bool:
+    return compared.operator == "in" and compared.values.null_count > 0
+
+
+def _within(compared: Comparison, low: pa.Array, high: pa.Array) -> Any:
+    found = np.zeros(len(low), np.bool_)
+    for value in compared.values:
+        if compared.operator == "in" and value.as_py() != value.as_py():
+            return np.ones(len(low), np.bool_)  # finds not-a-number, which bounds leave out
+        if value.is_valid:
+            found |= _one_within(compared.operator, value, low, high)
+    return found
+
+
+def _one_within(operator: str, value: pa.Scalar, low: pa.Array, high: pa.Array) -> Any:
+    match operator:
+        case "<":
+            tested = pc.less(low, value)
+        case "<=":
+            tested = pc.less_equal(low, value)
+        case ">":
+            tested = pc.greater(high, value)
+        case ">=":
+            tested = pc.greater_equal(high, value)
+        case "==" | "in":
+            tested = pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
+        case _:
+            return np.ones(len(low), np.bool_)  # what is not equal may stand between the bounds
+    return tested.fill_null(False).to_numpy(zero_copy_only=False)

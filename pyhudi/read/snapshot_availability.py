@@ -1,0 +1,101 @@
+"""Whether the snapshot of an old instant is still whole.
+
+Cleaning deletes old slices.  The snapshot at Q has expired if, for some file group, the slice a
+reader at Q would see is among the deleted ones and the group had not been replaced by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.filenames import BaseFileName, parse_data_file
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.file_group_view import TableView
+from pyhudi.table.timeline_facts import replaced_groups
+from pyhudi.timeline.instant import Action, State
+
+
+def check_reached(state: TableState, limit: InstantTime) -> None:
+    """Raise UserError for a time before the table's first commit; an empty table has none.
+
+    Reads the archive only where no active commit is old enough.
+    """
+    times = [i.time for i in state.timeline.commits]
+    if times and times[0] <= limit:
+        return
+    archived = () if state.archive.is_empty else state.archive.commits
+    times = [*(commit.time for commit in archived), *times]
+    if times and times[0] > limit:
+        raise UserError(
+            "the table has no commit at or before this time", as_of=limit, first_commit=times[0],
+            hint="times without a zone are in the table's time zone",
+        )  # fmt: skip
+
+
+def check_not_expired(
+    state: TableState,
+    view: TableView,
+    limit: InstantTime,
+    *,
+    groups: frozenset[FileGroupId] | None = None,
+    pruned: frozenset[str] = frozenset(),
+) -> None:
+    """Raise SnapshotExpiredError if files that a reader at `limit` needs have been cleaned.
+
+    view: the table as of `limit`.  groups: the file groups wanted (None: all).  pruned:
+    partitions left out of the view.  Reads the metadata of cleans, archived ones too.
+    """
+    cleaned = _cleaned_slices(state, limit)
+    if not cleaned:
+        return
+    replaced = _replaced(state)
+    for group, time in cleaned.items():
+        if group.partition in pruned or (groups is not None and group not in groups):
+            continue
+        gone = replaced.get(group)
+        if gone is not None and gone <= limit:
+            continue
+        known = view.groups.get(group)
+        if known is None or known.slices[0].instant < time:
+            raise SnapshotExpiredError(
+                "files of this snapshot have been cleaned",
+                as_of=limit,
+                partition=group.partition,
+                file_id=group.file_id,
+                hint="read a later instant, or keep snapshots with a savepoint",
+            )
+
+
+def _cleaned_slices(state: TableState, limit: InstantTime) -> dict[FileGroupId, InstantTime]:
+    """Of each group, the newest slice at or before `limit` of which a file was deleted."""
+    newest: dict[FileGroupId, InstantTime] = {}
+    for record in _clean_records(state):
+        for partition, part in (record.get("partitionMetadata") or {}).items():
+            for path in part.get("successDeleteFiles") or ():
+                name = parse_data_file(path.rsplit("/", 1)[-1])
+                if name is None or name.instant > limit:
+                    continue
+                if isinstance(name, BaseFileName) or state.log.layout == 1:
+                    group = FileGroupId(partition, name.file_id)
+                    newest[group] = max(newest.get(group, name.instant), name.instant)
+    return newest
+
+
+def _clean_records(state: TableState) -> Iterator[Mapping[str, Any]]:
+    for instant in state.timeline.where({Action.CLEAN}, State.COMPLETED):
+        yield state.log.record(instant)
+    for entry in state.archive.cleans:
+        yield entry.record
+
+
+def _replaced(state: TableState) -> dict[FileGroupId, InstantTime]:
+    """File groups taken out by replace commits, and when; archived ones included."""
+    gone = replaced_groups(state.log, state.timeline)
+    for entry in state.archive.commits:
+        for partition, ids in (entry.metadata.replaced or {}).items():
+            for file_id in ids:
+                gone.setdefault(FileGroupId(partition, file_id), entry.time)
+    return gone

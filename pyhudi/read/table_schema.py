@@ -1,0 +1,113 @@
+"""The columns of a table at an instant.
+
+The newest commit that carries a schema tells it (not one of a table service: those repeat what
+they read); failing that `hoodie.table.create.schema`, failing that the footer of a base file.
+Meta columns stand in front, unless the table keeps none.  Source: table_format 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.formats.avro_schema import avro_to_arrow, with_vectors, without_meta_fields
+from pyhudi.formats.base_file import footer
+from pyhudi.formats.schema_conform import normal_schema
+from pyhudi.records import META_COLUMNS, InstantTime, with_meta
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import WRITABLE_VERSION, TableConfig
+from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+SERVICE_OPERATIONS: Final = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+def stated_schema(
+    log: TimelineLog,
+    timeline: Timeline,
+    archive: Archive,
+    config: TableConfig,
+    *,
+    limit: InstantTime | None = None,
+) -> pa.Schema | None:
+    """User columns as the newest commit at or before `limit` states them; None if none does.
+
+    Vectors are lists, but in tables that are written: there they stay the bytes that files hold.
+    """
+    text = schema_text(log, timeline, archive, config, limit=limit)
+    if text is None:
+        return None
+    columns = user_columns(avro_to_arrow(text))
+    return with_vectors(columns, text) if config.version > WRITABLE_VERSION else columns
+
+
+def schema_text(
+    log: TimelineLog,
+    timeline: Timeline,
+    archive: Archive,
+    config: TableConfig,
+    *,
+    limit: InstantTime | None = None,
+) -> str | None:
+    """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
+    text = _active(log, timeline, limit) or _archived(archive, limit) or config.create_schema
+    return None if text is None else without_meta_fields(text)
+
+
+def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
+    """User columns of the first base file there is; no columns if there is none."""
+    base = next((s.base for s in slices if s.base is not None), None)
+    if base is None:
+        return pa.schema([])
+    source = base.source
+    found = footer(fs, base.path) if source is None else footer(source.fs, source.path)
+    return user_columns(found.schema)
+
+
+def user_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns that are not meta columns, lists in one style, each nullable.
+
+    Nullable, because files older than a column lack it.
+    """
+    found = normal_schema(schema.remove_metadata())
+    return pa.schema(
+        [field.with_nullable(True) for field in found if field.name not in META_COLUMNS]
+    )
+
+
+def full_schema(columns: pa.Schema, config: TableConfig) -> pa.Schema:
+    """`columns` behind the meta columns, if the table keeps them.
+
+    Partition columns that files lack by the table's own rule are there as text.
+    """
+    if config.drops_partition_columns:
+        absent = [name for name in config.partition_fields if name not in columns.names]
+        columns = pa.schema([*columns, *(pa.field(name, pa.string()) for name in absent)])
+    return with_meta(columns) if config.has_meta_columns else columns
+
+
+def _active(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> str | None:
+    commits = timeline.commits if limit is None else timeline.commits.up_to(limit)
+    for instant in reversed(commits.instants):
+        text = _of_commit(log.commit(instant))
+        if text:
+            return text
+    return None
+
+
+def _archived(archive: Archive, limit: InstantTime | None) -> str | None:
+    for entry in reversed(archive.commits):
+        if limit is None or entry.time <= limit:
+            text = _of_commit(entry.metadata)
+            if text:
+                return text
+    return None
+
+
+def _of_commit(commit: CommitMetadata) -> str | None:
+    return None if commit.operation in SERVICE_OPERATIONS else commit.schema

@@ -1,0 +1,98 @@
+"""Plans taken off the timeline again, where nothing stands on them.
+
+While a compaction C is pending, writers name the logs of its file groups after C.  Such logs lie on
+the files that C will write; without C they would hang in the air, so its plan has to stay.
+Source: table_format 7.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId
+from pyhudi.reports import Report
+from pyhudi.table.timeline_facts import pending_plans
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import is_claimed
+from pyhudi.transaction.rollback import is_clustering, roll_back_service
+
+
+@dataclass(frozen=True, slots=True)
+class UnscheduleReport(Report):
+    """A plan that was taken back, or (dry_run) can be.  file_groups: it had claimed."""
+
+    instant: str
+    action: str
+    file_groups: int
+    dry_run: bool = False
+
+
+def unschedule(
+    state: TableState, time: str, actions: frozenset[Action], options: Options, *, dry_run: bool
+) -> UnscheduleReport:
+    """Take a pending compaction or clustering back for good, with what an attempt that died wrote
+    for it.  The caller holds the table's lock.
+
+    Raises UserError for an instant that is no such plan and for a compaction that logs lie on;
+    WriteConflictError while somebody carries it out, or writes to its file groups.
+    """
+    pending = _pending(state, time, actions)
+    plans = pending_plans(state.log, Timeline((pending,)))
+    groups = plans.compacting.keys() | plans.clustering.keys()
+    if is_claimed(state.fs, pending, options.write):
+        raise WriteConflictError("the plan is being carried out", instant=time)
+    if pending.action is Action.COMPACTION:
+        _check_nothing_on_top(state, pending, frozenset(groups))
+    report = UnscheduleReport(time, pending.action.value, len(groups), dry_run)
+    if dry_run:
+        return report
+    if pending.state is State.REQUESTED:
+        state.log.forget(pending)
+    else:
+        roll_back_service(
+            state.fs, state.config, state.log, pending, metadata_rollback=rollback_metadata,
+            keeps_request=False,
+        )  # fmt: skip
+    return report
+
+
+def _pending(state: TableState, time: str, actions: frozenset[Action]) -> Instant:
+    found = [i for i in state.timeline.where(actions) if i.time == time and not i.is_completed]
+    for instant in found:
+        if instant.action is Action.COMPACTION or is_clustering(state.log, instant):
+            return instant
+    raise UserError("no such plan is pending", instant=time)
+
+
+def _check_nothing_on_top(
+    state: TableState, pending: Instant, groups: frozenset[FileGroupId]
+) -> None:
+    """Raise where a log is named after the plan, or one may be written right now."""
+    for partition in sorted({group.partition for group in groups}):
+        for info in state.fs.children(partition):
+            name = parse_data_file(info.name)
+            if (
+                isinstance(name, LogFileName)
+                and name.instant == pending.time
+                and FileGroupId(partition, name.file_id) in groups
+            ):
+                raise UserError(
+                    "logs of later writes lie on this compaction",
+                    instant=pending.time, file=info.path, hint="carry it out",
+                )  # fmt: skip
+    writing = state.timeline.where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT)
+    for write in writing:
+        if write.time > pending.time:
+            raise WriteConflictError(
+                "a write that began beside the plan may put logs on it", instant=write.time,
+                hint="try again when it has ended",
+            )  # fmt: skip
+
+
+__all__ = ["UnscheduleReport", "unschedule"]

@@ -1,0 +1,66 @@
+"""One slice of a compaction: base and logs merged into the next base file of the group.
+
+Rows keep their commit time and sequence number; only the file name is new.
+Source: table_format 7.4.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.file_writers import new_bloom, write_base_file
+from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """One slice.  spec: every column, by the table's merge rules."""
+
+    plan: FilePlan
+    spec: SliceSpec
+    piece: FileSlice
+    number: int
+
+
+def compact_slice(task: CompactTask) -> WriteStat | None:
+    """Write the merged slice; None if it has no base file and no row is left.
+
+    Runs on workers, possibly twice.  Memory: the rows of the slice.
+    """
+    began = time.monotonic()
+    plan, piece = task.plan, task.piece
+    pa.default_memory_pool().release_unused()
+    rows = read_slice(plan.fs, piece, spec=task.spec)
+    if not rows.num_rows and piece.base is None:
+        return None
+    name = BaseFileName(piece.file_id, new_write_token(task.number), plan.instant)
+    rows = with_constants(rows.drop_columns([PARTITION_PATH, FILE_NAME]), piece.group, str(name))
+    bloom = new_bloom(plan.base_file)
+    bloom.add(rows.column(RECORD_KEY))
+    kind = MarkerKind.MERGE if piece.base else MarkerKind.CREATE
+    size = write_base_file(plan, piece.group, name, rows, bloom, kind, None)
+    return WriteStat(
+        partition=piece.partition,
+        file_id=piece.file_id,
+        path=join(piece.partition, str(name)),
+        previous_instant=piece.instant,
+        write_count=rows.num_rows,
+        delete_count=0,
+        update_count=0,
+        insert_count=0,
+        size_bytes=size,
+        write_bytes=size,
+        compacted_log_files=len(piece.logs),
+        compacted_log_bytes=piece.log_bytes,
+        compacted_blocks=len(piece.logs),
+        create_millis=millis_since(began),
+    )

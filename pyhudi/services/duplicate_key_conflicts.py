@@ -1,0 +1,154 @@
+"""Keys that somebody else has inserted meanwhile, and that are new to this write or were to be
+deleted and not found: no file group tells of them, the index does.
+
+Asked under the table's lock before a commit, and only where others have committed since its
+begin.  With a record index the new keys are looked up in what those commits added to it, and in
+nothing else.  Without one, a commit that brought new rows to a partition of ours counts as a
+clash: planning anew finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.metadata.hfile_slices import MapSlice
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.options import IndexKind
+from pyhudi.records import RECORD_KEY
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged
+from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.conflicts import completed_since
+from pyhudi.write.input.batch import Part, rows_of_shard
+from pyhudi.write.placement.routing import lost_of, row_order, take_rows
+from pyhudi.write.placement.tagging import NEW, Action, ShardTags
+from pyhudi.write.write_steps import PlannedWrite, Setting, asks_index
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A key that two writers have inserted; instant: a commit that may have it."""
+
+    instant: Instant
+    key: str | None = None
+
+
+def find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash | None:
+    """A new key of this write that a commit since its begin has inserted; None if there is none.
+
+    Cost: one look-up of the new keys in the entries of those commits.
+    """
+    state = setting.state
+    since = completed_since(state.timeline, now)
+    asked = asks_index(setting, planned.operation)
+    if not since or not asked or not (planned.new or planned.missing):
+        return None
+    if setting.index.records is None:
+        return _same_partition(setting, planned, since)
+    metadata = open_metadata(state.fs, state.config, state.log, now)
+    assert metadata is not None
+    index, known = metadata.record_index(), setting.index.records
+    if index.hash.facts != known.hash.facts:  # an elastic index has been given other buckets
+        return Clash(since[-1])
+    tasks = list(_tasks(setting, planned, known, index))
+    found = setting.engine.run(_look_up, tasks, label="clash")
+    key = next((key for key in found if key is not None), None)
+    return None if key is None else Clash(since[-1], key)
+
+
+def _same_partition(setting: Setting, planned: PlannedWrite, since: list[Instant]) -> Clash | None:
+    choice = setting.index.choice
+    if choice.kind is IndexKind.BUCKET:  # equal keys meet in one bucket, which is a file group
+        return None
+    mine = {
+        path
+        for shard in planned.shards
+        for path, count in zip(shard.paths, shard.insert_counts, strict=True)
+        if count
+    }
+    for other in since:
+        stats = setting.state.log.commit(other).stats
+        fresh = {s.partition for s in stats if s.insert_count or not s.previous_instant}
+        if fresh and (choice.is_global or fresh & mine or planned.missing):
+            return Clash(other)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """fs: rooted at the data table.  added: what has come to a bucket.  given: of the parts, those
+    that are not merged rows."""
+
+    fs: FileSystem
+    added: IndexShard
+    parts: tuple[Part, ...]
+    given: int
+    shard: ShardTags
+    lost: Staged | None
+
+
+def _tasks(
+    setting: Setting, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
+) -> Iterator[_LookUp]:
+    merged = any(shard.folded is not None for shard in planned.shards)
+    given = len(planned.parts) - (len(planned.shards) if merged else 0)
+    for shard, lost in zip(planned.shards, planned.lost, strict=True):
+        if not sum(shard.insert_counts) and not shard.missing_count:
+            continue
+        added = _added(known.shards[shard.shard], index.shards[shard.shard])
+        if any(piece.logs or piece.base for piece in added.pieces):
+            yield _LookUp(setting.state.fs, added, planned.parts, given, shard, lost)
+
+
+def _added(before: IndexShard, now: IndexShard) -> IndexShard:
+    """What a bucket has beyond what it had, over its file groups."""
+    old = before.pieces
+    *sealed, last = (
+        _added_to(old[number], piece) if number < len(old) else piece
+        for number, piece in enumerate(now.pieces)
+    )
+    return replace(now, piece=last, sealed=tuple(sealed), beneath=None)
+
+
+def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
+    """What a file group has beyond what it had; all of it, if it was compacted meanwhile."""
+    if now.base != before.base:
+        return now
+    seen = set(before.logs)
+    logs = tuple(log for log in now.logs if log not in seen)
+    return replace(now, base=None, logs=logs, valid=now.valid - before.valid)
+
+
+def _look_up(task: _LookUp) -> str | None:
+    """One of the keys that were not in the table which the entries hold."""
+    if task.shard.missing_count:  # tags tell of keys that were found: all are looked up
+        numbers = [rows_of_shard(part, task.shard.shard) for part in task.parts[: task.given]]
+        pairs = zip(task.parts, numbers, strict=False)
+        found = [p.staged.load().column(RECORD_KEY).take(pa.array(n)) for p, n in pairs]
+        return _first_held(task, pa.concat_arrays([c for column in found for c in column.chunks]))
+    tags = task.shard.tags.load()
+    part, row, home, action = (
+        tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
+    )
+    fresh = (action == Action.PUT) & (home == NEW)
+    if (gone := lost_of(task.lost, tags.num_rows)) is not None:
+        fresh &= ~gone
+    at = np.flatnonzero(fresh)
+    at = at[row_order(part[at], row[at])]
+    rows = take_rows(task.parts, part[at], row[at], columns=[RECORD_KEY])
+    return _first_held(task, pa.concat_arrays(rows.column(RECORD_KEY).chunks))
+
+
+def _first_held(task: _LookUp, keys: pa.Array) -> str | None:
+    for hits in task.added.ask(task.fs, keys):
+        held = np.flatnonzero(pc.greater(pc.binary_length(hits.values), 0))  # else they have ended
+        if len(held):
+            return str(keys[int(hits.positions[held[0]])].as_py())
+    return None

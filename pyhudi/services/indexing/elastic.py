@@ -1,0 +1,119 @@
+"""The elastic index of a table made, kept ready for writes, and built out of the table's keys.
+
+```
+keys, buckets, check    as of any index (`index_rebuild`), beside the files of the old one
+swap                    files copied to their places -> first state published -> properties say it
+```
+
+The table's lock is held by the caller.  A build that is cut short leaves the index as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.engine import Engine
+from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.index.maintenance.rebuild import (
+    BUILD_PROPERTY,
+    BucketFile,
+    Built,
+    Tell,
+    build_files,
+    copy_built,
+    in_waves,
+    silent,
+)
+from pyhudi.metadata.bootstrap import create_metadata, unlist
+from pyhudi.metadata.elastic.compaction import tend
+from pyhudi.metadata.elastic.create import (
+    check_alone,
+    check_rule,
+    create_elastic,
+    first_state,
+    new_rule,
+)
+from pyhudi.metadata.elastic.state import IndexFile, IndexRule, Segment, segment_name
+from pyhudi.metadata.elastic.store import (
+    ELASTIC_PROPERTIES,
+    ROOT,
+    check_one,
+    is_elastic,
+    newest_state,
+    state_names,
+    sweep,
+)
+from pyhudi.metadata.file_writers import HFILE
+from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.options import Options
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import TableConfig, load_config, store_config
+
+
+def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
+    """The index there, in step, and with room for what comes next; the properties then.
+
+    Raises IndexNotReadyError where it lacks commits, OptionError where the options ask for
+    another one.
+    """
+    state = load_state(fs, options.read)
+    config, wanted = state.config, options.write
+    check_one(config)
+    check_alone(wanted)
+    commits = state.timeline.commits
+    fresh = not len(commits) and not state_names(fs.sub(ROOT))
+    if fresh or (not is_elastic(config) and not len(commits)):
+        return create_elastic(fs, config, state.timeline, wanted)
+    if not is_elastic(config):
+        build_elastic(state, new_rule(wanted.index_rules), wanted.shard_count, engine, silent)
+        return load_config(fs)
+    newest = newest_state(fs, state.log, state.timeline)
+    check_rule(newest.rule, wanted.index_rules)
+    after = wanted.metadata_compact_after
+    tend(fs, newest, state.timeline, compact_after=after, engine=engine)
+    return config
+
+
+def build_elastic(
+    state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, tell: Tell
+) -> Built:
+    """Build, check and put into its place, for a table as it is: one group of buckets.
+
+    Raises IndexNotReadyError while a write is pending.
+    """
+    fs = state.fs
+    config = create_metadata(fs, state.config, state.log, records=None)
+    made = build_files(state, KeyHash.named(rule.hash, bucket_count), ROOT, engine, tell)
+    last = state.timeline.commits.last
+    time = InstantTime(last.time if last else "0")
+    places = [_Place(fs.sub(ROOT), file, time) for file in made.files]
+    segments = in_waves(engine, _placed, places, "swap", tell)
+    first_state(fs, state.timeline, rule, segments)
+    # readers with the table open see by its properties that they have to look anew
+    build = {BUILD_PROPERTY: new_write_token(bucket_count)}
+    config = store_config(fs, config.with_properties({**build, **ELASTIC_PROPERTIES}))
+    unlist(fs, config, RECORD_INDEX)
+    made.forget(fs)
+    sweep(fs.sub(ROOT), state.log.load())
+    return made.built
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    fs: FileSystem
+    file: BucketFile
+    time: InstantTime
+
+
+def _placed(task: _Place) -> Segment:
+    """Copy a bucket's file into its place.  May run twice."""
+    number, file = task.file.number, task.file.file
+    if not task.file.entries:
+        return Segment()
+    file_id = segment_name(0, 0).file_id(number)
+    name = BaseFileName(file_id, new_write_token(number), task.time, HFILE)
+    copy_built(task.fs, file, join(RECORD_INDEX.path, str(name)))
+    return Segment(IndexFile(str(name), file.size_bytes, task.file.entries, 0))

@@ -1,0 +1,125 @@
+"""The record index mended: what a check found, written as one commit without rows.
+
+Faults of a bucket become entries and tombstones of that bucket:
+
+```
+missing, wrong file group, stale partition    an entry that names where the key is
+orphaned, wrong bucket                        a tombstone
+```
+
+An entry in a wrong bucket is a missing one in its own, where the key has none there.  The commit
+names no file of data: readers of changes see nothing, and a crash is rolled back like that of any
+write.  The caller holds the table's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine
+from pyhudi.errors import PyhudiError, SchemaError
+from pyhudi.index.maintenance.sorted_key_runs import Stored
+from pyhudi.index.maintenance.verify import BucketCheck, Fault
+from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
+from pyhudi.options import WriteOptions
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import Action, Instant
+from pyhudi.transaction.begin import roll_back_dead, undoing
+from pyhudi.transaction.finish import complete
+from pyhudi.write.placement.workload_profile import profile
+
+_OPERATION = "UPSERT"  # a name of Apache Hudi's own, which is all its readers take
+_PUT = (Fault.MISSING, Fault.WRONG_FILE_GROUP, Fault.STALE_PARTITION)
+
+
+@dataclass(frozen=True, slots=True)
+class MendTask:
+    """One bucket's faults to mend."""
+
+    fs: FileSystem
+    target: ShardTarget
+    instant: Instant
+    faults: Stored
+
+
+def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
+    """(entries to write, entries to end) of the faults that were found."""
+    put = sum(check.counts.get(kind.value, 0) for check in checks for kind in _PUT)
+    return put, sum(sum(check.counts.values()) for check in checks) - put
+
+
+def mend(
+    state: TableState, checks: Sequence[BucketCheck], engine: Engine, options: WriteOptions
+) -> Instant:
+    """Write what the checks found; the completed instant.
+
+    A failure that can be caught is rolled back at once.
+    """
+    fs, config, log = state.fs, state.config, state.log
+    merges = config.is_merge_on_read
+    requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
+    try:
+        return _publish(state, checks, requested, engine, options)
+    except (PyhudiError, OSError, pa.ArrowException) as failed:
+        with undoing(failed):
+            check_lock(fs)
+            roll_back_dead(fs, config, log, log.load(), options)
+        raise
+
+
+def _publish(
+    state: TableState,
+    checks: Sequence[BucketCheck],
+    requested: Instant,
+    engine: Engine,
+    options: WriteOptions,
+) -> Instant:
+    fs, config, log = state.fs, state.config, state.log
+    avro_schema = schema_text(log, state.timeline, state.archive, config)
+    if avro_schema is None:
+        raise SchemaError("no commit of the table states its schema", path=fs.url)
+    metadata = begin_metadata(
+        fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
+        engine=engine,
+    )  # fmt: skip
+    inflight = log.start(requested, profile((), _OPERATION))
+    targets = {target.number: target for target in metadata.shard_targets()}
+    tasks = [
+        MendTask(fs, targets[check.bucket], inflight, check.faults)
+        for check in checks
+        if check.faults is not None
+    ]
+    written = engine.run(mend_bucket, tasks, label="mend-index")
+    put, ended = mended(checks)
+    content = CommitMetadata(
+        (),
+        operation=_OPERATION,
+        extra={"schema": avro_schema, "pyhudi.index.repair": f"put={put},ended={ended}"},
+    ).to_json()
+    check_lock(fs)
+    metadata.finish((), written)
+    return complete(state, inflight, content)
+
+
+def mend_bucket(task: MendTask) -> WriteStat:
+    """Write the entries and tombstones of one bucket.  May run twice."""
+    faults = task.faults.load()
+    puts = pc.is_in(faults.column("fault"), pa.array([kind.value for kind in _PUT]))
+    new = faults.filter(puts)
+    return write_shard(
+        task.fs,
+        task.target,
+        task.instant,
+        keys=new.column("record_key"),
+        partition_path=new.column("partition_path"),
+        file_id=new.column("file_id"),
+        deleted=faults.filter(pc.invert(puts)).column("record_key"),
+    )

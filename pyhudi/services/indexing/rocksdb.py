@@ -1,0 +1,215 @@
+"""The RocksDB index opened for a table as it is: caught up, or built out of the table's keys.
+
+```
+checkpoint that counts, and has seen every commit       taken as it is
+one that has missed some                                file groups they touched are read again
+none, or what was missed is archived or taken back      every key is read (`keyruns`)
+```
+
+What comes of it is a checkpoint of the newest commit.  The caller holds the table's lock, or does
+not publish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native import argsort, is_strictly_sorted, latest
+from pyhudi.engine import Engine
+from pyhudi.errors import CorruptFileError, IndexNotReadyError
+from pyhudi.index.maintenance.rebuild import Tell, forget, gather_keys, in_waves, plan_build, silent
+from pyhudi.index.maintenance.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
+from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.index.rocksdb.rocksdb_index import RocksStore, place_of
+from pyhudi.index.rocksdb.store_files import BucketState, Place
+from pyhudi.index.watermark import Covered, touched_groups
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.options import RocksRules
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.spill import Staging
+from pyhudi.table.file_group_view import FileSlice
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How the index is opened.  bucket_count: of an index that is not there yet; publishes: what
+    had to be read is kept for the next one."""
+
+    rules: RocksRules
+    staging: Staging
+    bucket_count: int
+    publishes: bool
+    tell: Tell = silent
+
+
+def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
+    """The index of the table, up with its newest commit.
+
+    Cost: a listing and a read where nothing was missed; else the keys of the file groups touched
+    and a pass over every store; else every key of the table.
+    """
+    place = _place(state, engine, opening)
+    last = state.timeline.commits.last
+    if last is None:
+        empty = tuple(BucketState(number) for number in range(opening.bucket_count))
+        return RocksStore(place, state.log, state.timeline, empty, opening.rules)
+    found = newest_believed(place.fs, state.log, state.timeline)
+    missed = None if found is None else found.covered.missed(state.timeline)
+    if found is None:
+        return build_rocks(state, engine, opening)
+    if missed is None:
+        same = replace(opening, bucket_count=len(found.buckets))
+        return build_rocks(state, engine, same)
+    groups = touched_groups(state.log, missed)
+    store = RocksStore(place, state.log, state.timeline, found.buckets, opening.rules)
+    if not groups:
+        return store
+    buckets = _caught_up(state, engine, opening, store, groups)
+    note = f"RocksDB index: {len(missed)} commits of writers that do not know it were read"
+    return _done(replace(store, buckets=buckets, notes=(note,)), opening, last.time)
+
+
+def _place(state: TableState, engine: Engine, opening: Opening) -> Place:
+    """What is not published stays on this machine, if tasks run nowhere else."""
+    kept = opening.publishes or not engine.shares_memory
+    return replace(place_of(state.fs, opening.rules), copies=kept)
+
+
+def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
+    """The index for look-ups.  Raises IndexNotReadyError where it is not up with the table."""
+    place = place_of(state.fs, rules)
+    last = state.timeline.commits.last
+    if last is None:
+        return RocksStore(place, state.log, state.timeline, (BucketState(0),), rules)
+    found = newest_believed(place.fs, state.log, state.timeline)
+    missed = None if found is None else found.covered.missed(state.timeline)
+    if found is None or missed is None or touched_groups(state.log, missed):
+        raise IndexNotReadyError(
+            "the RocksDB index has not seen all commits of the table", path=state.fs.url,
+            seen=None if found is None else found.covered.newest, newest=last.time,
+            hint="the next write by it catches up, or table.index.rebuild()",
+        )  # fmt: skip
+    return RocksStore(place, state.log, state.timeline, found.buckets, rules)
+
+
+def bucket_count_of(state: TableState, rules: RocksRules) -> int:
+    """How many buckets the index has; as the rules say where there is none that can be read."""
+    place = place_of(state.fs, rules)
+    with suppress(CorruptFileError):
+        found = newest_believed(place.fs, state.log, state.timeline)
+        if found is not None:
+            return len(found.buckets)
+    return rules.bucket_count
+
+
+def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
+    """The index built out of every key of the table; goes on where a killed build stopped."""
+    place = _place(state, engine, opening)
+    last = state.timeline.commits.last
+    assert last is not None
+    if opening.publishes:
+        plan = plan_build(state, KeyHash(opening.bucket_count))
+        groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.tell))
+    else:
+        slices = state.view().latest_slices()
+        groups = tuple(piece.group for piece in slices)
+        runs = _runs(state, engine, opening, slices, opening.bucket_count)
+    tasks = [
+        BuildTask(place, BucketState(number), runs, groups, last.time)
+        for number in range(opening.bucket_count)
+    ]
+    buckets = tuple(in_waves(engine, build_bucket, tasks, "buckets", opening.tell))
+    if opening.publishes:
+        forget(state.fs)
+    note = f"RocksDB index: built out of the keys of {len(groups)} file groups"
+    store = RocksStore(place, state.log, state.timeline, buckets, opening.rules, (note,))
+    return _done(store, opening, last.time)
+
+
+def _done(store: RocksStore, opening: Opening, time: InstantTime) -> RocksStore:
+    if opening.publishes:
+        publish(store.place.fs, Checkpoint(Covered.of(store.timeline, mine=time), store.buckets))
+    return store
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """One bucket to be put in step with keys that were read.
+
+    groups: the file group of each slice read, by its number.  anew: file groups that have just
+    these keys now; empty where nothing is known yet.
+    """
+
+    place: Place
+    state: BucketState
+    runs: tuple[KeyRun, ...]
+    groups: tuple[FileGroupId, ...]
+    instant: InstantTime
+    anew: frozenset[FileGroupId] = frozenset()
+
+
+def build_bucket(task: BuildTask) -> BucketState:
+    """The bucket with the keys read; of copies the last counts."""
+    keys, homes = BucketKeys(task.runs, task.state.number).up_to(None)
+    order = pa.array(argsort(keys))
+    keys, homes = keys.take(order), homes.take(order)
+    if not is_strictly_sorted(keys):
+        once = pa.array(np.sort(latest(keys)))
+        keys, homes = keys.take(once), homes.take(once)
+    ended = _left(task, keys)
+    if not len(keys) and not len(ended):
+        return task.state
+    target = np.concatenate([homes.to_numpy(), np.full(len(ended), -1, np.int32)])
+    changes = BucketChanges(pa.concat_arrays([keys, ended]), target.astype(np.int32), task.groups)
+    return advance(task.place, task.state, changes, task.instant)
+
+
+def _left(task: BuildTask, keys: pa.Array) -> pa.Array:
+    """Keys that the bucket has in a file group which does not have them any more."""
+    none = pa.array([], pa.string())
+    store = open_bucket(task.place, task.state) if task.anew else None
+    if store is None:
+        return none
+    numbers = [n for n, group in enumerate(store.groups) if group in task.anew]
+    stated = store.keys_of(numbers) if numbers else none
+    return stated.filter(pc.invert(pc.is_in(stated, value_set=keys)))
+
+
+def _caught_up(
+    state: TableState,
+    engine: Engine,
+    opening: Opening,
+    store: RocksStore,
+    groups: frozenset[FileGroupId],
+) -> tuple[BucketState, ...]:
+    slices: Sequence[FileSlice] = [s for s in state.view().latest_slices() if s.group in groups]
+    runs = _runs(state, engine, opening, slices, store.part_count)
+    last = state.timeline.commits.last
+    assert last is not None
+    named = tuple(piece.group for piece in slices)
+    work = [
+        BuildTask(store.place, bucket, runs, named, last.time, groups) for bucket in store.buckets
+    ]
+    return tuple(engine.run(build_bucket, work, label="index"))
+
+
+def _runs(
+    state: TableState,
+    engine: Engine,
+    opening: Opening,
+    slices: Sequence[FileSlice],
+    bucket_count: int,
+) -> tuple[KeyRun, ...]:
+    """The keys of some slices by bucket, put aside for this write."""
+    if not slices:
+        return ()
+    tasks = run_tasks(state, slices, KeyHash(bucket_count), opening.staging)
+    return tuple(engine.run(make_run, tasks, label="read-keys"))

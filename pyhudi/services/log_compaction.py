@@ -1,0 +1,207 @@
+"""Log compaction of a merge-on-read table: a slice's many log blocks merged into those of one file.
+
+```
+L.logcompaction.requested   the plan: slices by the names of their files
+L.logcompaction.inflight    a log file of instant L is being written on each slice
+L.deltacommit               readers take its blocks in place of those they name
+```
+
+Base files are not read, so it costs what the logs do.  It runs under the table's lock from plan to
+end: no log may come to lie between those merged and the one that stands for them, as readers that
+merge block after block would take the older rows for the newer.  A plan that died is rolled back
+like a write, then; one that another engine left is taken off the timeline and made anew.
+Source: table_format 4, 5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import PyhudiError, UserError
+from pyhudi.formats.log_file import BlockKind
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.options import Options
+from pyhudi.planning.compaction import AT_ONCE, compaction_record
+from pyhudi.read.file_slice import log_blocks
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.reports import Report
+from pyhudi.services.log_compaction_tasks import MergeLogsTask, merge_logs
+from pyhudi.services.row_rewriting import rewriting
+from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
+from pyhudi.transaction.begin import is_claimed
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.finish import complete, finishing
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.rollback import roll_back_service
+
+_HELPER: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompactionReport(Report):
+    """What a log compaction did, or (instant None) would do.
+
+    log_files, log_bytes: that gave way; they stay until cleaning takes their slice.  blocks: in
+    them.  rows, deletes: that still count.
+    """
+
+    instant: str | None = None
+    file_groups: int = 0
+    log_files: int = 0
+    log_bytes: int = 0
+    blocks: int = 0
+    rows: int = 0
+    deletes: int = 0
+    bytes_written: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Slices to merge the logs of, and why others that have enough are left."""
+
+    slices: tuple[FileSlice, ...]
+    notes: tuple[str, ...]
+
+
+def proposed(state: TableState, options: Options) -> Proposal:
+    """Slices in no plan with at least `hoodie.log.compaction.blocks.threshold` blocks to merge.
+
+    Blocks of unfinished writes, and those that a log compaction has merged, do not count.  Opens
+    each log.  Raises UserError for a copy-on-write table.
+    """
+    if not state.config.is_merge_on_read:
+        raise UserError("a copy-on-write table has no logs to compact", path=state.fs.url)
+    if not state.rules.is_plain:
+        note = "rows of this table are merged value by value, which logs alone do not tell"
+        return Proposal((), (note,))
+    view = state.view()
+    least = options.services.compaction.log_blocks_min
+    found, partial, unordered = [], 0, 0
+    for piece in view.latest_slices():
+        if not piece.logs or piece.group in view.pending.claimed:
+            continue
+        blocks = [placed.block for placed in log_blocks(state.fs, piece, view.visibility)]
+        if len(blocks) < least:
+            continue
+        if any(block.is_partial for block in blocks):
+            partial += 1
+        elif len(state.rules.ordering) > 1 and any(b.kind is BlockKind.DELETE for b in blocks):
+            unordered += 1
+        else:
+            found.append(piece)
+    notes = []
+    if partial:
+        notes.append(
+            f"{partial} file groups have logs of partial updates, and are left as they are"
+        )
+    if unordered:
+        notes.append(
+            f"{unordered} file groups have deletes compared by several columns, and are left"
+        )
+    return Proposal(tuple(found), tuple(notes))
+
+
+def carry_out(state: TableState, options: Options, engine: Engine) -> LogCompactionReport:
+    """Plan a log compaction and run it.  The caller holds the table's lock.
+
+    A failure that can be caught leaves nothing of it.
+    """
+    state, notes = _without_plans(state, options)
+    proposal = proposed(state, options)
+    notes += proposal.notes
+    if not proposal.slices:
+        return LogCompactionReport(notes=(*notes, "no file group has so many log blocks"))
+    plan = {
+        **compaction_record(proposal.slices),
+        "extraMetadata": {AT_ONCE: "true"},
+        "strategy": {"compactorClassName": _HELPER, "strategyParams": {}, "version": 1},
+        "preserveHoodieMetadata": True,
+    }
+    pending = state.log.request(Action.LOG_COMPACTION, write_avro(COMPACTION_PLAN, plan))
+    try:
+        stats = _publish(state, pending, proposal.slices, options, engine)
+    except (PyhudiError, OSError, pa.ArrowException):
+        for left in state.log.load().pending:
+            if left.time == pending.time:
+                _give_up(state, left)
+        raise
+    return LogCompactionReport(
+        instant=pending.time,
+        file_groups=len(stats),
+        log_files=sum(s.compacted_log_files for s in stats),
+        log_bytes=sum(s.compacted_log_bytes for s in stats),
+        blocks=sum(s.compacted_blocks for s in stats),
+        rows=sum(s.write_count for s in stats),
+        deletes=sum(s.delete_count for s in stats),
+        bytes_written=sum(s.write_bytes for s in stats),
+        notes=notes,
+    )
+
+
+def would_do(state: TableState, options: Options) -> LogCompactionReport:
+    """What `carry_out` would do now; nothing changes."""
+    proposal = proposed(state, options)
+    return LogCompactionReport(
+        file_groups=len(proposal.slices),
+        log_files=sum(len(piece.logs) for piece in proposal.slices),
+        log_bytes=sum(piece.log_bytes for piece in proposal.slices),
+        dry_run=True,
+        notes=proposal.notes,
+    )
+
+
+def _publish(
+    state: TableState,
+    pending: Instant,
+    slices: Sequence[FileSlice],
+    options: Options,
+    engine: Engine,
+) -> list[WriteStat]:
+    how = rewriting(state, pending, options)
+    tasks = [MergeLogsTask(how.plan, how.spec, piece, n) for n, piece in enumerate(slices)]
+    inflight = state.log.start(pending)
+    stats = list(engine.run(merge_logs, tasks, label="merge logs"))
+    remove_leftovers(state.fs, inflight.time, stats=stats)
+    content = CommitMetadata(
+        tuple(stats), operation="LOG_COMPACT", compacted=True, extra={"schema": how.avro_schema}
+    )
+    touched = Touched(frozenset(piece.group for piece in slices))
+    with finishing(state, inflight, options.write, touched=touched) as ending:
+        ending.begin_metadata(engine).finish(stats, ())
+        complete(state, inflight, content.to_json())
+    with tolerating("markers", inflight):
+        remove_markers(state.fs, inflight.time)
+    return stats
+
+
+def _without_plans(state: TableState, options: Options) -> tuple[TableState, tuple[str, ...]]:
+    """The table without log compactions that are planned and that nobody works on."""
+    notes = []
+    for pending in state.timeline.where({Action.LOG_COMPACTION}, State.REQUESTED, State.INFLIGHT):
+        if is_claimed(state.fs, pending, options.write):
+            notes.append(f"another process carries out log compaction {pending.time}")
+            continue
+        _give_up(state, pending)
+        notes.append(f"log compaction {pending.time}, which was left, is planned anew")
+    return (load_state(state.fs, options.read) if notes else state), tuple(notes)
+
+
+def _give_up(state: TableState, pending: Instant) -> None:
+    if pending.state is State.REQUESTED:
+        state.log.forget(pending)
+        return
+    roll_back_service(
+        state.fs, state.config, state.log, pending,
+        metadata_rollback=rollback_metadata, keeps_request=False,
+    )  # fmt: skip

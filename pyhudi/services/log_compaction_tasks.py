@@ -1,0 +1,107 @@
+"""One slice of a log compaction: its log blocks merged into those of one log file.
+
+```
+block  deletes that win by nature     each with INSTANT_TIME T and
+block  deletes with ordering values   COMPACTED_BLOCK_TIMES: the instants of the blocks that give
+block  data rows                      way, newest first
+```
+
+Rows keep their meta columns.  Source: storage_format 2.7, table_format 5.4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.formats.log_block import data_block, delete_block
+from pyhudi.formats.log_file import BlockKind
+from pyhudi.merge.log_only_merge import Standing, standing
+from pyhudi.options import LogFormat
+from pyhudi.read.file_slice import SliceSpec, log_blocks, log_entries
+from pyhudi.records import FILE_NAME, PARTITION_PATH
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.write.files.log_append import append_position
+from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
+
+
+@dataclass(frozen=True, slots=True)
+class MergeLogsTask:
+    """One slice.  spec: every column, by the table's merge rules, which are plain."""
+
+    plan: FilePlan
+    spec: SliceSpec
+    piece: FileSlice
+    number: int
+
+
+def merge_logs(task: MergeLogsTask) -> WriteStat:
+    """Write the log file that stands for the slice's logs so far.
+
+    Runs on workers, possibly twice.  Memory: the logs of the slice.
+    """
+    began = time.monotonic()
+    plan, piece, spec = task.plan, task.piece, task.spec
+    blocks = log_blocks(plan.fs, piece, spec.visibility)
+    merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
+    stands = standing(list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules)
+    instant, version = append_position(piece, None)
+    name = LogFileName(piece.file_id, instant, version, new_write_token(task.number))
+    announce(plan.fs, plan.instant, piece.partition, name, kind=MarkerKind.APPEND)
+    path = join(piece.partition, str(name))
+    with plan.fs.open_sink(path) as sink:
+        for content in _blocks(plan, piece, stands, merged):
+            sink.write(content)
+        size = sink.tell()
+    plan.check_stands(path)
+    rows = 0 if stands.rows is None else stands.rows.num_rows
+    return WriteStat(
+        partition=piece.partition,
+        file_id=piece.file_id,
+        path=path,
+        previous_instant=instant,
+        write_count=rows,
+        delete_count=stands.delete_count,
+        update_count=rows,
+        insert_count=0,
+        size_bytes=size,
+        write_bytes=size,
+        log_version=version,
+        base_file=str(piece.base.name) if piece.base else "",
+        log_files=(*(str(log.name) for log in piece.logs), str(name)),
+        compacted_log_files=len(piece.logs),
+        compacted_log_bytes=piece.log_bytes,
+        compacted_blocks=len(blocks),
+        upsert_millis=millis_since(began),
+    )
+
+
+def _blocks(
+    plan: FilePlan, piece: FileSlice, stands: Standing, merged: tuple[str, ...]
+) -> Iterator[bytes]:
+    """In the order in which they are merged; one at least, as the others give way to it."""
+    deletes = [(stands.resets, None)] if len(stands.resets) else []
+    if stands.deletes is not None:
+        deletes.append((stands.deletes.keys, stands.deletes.ordering))
+    rows = stands.rows
+    if rows is None or not rows.num_rows:
+        deletes = deletes or [(stands.resets, None)]
+    for keys, ordering in deletes:
+        yield delete_block(
+            keys, piece.partition, ordering,
+            instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
+        )  # fmt: skip
+    if rows is None or not rows.num_rows:
+        return
+    kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
+    step = max(1, rows.num_rows * plan.sizing.log_block_bytes_max // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        part = rows.slice(start, step).drop_columns([PARTITION_PATH, FILE_NAME])
+        yield data_block(
+            with_constants(part, piece.group, piece.file_id),  # as rows of all logs
+            kind=kind, instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
+        )  # fmt: skip

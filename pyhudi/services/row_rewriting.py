@@ -1,0 +1,74 @@
+"""What services that write stored rows anew have in common: how rows are read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import SchemaError
+from pyhudi.formats.avro_schema import with_meta_fields
+from pyhudi.options import Options
+from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import META_COLUMNS, InstantTime, with_meta
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem, scratch_disk
+from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging, staging_folder
+from pyhudi.timeline.instant import Instant, State
+from pyhudi.write.files.write_context import FilePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """How a service reads slices and writes files.
+
+    avro_schema: of the table, without meta fields.  spec: every column, by the table's rules.
+    """
+
+    avro_schema: str
+    plan: FilePlan
+    spec: SliceSpec
+
+
+def rewriting(state: TableState, pending: Instant, options: Options) -> Rewriting:
+    """For a service that is about to start.  Raises SchemaError where no commit states a schema."""
+    avro_schema = schema_text(state.log, state.timeline, state.archive, state.config)
+    if avro_schema is None:
+        raise SchemaError("no commit of the table states its schema", path=state.fs.url)
+    columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
+    plan = FilePlan(
+        state.fs,
+        pending.time,
+        columns,
+        with_meta_fields(avro_schema),
+        state.rules,
+        options.write.base_file,
+        options.write.log_format,
+        natural_deletes=False,
+        inflight=replace(pending, state=State.INFLIGHT),
+    )
+    stored = with_meta(columns)
+    spec = SliceSpec(stored, tuple(stored.names), state.rules, state.view().visibility)
+    return Rewriting(avro_schema, plan, spec)
+
+
+@contextmanager
+def scratch(
+    fs: FileSystem, engine: Engine, instant: InstantTime, *, in_memory: bool
+) -> Iterator[Staging]:
+    """Where tasks put rows aside: memory if they share it and `in_memory`, else files, of this
+    machine where only its tasks read them and the table is far; below the table they go with the
+    instant's markers."""
+    if engine.shares_memory and in_memory:
+        yield MemoryStaging()
+        return
+    if engine.shares_memory and not isinstance(fs, LocalFileSystem):
+        with scratch_disk() as disk:
+            yield FileStaging(disk, "staged")
+        return
+    yield FileStaging(fs, staging_folder(instant))

@@ -1,0 +1,171 @@
+"""Holds: a reader keeps the snapshot that it reads from being cleaned.
+
+`.hoodie/.pyhudi.holds/<T>-<token>` holds the snapshot at T for as long as its reader lives, by the
+rules of heartbeats.  It is made under the table's lock, as plans of cleans are: so a clean that is
+planned later knows of it, and one that was planned before is looked at.  The hold of a reader that
+is gone is dropped by the next clean.  Apache Hudi's cleaner does not know of holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pyhudi.errors import FileMissingError, UserError
+from pyhudi.filenames import HOLDS
+from pyhudi.options import Heartbeats, WriteOptions
+from pyhudi.planning.cleaning import file_names
+from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime, as_instant
+from pyhudi.records import InstantTime
+from pyhudi.services.savepoint import check_not_going
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.timeline.instant import COMPLETES_AS, Instant, file_name, parse
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.heartbeat import Beat, is_alive
+
+
+class Hold:
+    """A snapshot that is kept for a reader, until `release` or the end of a `with`.
+
+    instant: the snapshot, for `as_of`.
+    """
+
+    def __init__(self, instant: InstantTime, beat: Beat) -> None:
+        self.instant: str = instant
+        self._beat = beat
+
+    def release(self) -> None:
+        """Let cleaning have the snapshot.  Doing it again changes nothing."""
+        self._beat.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"Hold({self.instant!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSnapshot:
+    """A hold as others see it.  reader: where it runs and since when, as far as it says.
+
+    pending: what was under way when the hold began; scans planned then go past its results.
+    """
+
+    instant: InstantTime
+    reader: str
+    is_alive: bool
+    path: str
+    pending: tuple[Instant, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a reader of reports wants: not the pending instants."""
+        return {name: getattr(self, name) for name in ("instant", "reader", "is_alive", "path")}
+
+    def files(self, state: TableState) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Partitions with the names of the files that its reader may open: those of a scan
+        planned now, and those of one planned when the hold began.  Cost: two views."""
+        yield from file_names(state.view(limit=self.instant).latest_slices()).items()
+        then = _as_it_was(state.timeline, self.pending)
+        if then != state.timeline:
+            view = replace(state, timeline=then).view(limit=self.instant)
+            yield from file_names(view.latest_slices()).items()
+
+
+def _as_it_was(timeline: Timeline, pending: Iterable[Instant]) -> Timeline:
+    """The timeline with instants that have completed since as they were before."""
+    before = {(i.time, COMPLETES_AS[i.action]): i for i in pending}
+    return timeline.holding(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline)
+
+
+def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> Hold:
+    """Hold the snapshot at a point in time (None: now).  The caller holds the table's lock.
+
+    Raises UserError for a table without a commit or where a planned clean deletes files of the
+    snapshot, SnapshotExpiredError where such files are cleaned already.  Cost: a view of all
+    partitions.
+    """
+    instant = _instant_at(state, as_of)
+    view = state.view(limit=instant)
+    check_not_expired(state, view, instant)
+    check_not_going(state, instant, file_names(view.latest_slices()))
+    facts = {
+        "reader": f"{socket.gethostname()} {os.getpid()}",
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        "pending": [file_name(i) for i in state.timeline.pending.up_to(instant)],
+    }
+    beat = Beat(
+        state.fs,
+        f"{HOLDS}/{instant}-{secrets.token_hex(8)}",
+        interval_seconds=options.concurrency.heartbeats.interval_seconds,
+        facts=facts,
+    )
+    return Hold(instant, beat.start())
+
+
+def _instant_at(state: TableState, as_of: PointInTime | None) -> InstantTime:
+    """The newest commit at or before; one that left the timeline is taken at its word."""
+    commits = state.timeline.commits
+    if commits.last is None:
+        raise UserError("the table has no commit to hold")
+    if as_of is None:
+        return commits.last.time
+    asked = as_instant(as_of, state.zone)
+    found = commits.up_to(asked).last
+    return found.time if found else asked
+
+
+def held_snapshots(fs: FileSystem, rules: Heartbeats) -> list[HeldSnapshot]:
+    """All holds, oldest snapshot first.  Cost: one listing, two small reads a hold."""
+    return sorted(_found(fs, rules), key=lambda held: held.path)
+
+
+def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
+    now = time.time()
+    for info in fs.children(HOLDS):
+        at, _, token = info.name.partition("-")
+        if not token or not at.isdecimal() or info.is_folder:
+            continue
+        facts = _facts(fs, info)
+        found = map(parse, map(str, facts.get("pending") or ()))
+        yield HeldSnapshot(
+            InstantTime(at),
+            f"{facts.get('reader', 'unknown')} since {facts.get('since', 'unknown')}",
+            is_alive(fs, info, rules, now),
+            info.path,
+            tuple(instant for instant in found if instant is not None),
+        )
+
+
+def _facts(fs: FileSystem, info: FileInfo) -> dict[str, Any]:
+    """What the reader said; {} where it is gone or was cut short."""
+    try:
+        facts = json.loads(fs.read(info.path))
+    except (FileMissingError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def drop_dead_holds(fs: FileSystem, rules: Heartbeats) -> tuple[str, ...]:
+    """Delete the holds of readers that are gone; says of each whose it was.
+
+    The caller holds the table's lock.
+    """
+    dead = [held for held in held_snapshots(fs, rules) if not held.is_alive]
+    fs.delete(held.path for held in dead)
+    return tuple(
+        f"the hold of {held.instant} was dropped: its reader is gone ({held.reader})"
+        for held in dead
+    )

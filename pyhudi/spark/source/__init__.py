@@ -1,0 +1,1 @@
+"""`format("pyhudi")`: batch and stream sources and sinks of Spark."""

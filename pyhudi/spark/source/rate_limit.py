@@ -1,0 +1,35 @@
+"""The stream reader for PySpark 4.2 and newer, which tell a batch's start and the limit to keep."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyhudi.errors import line_first
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.spark.source.stream_reader import TableStream, newest
+
+
+class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
+    """Keeps the limits of the options where Spark asks for a limited batch."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Any limit stands for all that are set: Spark has no kind for commits."""
+        limits = self.asked.limits
+        return ReadMaxRows(limits.rows) if limits.are_set else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+        everything = isinstance(limit, ReadAllAvailable)
+        return self.after(InstantTime(start["instant"]), None if everything else self.asked.limits)
+
+    @line_first()
+    def reportLatestOffset(self) -> dict[str, str]:
+        return {"instant": newest(self._state(), BEFORE_ALL_INSTANTS)}
+
+    @line_first()
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.target = newest(self._state(), BEFORE_ALL_INSTANTS)

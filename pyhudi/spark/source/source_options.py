@@ -1,0 +1,178 @@
+"""What the options of `format("pyhudi")` ask for.
+
+Spark hands options over in lower case.  Names of `hoodie.*` mean what they mean to Apache Hudi;
+those of this source, in Spark's own spelling, are in `OWN`; any other name is an OptionError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyhudi.errors import OptionError
+from pyhudi.options import Options, parse_options
+from pyhudi.options.registry import BY_NAME
+from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
+
+OWN: Final[Mapping[str, str]] = {
+    "columns": "read these columns only: names with commas between them, or a JSON list",
+    "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
+    "maxBatchBytes": "the largest batch one commit of this source takes, as Arrow data (1g)",
+    "maxBatchRows": "the largest batch one commit of this source takes, in rows (10000000)",
+    "maxCommitsPerTrigger": "commits that one batch of a stream takes at most (all)",
+    "maxRowsPerTrigger": "rows that they wrote, at most; one commit is always taken (all)",
+    "maxBytesPerTrigger": "bytes that they wrote, at most; one commit is always taken (all)",
+    "failOnDataLoss": "whether a stream fails where files it needs have been cleaned (true)",
+    "storage_options": "what the store needs (endpoint, keys, ...), as a JSON object; or each as "
+    "storage_options.<name>",
+    "saveMode": "append, overwrite, ignore or errorifexists, where Spark takes only two of them",
+}
+"""Options of this source itself, with what each is for and its default."""
+
+_QUERY: Final = "hoodie.datasource.query.type"
+_BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
+_END: Final = "hoodie.datasource.read.end.instanttime"
+_AS_OF: Final = "as.of.instant"
+_STORAGE: Final = "storage_options"
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)b?")
+_POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling.
+
+    storage: what the store at `path` needs.
+    """
+
+    path: str
+    own: Mapping[str, str]
+    hoodie: Mapping[str, str]
+    sparks: Mapping[str, str]
+    storage: Mapping[str, Any]
+
+    def size(self, name: str, default: int) -> int:
+        """The value of an own option: a whole number, with a unit or without."""
+        text = self.own.get(name.lower())
+        if text is None:
+            return default
+        match = _SIZE.fullmatch(text.strip().lower())
+        value = int(match[1]) << _POWERS[match[2]] if match else 0
+        if value <= 0:
+            raise OptionError("impossible value", option=name, value=text, hint="such as 128m")
+        return value
+
+
+def given(options: Mapping[str, str]) -> Given:
+    """Sort options.  Raises OptionError for an unknown name or a missing path."""
+    spelling = {name.lower(): name for name in BY_NAME}
+    own_names = {name.lower() for name in OWN}
+    own, hoodie, sparks = {}, {}, {}
+    storage: dict[str, Any] = {}
+    for name, value in options.items():
+        low = name.lower()
+        if low == _STORAGE:
+            storage = {**_object(value), **storage}
+        elif low.startswith(f"{_STORAGE}."):
+            storage[low.removeprefix(f"{_STORAGE}.")] = value
+        elif low in own_names:
+            own[low] = value
+        elif low in _SPARKS:
+            sparks[low] = value
+        elif low in spelling or low.startswith(("hoodie.", "_")):
+            hoodie[spelling.get(low, low)] = value
+        else:
+            raise _unknown(name)
+    if "path" not in sparks:
+        raise OptionError("a table needs a path", option="path", hint="load(path), save(path)")
+    return Given(sparks["path"], own, hoodie, sparks, storage)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise OptionError("impossible value", option=_STORAGE, hint=OWN[_STORAGE])
+    return found
+
+
+def _unknown(name: str) -> OptionError:
+    spelling = {n.lower(): n for n in (*OWN, *BY_NAME)}
+    near = difflib.get_close_matches(name.lower(), spelling, n=1, cutoff=0.6)
+    known = f"it has {', '.join(OWN)} and the hoodie.* names"
+    hint = f"did you mean {spelling[near[0]]}?" if near else known
+    return OptionError('unknown option of format("pyhudi")', option=name, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAsked:
+    """A read: what to scan, and how large its partitions may be."""
+
+    path: str
+    request: ScanRequest
+    options: Options
+    partition_bytes: int
+    storage: Mapping[str, Any]
+
+    @property
+    def fs(self) -> FileSystem:
+        return locate(self.path, storage_options=self.storage)
+
+
+def read_asked(options: Mapping[str, str]) -> ReadAsked:
+    """What a batch read asks for.  Raises OptionError."""
+    found = given(options)
+    parsed = parse_options(found.hoodie)
+    columns = _columns(found.own.get("columns"))
+    request = _request(parsed, columns)
+    size = found.size("maxPartitionBytes", 128 << 20)
+    return ReadAsked(found.path, request, parsed, size, found.storage)
+
+
+def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
+    query, read = options.query, options.read
+    bounds = {_BEGIN: query.since, _END: query.until}
+    if query.query_type == "incremental":
+        if query.since is None:
+            raise OptionError("an incremental query needs a begin", option=_BEGIN)
+        if query.as_of is not None:
+            raise OptionError("not of an incremental query", option=_AS_OF, hint=f"use {_END}")
+        changes = ChangeRange(
+            query.since,
+            query.until,
+            read.holes,
+            read.partition_glob,
+            falls_back=read.incremental_fallback,
+            schema_of_end=read.schema_of_end,
+        )
+        return ScanRequest(columns=columns, changes=changes)
+    for name, value in bounds.items():
+        if value is not None:
+            raise OptionError(
+                "only an incremental query has bounds", option=name, hint=f"set {_QUERY}"
+            )
+    mode = ScanMode(query.query_type or "snapshot")
+    return ScanRequest(columns=columns, as_of=query.as_of, mode=mode)
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            names: Any = json.loads(text)
+        except ValueError:
+            names = None
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        raise OptionError("impossible value", option="columns", value=text, hint=OWN["columns"])
+    return tuple(name.strip() for name in text.split(",") if name.strip())

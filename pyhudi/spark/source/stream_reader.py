@@ -1,0 +1,255 @@
+"""Streams out of tables: `readStream.format("pyhudi")` gives what each commit changed.
+
+An offset is {"instant": T}: everything up to and including T was read.  A batch is the changes of
+the commits between two offsets: of each key the state at the later one, deleted keys not at all.
+It ends before the first write that is still pending, so that nothing slips in behind; a clustering
+that is planned or running brings no rows, and is not waited for.
+
+```
+startOffset   earliest (all rows there are), latest, or a point in time
+limits        maxCommitsPerTrigger, maxRowsPerTrigger, maxBytesPerTrigger: a batch takes at least
+              one commit, and of more as many as fit all three
+```
+
+Where a snapshot's files have been cleaned the stream fails; with failOnDataLoss=false it reads of
+the newest snapshot what the batch's commits left there: what later commits overwrote comes with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
+from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.read.changes.incremental import is_planned_clustering
+from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.time_travel import as_bound
+from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
+from pyhudi.spark.source.batch_reader import check_types, partitions, read_slices
+from pyhudi.spark.source.source_options import Given, given
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import COMMITS, Instant
+from pyhudi.timeline.instant_files import TimelineLog
+
+_START: Final = "hoodie.datasource.streaming.startOffset"
+_NO_LIMIT: Final = (1 << 63) - 1
+_MOVES_ROWS: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+"""Operations of commits that change no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a batch takes at most."""
+
+    commits: int
+    rows: int
+    bytes: int
+
+    @property
+    def are_set(self) -> bool:
+        return (self.commits, self.rows, self.bytes) != (_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)
+
+    def allow(self, commits: int, rows: int, bytes: int) -> bool:
+        return commits <= self.commits and rows <= self.rows and bytes <= self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAsked:
+    """A stream as its options ask for it."""
+
+    path: str
+    start: str
+    options: Options
+    limits: Limits
+    fails_on_loss: bool
+    partition_bytes: int
+    storage: Mapping[str, Any]
+
+    @property
+    def fs(self) -> FileSystem:
+        return locate(self.path, storage_options=self.storage)
+
+
+def stream_asked(options: Mapping[str, str]) -> StreamAsked:
+    """Raises OptionError."""
+    found = given(options)
+    parsed = parse_options(found.hoodie)
+    query = parsed.query
+    if query.as_of or query.since or query.until or query.query_type == "read_optimized":
+        raise OptionError(
+            "a stream has no bounds but its start", option=_START,
+            hint="leave as.of.instant, the query type and the instants of a read out",
+        )  # fmt: skip
+    names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
+    limits = Limits(*(found.size(name, _NO_LIMIT) for name in names))
+    return StreamAsked(
+        found.path,
+        (query.start or "earliest").strip(),
+        parsed,
+        limits,
+        _flag(found, "failOnDataLoss"),
+        found.size("maxPartitionBytes", 128 << 20),
+        found.storage,
+    )
+
+
+def _flag(found: Given, name: str) -> bool:
+    text = found.own.get(name.lower(), "true").strip().lower()
+    if text not in ("true", "false"):
+        raise OptionError("impossible value", option=name, value=text, hint="true or false")
+    return text == "true"
+
+
+class TableStream(DataSourceStreamReader):
+    """Reads the columns of `schema` from one offset to another."""
+
+    def __init__(self, asked: StreamAsked, schema: StructType) -> None:
+        self.asked = asked
+        self.schema = schema
+        self.target: InstantTime | None = None
+
+    @line_first()
+    def initialOffset(self) -> dict[str, str]:
+        state = self._state()
+        match self.asked.start.lower():
+            case "earliest":
+                return {"instant": BEFORE_ALL_INSTANTS}
+            case "latest":
+                return {"instant": newest(state, BEFORE_ALL_INSTANTS)}
+        return {"instant": as_bound(self.asked.start, state.zone)}
+
+    @line_first()
+    def after(self, start: InstantTime, limits: Limits | None) -> dict[str, str]:
+        """The offset a batch from `start` ends at; `start` where there is nothing to read."""
+        state = self._state()
+        self._check_not_ahead(state, start)
+        return {"instant": batch_end(state, start, limits, until=self.target)}
+
+    def _check_not_ahead(self, state: TableState, start: InstantTime) -> None:
+        last = newest(state, BEFORE_ALL_INSTANTS)
+        if self.asked.fails_on_loss and start > last and not _is_future(self.asked, state, start):
+            raise SnapshotExpiredError(
+                "the stream is ahead of the table, which was restored or made anew",
+                path=self.asked.path, offset=start, newest=last,
+                hint="start it from a new checkpoint, or set failOnDataLoss=false",
+            )  # fmt: skip
+
+    @line_first()
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        since, until = InstantTime(start["instant"]), InstantTime(end["instant"])
+        if since >= until:
+            return []
+        state = self._state()
+        plan = planned(state, self.asked, self.schema, since, until)
+        return list(partitions(plan.tasks, self.asked.partition_bytes))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs on workers."""
+        return read_slices(partition)
+
+    def _state(self) -> TableState:
+        return load_state(self.asked.fs, self.asked.options.read, for_reading=True)
+
+
+def _is_future(asked: StreamAsked, state: TableState, start: InstantTime) -> bool:
+    """Whether the offset is where the user said the stream starts, which may be yet to come."""
+    if asked.start.lower() in ("earliest", "latest"):
+        return False
+    return start == as_bound(asked.start, state.zone)
+
+
+def commits_after(
+    state: TableState, since: InstantTime
+) -> Iterator[tuple[InstantTime, CommitMetadata]]:
+    """Commits that ended after `since` and before any that is pending, in the order they count."""
+    pending = None
+    if state.log.layout == 1:
+        pending = next((i.time for i in state.timeline.pending if _brings_rows(state.log, i)), None)
+    found = [
+        (instant.completed_at or instant.time, instant)
+        for instant in state.timeline.commits
+        if (instant.completed_at or instant.time) > since
+    ]
+    for end, instant in sorted(found):
+        if pending is not None and end > pending:
+            return
+        yield end, state.log.commit(instant)
+
+
+def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
+    """Whether a pending instant may bring rows when it completes."""
+    return pending.action in COMMITS and not is_planned_clustering(log, pending)
+
+
+def newest(state: TableState, since: InstantTime) -> InstantTime:
+    """The end of the last commit that can be read; `since` if none is later."""
+    last = since
+    for end, _ in commits_after(state, since):
+        last = end
+    return last
+
+
+def batch_end(
+    state: TableState, since: InstantTime, limits: Limits | None, *, until: InstantTime | None
+) -> InstantTime:
+    """Where a batch ends; see the top of the file.  Reads the metadata of commits after `since`."""
+    last = since
+    commits = rows = size = 0
+    for end, commit in commits_after(state, since):
+        if until is not None and end > until:
+            break
+        if commit.operation not in _MOVES_ROWS:
+            commits += 1
+            rows += sum(stat.insert_count + stat.update_count for stat in commit.stats)
+            size += sum(stat.write_bytes or stat.size_bytes for stat in commit.stats)
+            if limits is not None and commits > 1 and not limits.allow(commits, rows, size):
+                break
+        last = end
+    return last
+
+
+def planned(
+    state: TableState,
+    asked: StreamAsked,
+    schema: StructType,
+    since: InstantTime,
+    until: InstantTime,
+) -> ScanPlan:
+    """The changes between two offsets.  Raises SnapshotExpiredError."""
+    changes = ChangeRange(since, until, HolesPolicy.BLOCK, asked.options.read.partition_glob)
+    request = ScanRequest(columns=tuple(schema.names), changes=changes)
+    plan = plan_scan(state, request) if asked.fails_on_loss else _whole(state, request)
+    if plan is None:
+        plan = plan_scan(
+            state,
+            replace(
+                request,
+                where=pc.field(COMMIT_TIME) <= until,
+                changes=replace(changes, until=None),
+            ),
+        )
+    check_types(plan.schema, schema)
+    return plan
+
+
+def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
+    """The plan, if every file it names is there still.  Asks for each."""
+    try:
+        plan = plan_scan(state, request)
+    except SnapshotExpiredError:
+        if state.log.layout != 1:  # instants do not bound the rows of a range there
+            raise
+        return None
+    paths = (file.path for task in plan.tasks for file in task.slice.files)
+    return plan if all(map(state.fs.exists, paths)) else None

@@ -1,0 +1,279 @@
+"""The door of `pyhudi.spark`: tables whose verbs take and return DataFrames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
+
+from pyhudi.api import table as api
+from pyhudi.api.input_conversion import columns_of, keys_to_delete
+from pyhudi.api.option_consistency import agreed, check_function, with_merge
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import TableNotFoundError, UserError
+from pyhudi.formats.column_names import check_names
+from pyhudi.keygen.generators import KeyRule, PythonKeys
+from pyhudi.keygen.new_table_keys import PartitionBy
+from pyhudi.merge.merge_rules import MergeFunction
+from pyhudi.options import Options, parse_options
+from pyhudi.read.scan import Scan
+from pyhudi.read.scan_plan import ScanRequest, plan_scan
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.services.indexing.index_lookup import lookup
+from pyhudi.spark.engine import SparkEngine
+from pyhudi.spark.frames import collected, is_frame
+from pyhudi.spark.row_staging import SparkKeys, SparkRows
+from pyhudi.spark.scan import scan_frame
+from pyhudi.spark.types import arrow_schema_of, to_spark
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
+from pyhudi.table.properties import load_config
+from pyhudi.write.input.batch import Rows
+from pyhudi.write.write_report import WriteReport
+
+
+def open_table(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    merge: MergeFunction | None = None,
+) -> SparkTable:
+    """The table at a path that every worker reaches under the same name.
+
+    options: `hoodie.*` keys.  merge: the function the table was created with, if it was with one.
+    Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    """
+    fs = _shared(locate(path, storage_options=storage_options))
+    parsed = Options()
+    if options or merge is not None:
+        config = load_config(fs)
+        parsed = with_merge(agreed(parse_options(options), config), merge)
+        check_function(merge, config)
+    return SparkTable(spark, fs, options=parsed)
+
+
+def create_table(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: PartitionBy = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    merge: MergeFunction | None = None,
+) -> SparkTable:
+    """A new, empty table, as `pyhudi.create_table` makes it.
+
+    schema: StructType, DataFrame, pyarrow.Schema or anything with `__arrow_c_schema__`.
+    partition_by: columns and TimestampPartition; PythonKeys are for one machine.
+    """
+    if isinstance(partition_by, PythonKeys):
+        raise UserError(
+            "keys of your own functions are made on one machine only", path=os.fspath(path),
+            hint="compute a column of the paths and partition by it",
+        )  # fmt: skip
+    _shared(locate(path, storage_options=storage_options))
+    api.create_table(
+        path,
+        arrow_schema_of(schema),
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        index=index,
+        name=name,
+        options=options,
+        storage_options=storage_options,
+        merge=merge,
+    )
+    return open_table(spark, path, options=options, storage_options=storage_options, merge=merge)
+
+
+def upsert(
+    frame: DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    record_key: str | Sequence[str] | None = None,
+    partition_by: PartitionBy = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    index: str = "record",
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    schema_mode: str | None = None,
+) -> WriteReport:
+    """Upsert a DataFrame into the table at `path`, which is created where there is none.
+
+    The arguments between path and options describe the new table; a table that is there keeps
+    what it has.
+    """
+    spark = frame.sparkSession
+    try:
+        table = open_table(spark, path, options=options, storage_options=storage_options)
+    except TableNotFoundError:
+        if record_key is None or dry_run:
+            raise
+        table = create_table(
+            spark, path, frame, record_key=record_key, partition_by=partition_by,
+            ordering=ordering, table_type=table_type, index=index, name=name, options=options,
+            storage_options=storage_options,
+        )  # fmt: skip
+    return table.upsert(frame, dry_run=dry_run, schema_mode=schema_mode)
+
+
+def read(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    columns: str | Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    *,
+    as_of: PointInTime | None = None,
+    mode: str = "snapshot",
+    with_meta: bool = True,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """A snapshot of the table at `path`; arguments as those of `SparkTable.scan`."""
+    table = open_table(spark, path, options=options, storage_options=storage_options)
+    return table.scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
+
+
+class SparkTable(api.Table):
+    """A table whose verbs take and return DataFrames.
+
+    Writes and scans run on the session's executors; look-ups by key run on the driver.
+    """
+
+    def __init__(self, spark: SparkSession, fs: FileSystem, *, options: Options) -> None:
+        super().__init__(fs, options=options, engine=SparkEngine(spark))
+        self._spark = spark
+
+    def scan(  # type: ignore[override]
+        self,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        as_of: PointInTime | None = None,
+        mode: str = "snapshot",
+        with_meta: bool = True,
+    ) -> DataFrame:
+        """Rows of a snapshot; arguments as those of `pyhudi.Table.scan`.
+
+        The frame keeps the snapshot it was planned on.  Name the columns and the filter here:
+        Spark hands none of its own down.
+        """
+        found: Any = super().scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
+        frame: DataFrame = found
+        return frame
+
+    def changes(  # type: ignore[override]
+        self,
+        since: PointInTime,
+        until: PointInTime | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        with_meta: bool = True,
+    ) -> DataFrame:
+        """Rows of the snapshot at `until` written by commits after `since`."""
+        found: Any = super().changes(
+            since, until, columns=columns, where=where, with_meta=with_meta
+        )
+        frame: DataFrame = found
+        return frame
+
+    def _scan(self, request: ScanRequest) -> Any:
+        state = self._state()
+        return scan_frame(self._spark, state, plan_scan(state, request))
+
+    def lookup(self, keys: Any) -> pa.Table:
+        state = self._state()
+        return lookup(state, self._options, self._key_texts(keys, state), LocalEngine())
+
+    def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
+        return self._fetch(keys, columns_of(columns), LocalEngine())
+
+    def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
+        """A DataFrame of keys is collected: look-ups by key run on the driver."""
+        return super()._key_texts(collected(keys) if is_frame(keys) else keys, state)
+
+    def delete(
+        self,
+        rows: Any = None,
+        *,
+        keys: Any = None,
+        where: pc.Expression | None = None,
+        dry_run: bool = False,
+        publish: bool = True,
+    ) -> WriteReport:
+        """Delete records: by `keys` (as for `lookup`, or a DataFrame of one column or of the key
+        columns), by rows (a DataFrame with the key columns), or by a predicate, as
+        `pyhudi.Table.delete` does."""
+        return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
+
+    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+        given = [value for value in (rows, keys, where) if value is not None]
+        if len(given) == 1 and is_frame(rows):
+            check_names(arrow_schema_of(rows))
+            known = set(self.config.partition_fields) <= set(rows.columns)
+            return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)
+        if len(given) == 1 and is_frame(keys):
+            return self._frame_keys(keys)
+        return keys_to_delete(self, rows, keys, where)
+
+    def _frame_keys(self, keys: DataFrame) -> SparkKeys:
+        """A DataFrame of the key columns, or of one column of keys."""
+        fields = self.config.record_key_fields
+        if not fields or not set(fields) <= set(keys.columns):
+            if len(keys.columns) != 1:
+                raise UserError(
+                    "the keys are neither one column nor the key columns",
+                    columns=", ".join(keys.columns), key_columns=", ".join(fields),
+                )  # fmt: skip
+            name = keys.columns[0]
+            if len(fields) != 1 or isinstance(keys.schema[0].dataType, StringType):
+                return SparkKeys(keys, _text_rule(name))
+            keys = keys.withColumnRenamed(name, fields[0])
+        for field in to_spark(pa.schema([self.schema.field(name) for name in fields])):
+            keys = keys.withColumn(field.name, keys[field.name].cast(field.dataType))
+        return SparkKeys(keys, self.key_rule(with_paths=False))
+
+    def _incoming(self, rows: Any) -> Rows:
+        return SparkRows(rows) if is_frame(rows) else super()._incoming(rows)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        scan = Scan(self._state, ScanRequest(), engine=LocalEngine())
+        return scan.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"SparkTable({self._fs.url!r})"
+
+
+def _text_rule(column: str) -> KeyRule:
+    """A rule by which a column is the key itself."""
+    return KeyRule((column,), (), composite=False, hive_style=False, url_encoded=False)
+
+
+def _shared(fs: FileSystem) -> FileSystem:
+    """A store that workers reach too.  Raises UserError."""
+    if fs.url.startswith("memory:"):
+        raise UserError(
+            "Spark's workers cannot reach a table in the driver's memory", path=fs.url,
+            hint="use a path that every worker sees",
+        )  # fmt: skip
+    return fs

@@ -1,0 +1,228 @@
+"""A writer lock as an object with a lease, for stores that have no locks of their own.
+
+The object says who holds the lock, and is written anew while he lives.  It is only ever written
+in place of the version that was read: of several who write at once one wins.  A lock that nobody
+holds stays as an object, so that its fencing token counts on: each holder has a greater one than
+all before.  Another process that has watched one version of it for a whole lease takes the lock.
+Time is measured by the watcher alone, by a clock that nobody sets: neither other machines' clocks
+nor a step of one's own matter.
+
+A holder that could not renew in time (a stopped process, a cut network) has lost the lock.  It
+learns so from `confirm` at the latest, which it asks right before it publishes.  What it wrote is
+rolled back by the next writer as any dead writer's remains are.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from pyhudi.errors import StorageError
+from pyhudi.storage.locks.monotonic_clock import Watch, ending_within, keep_trying, steady_seconds
+
+LEASE_SECONDS: Final = 30.0
+_RENEWALS: Final = 4  # in one lease, so that a lost request or two do no harm
+_POLL_SECONDS: Final = 0.5
+_REQUEST_SHARE: Final = 0.5  # of a lease, for one request with its retries
+
+
+class LeaseObject(Protocol):
+    """One object of a store, read and written by version."""
+
+    def read(self) -> tuple[bytes, Any] | None:
+        """Content and version; None if there is none."""
+        ...
+
+    def write(self, content: bytes, version: Any) -> Any | None:
+        """Put in place of that version (None: of nothing): the new one, or None if another was
+        there."""
+        ...
+
+
+_WATCHED: Final = Watch()
+"""Versions of locks that others hold, by key."""
+
+_KEPT: set[str] = set()
+"""Keys of locks whose store is known to keep the condition of a put."""
+
+
+class LeaseMutex:
+    """Mutex by a lease on an object.  lease_seconds: how long a holder may be silent.
+
+    token: the fencing token of the last time it was held, 0 before.
+    """
+
+    def __init__(
+        self, target: LeaseObject, key: str, *, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self.key = "lease:" + key
+        self.token = 0
+        self._target = target
+        self._lease_seconds = lease_seconds
+        self._held = threading.Lock()
+        self._text = ""
+        self._holder = ""
+        self._version: Any = None
+        self._renewed = 0.0
+        self._renewal: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lock was held and may be another's by now; the store is not asked."""
+        return self._renewal is not None and not self.seconds_left()
+
+    def seconds_left(self) -> float:
+        """Others wait for a whole lease after they saw the version that this one wrote last."""
+        if self._version is None:
+            return 0.0
+        return max(self._renewed + self._lease_seconds - steady_seconds(), 0.0)
+
+    def acquire(self, wait_seconds: float) -> bool:
+        pause = min(_POLL_SECONDS, self._lease_seconds / _RENEWALS)
+        return keep_trying(self._try, wait_seconds=wait_seconds, poll_seconds=pause)
+
+    def _try(self) -> bool:
+        """Take the lock if it is free, or if its holder has been silent for a lease."""
+        found = self._read()
+        if found is not None and _holder(found[0]) and not self._is_silent(found[1]):
+            return False
+        holder, started = secrets.token_hex(8), steady_seconds()
+        token = 1 + (0 if found is None else _token(found[0]))
+        version = self._put(_content(token, holder, ""), found[1] if found else None)
+        if version is None:
+            return False
+        _WATCHED.forget(self.key)
+        try:
+            self._check_condition()
+        except StorageError:
+            with suppress(StorageError):
+                self._put(_content(token, "", ""), version)
+            raise
+        self.token, self._holder, self._text = token, holder, ""
+        self._version, self._renewed = version, started
+        self._ended = threading.Event()
+        self._renewal = threading.Thread(target=self._renew, args=(self._ended,), daemon=True)
+        self._renewal.start()
+        return True
+
+    def _put(self, content: bytes, version: Any) -> Any | None:
+        """Write in place of a version; the new one, or None if another was there.
+
+        A put that came through though its answer did not is seen by what is there now.  If that
+        is an earlier put of the same holder, this one is done again in place of it.
+        """
+        failed: StorageError | None = None
+        try:
+            written = self._write_object(content, version)
+        except StorageError as error:
+            failed, written = error, None
+        if written is None:
+            found = self._read()
+            if found is not None and found[0] == content:  # no two contents are equal
+                return found[1]
+            if found is not None and self._is_mine(found[0]) and found[1] != version:
+                return self._write_object(content, found[1])
+        if failed is not None:
+            raise failed
+        return written
+
+    def _read(self) -> tuple[bytes, Any] | None:
+        with ending_within(self._lease_seconds * _REQUEST_SHARE):
+            return self._target.read()
+
+    def _write_object(self, content: bytes, version: Any) -> Any | None:
+        with ending_within(self._lease_seconds * _REQUEST_SHARE):
+            return self._target.write(content, version)
+
+    def _is_mine(self, content: bytes) -> bool:
+        return bool(self._holder) and _holder(content) == self._holder
+
+    def _check_condition(self) -> None:
+        """Raise StorageError for a store that puts in place of anything, whatever is asked."""
+        if self.key in _KEPT:
+            return
+        if self._target.write(_content(0, "", ""), None) is not None:
+            raise StorageError(
+                "the store does not keep the condition of a put, so it cannot lock a table",
+                path=self.key, hint="write to a store that honours If-None-Match",
+            )  # fmt: skip
+        _KEPT.add(self.key)
+
+    def _is_silent(self, version: Any) -> bool:
+        return _WATCHED.unchanged_seconds(self.key, version) > self._lease_seconds
+
+    def _renew(self, ended: threading.Event) -> None:
+        while not ended.wait(self._lease_seconds / _RENEWALS):
+            with self._held:
+                if not ended.is_set() and not self._write():
+                    return
+
+    def _write(self) -> bool:
+        """Write the lock anew; whether it is still held, as far as is known."""
+        started = steady_seconds()
+        if self._version is None:
+            return False
+        try:
+            content = _content(self.token, self._holder, self._text)
+            self._version = self._put(content, self._version)
+        except StorageError:
+            return True  # the lease goes on; it is lost when it ends before a renewal succeeds
+        if self._version is not None:
+            self._renewed = started
+        return self._version is not None
+
+    def confirm(self) -> bool:
+        """Whether the lock is held now, for another lease: it is written anew."""
+        with self._held:
+            if self.is_lost:
+                return False
+            before = self._renewed
+            return self._write() and self._renewed > before
+
+    def release(self) -> None:
+        self._ended.set()
+        with self._held:
+            is_held, self._renewal = self._renewal is not None and not self.is_lost, None
+            if is_held:
+                self._put(_content(self.token, "", ""), self._version)
+            self._version, self._holder = None, ""
+
+    def sign(self, text: str) -> None:
+        with self._held:
+            self._text = text
+            self._write()
+
+    def signature(self) -> str:
+        try:
+            found = self._target.read()
+        except StorageError:
+            return ""
+        return "" if found is None else str(_facts(found[0]).get("text") or "")
+
+
+def _content(token: int, holder: str, text: str) -> bytes:
+    facts = {"token": token, "holder": holder, "text": text, "at": secrets.token_hex(4)}
+    return json.dumps(facts).encode()
+
+
+def _facts(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _holder(content: bytes) -> str | None:
+    """Who holds it; an empty text if nobody does, None if the content is not ours."""
+    held = _facts(content).get("holder")
+    return held if isinstance(held, str) else "unknown"
+
+
+def _token(content: bytes) -> int:
+    token = _facts(content).get("token")
+    return token if isinstance(token, int) else 0

@@ -1,0 +1,82 @@
+"""From options to the lock of Apache Hudi that they name."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pyhudi.errors import OptionError
+from pyhudi.options import LockProvider, LockRules
+from pyhudi.storage.filesystem import FileSystem, Mutex
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.locks.hudi_lock_file import LockFileMutex
+from pyhudi.storage.locks.zookeeper import ZooKeeperMutex, ZooKeeperPlace
+
+_LOCK = "hoodie.write.lock."
+_DEFAULT_PORT = 2181
+
+
+def provided(fs: FileSystem, rules: LockRules) -> Mutex | None:
+    """The lock that writers of the table at `fs` share with Apache Hudi's; None if there is none.
+
+    Nothing is asked of it yet.  Raises OptionError for a provider that cannot be used so.
+    """
+    match rules.provider:
+        case LockProvider.FILE:
+            return _lock_file(fs, rules)
+        case LockProvider.ZOOKEEPER:
+            return ZooKeeperMutex(_zookeeper(rules))
+        case _:
+            return None
+
+
+def _lock_file(fs: FileSystem, rules: LockRules) -> LockFileMutex:
+    """Apache Hudi refuses this provider where creating a file is not atomic for it."""
+    if fs.url.partition("://")[0] not in (fs.url, "hdfs", "webhdfs", "memory"):
+        raise OptionError(
+            "Apache Hudi has no lock files on object stores",
+            option=_LOCK + "provider", value="FileSystemBasedLockProvider", path=fs.url,
+            hint="share a ZookeeperBasedLockProvider",
+        )  # fmt: skip
+    folder = (rules.folder or f"{fs.url}/.hoodie").rstrip("/")
+    if folder.startswith("file:"):
+        folder = urlsplit(folder).path
+    if folder.startswith(f"{fs.url}/"):
+        path = f"{folder[len(fs.url) + 1 :]}/lock"
+        return LockFileMutex(fs, path, expire_seconds=rules.expire_seconds)
+    if isinstance(fs, LocalFileSystem) and "://" not in folder:
+        elsewhere = LocalFileSystem(folder)
+        return LockFileMutex(elsewhere, "lock", expire_seconds=rules.expire_seconds)
+    raise OptionError(
+        "the folder of the lock file must be below the table",
+        option=_LOCK + "filesystem.path", value=folder, path=fs.url,
+    )  # fmt: skip
+
+
+def _zookeeper(rules: LockRules) -> ZooKeeperPlace:
+    settings = {
+        "url": rules.zookeeper_url,
+        "base_path": rules.zookeeper_base_path,
+        "lock_key": rules.zookeeper_lock_key,
+    }
+    for name, value in settings.items():
+        if not value:
+            raise OptionError(
+                "the ZooKeeper lock needs another option", option=f"{_LOCK}zookeeper.{name}",
+                hint="give it the value that Apache Hudi's writers have"
+                + (" (unless told, the table's name)" if name == "lock_key" else ""),
+            )  # fmt: skip
+    hosts = str(rules.zookeeper_url)
+    bare = any(":" not in host for host in hosts.partition("/")[0].split(","))
+    if bare and rules.zookeeper_port not in (None, _DEFAULT_PORT):
+        raise OptionError(
+            "the port stands apart from the host", option=_LOCK + "zookeeper.port",
+            value=rules.zookeeper_port,
+            hint=f"Apache Hudi passes it over: write host:port as {_LOCK}zookeeper.url",
+        )  # fmt: skip
+    path = f"/{rules.zookeeper_base_path}/{rules.zookeeper_lock_key}"
+    return ZooKeeperPlace(
+        hosts,
+        "/" + "/".join(part for part in path.split("/") if part),
+        session_seconds=rules.zookeeper_session_seconds,
+        connect_seconds=rules.zookeeper_connect_seconds,
+    )

@@ -1,0 +1,130 @@
+"""Facts of the timeline that a view needs: replaced groups, claimed groups, completion times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.file_group_view import PendingPlans, TableView, Visibility, build_view
+from pyhudi.table.listing import Listing
+from pyhudi.table.properties import READABLE_VERSIONS, TableConfig
+from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.instant import COMPLETES_AS, Action, State
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
+
+
+def check_readable(config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a table this package cannot read, by name of what it is."""
+    version = config.version
+    if version not in READABLE_VERSIONS:
+        raise UnsupportedTableError(
+            f"table version {version} cannot be read",
+            hint=f"versions {', '.join(map(str, READABLE_VERSIONS))} can",
+        )
+    if config.base_file_format not in ("PARQUET", "HFILE"):
+        raise UnsupportedTableError(f"base files of format {config.base_file_format}")
+
+
+def check_not_bootstrapped(config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a bootstrapped table, which is read only: writes, services
+    and repairs would need the rows that other files hold."""
+    if config.bootstrap_base_path:
+        raise UnsupportedTableError(
+            "bootstrapped tables are opened for reading only",
+            base_path=config.bootstrap_base_path,
+            hint="bulk_insert the rows of a scan into a new table",
+        )
+
+
+def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool]:
+    """The timeline without what a restore under way is taking back, and whether there is one.
+
+    From the moment a restore has begun its readers see what they will see when it has ended.
+    The metadata table has not followed by then.
+    """
+    under_way = timeline.where({Action.RESTORE}, State.INFLIGHT)
+    undone = {
+        (each["commitTime"], COMPLETES_AS[Action(each["action"])])
+        for restore in under_way
+        for each in log.requested(restore).get("instantsToRollback") or ()
+    }
+    if not undone:
+        return timeline, bool(under_way)
+    stays = (i for i in timeline if (i.time, COMPLETES_AS[i.action]) not in undone)
+    return timeline.holding(stays), True
+
+
+def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, InstantTime]:
+    """File groups that completed replace commits took out, and when (the newest counts)."""
+    gone: dict[FileGroupId, InstantTime] = {}
+    for instant in timeline.where({Action.REPLACE_COMMIT, Action.CLUSTERING}, State.COMPLETED):
+        for partition, ids in (log.commit(instant).replaced or {}).items():
+            for file_id in ids:
+                gone[FileGroupId(partition, file_id)] = instant.time
+    return gone
+
+
+def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
+    """File groups of services that are planned but not done."""
+    compacting: dict[FileGroupId, InstantTime] = {}
+    clustering: dict[FileGroupId, InstantTime] = {}
+    log_compacting: dict[FileGroupId, InstantTime] = {}
+    for instant in timeline.pending:
+        match instant.action:
+            case Action.COMPACTION | Action.LOG_COMPACTION:
+                major = instant.action is Action.COMPACTION
+                claims = compacting if major else log_compacting
+                for operation in log.requested(instant).get("operations") or ():
+                    group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+                    claims[group] = instant.time
+            case Action.REPLACE_COMMIT | Action.CLUSTERING:
+                for group in planned_groups(log.requested(instant)):
+                    clustering[group] = instant.time
+            case _:
+                pass
+    return PendingPlans(compacting, clustering, log_compacting)
+
+
+def load_view(
+    log: TimelineLog,
+    timeline: Timeline,
+    listing: Listing,
+    *,
+    partitions: list[str] | None = None,
+    limit: InstantTime | None = None,
+    visibility: Visibility | None = None,
+    archive: Archive | None = None,
+    replaced: Mapping[FileGroupId, InstantTime] | None = None,
+) -> TableView:
+    """The view of a table as of `limit` (None: now), over some partitions (None: all).
+
+    visibility: that of `timeline` and `limit` where not given.  archive: has the completion times
+    of archived commits (layout 2).  replaced: file groups that archived commits took out.
+    """
+    wanted = listing.partitions() if partitions is None else partitions
+    files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)
+    completions = {}
+    if log.layout != 1:
+        completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
+    return build_view(
+        files,
+        visibility or Visibility.of(timeline, limit=limit),
+        layout=log.layout,
+        replaced={**(replaced or {}), **replaced_groups(log, timeline)},
+        pending=pending_plans(log, timeline),
+        completions=completions,
+        archived=None if archive is None else lambda: archive.completions,
+    )
+
+
+def planned_groups(record: Mapping[str, Any]) -> list[FileGroupId]:
+    """File groups that the plan in a requested file has claimed."""
+    planned = record.get("clusteringPlan") or {}
+    return [
+        FileGroupId(part["partitionPath"] or "", part["fileId"])
+        for group in planned.get("inputGroups") or ()
+        for part in group.get("slices") or ()
+    ]

@@ -1,0 +1,244 @@
+"""The timeline's files: the only place that makes instant times and instant files.
+
+requested -> inflight -> completed, each by create-if-absent.  The completed file is the commit
+point: it appears whole or not at all and is never written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Any
+
+from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
+from pyhudi.filenames import HOODIE
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.clock import Clock, next_instant, system_clock
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import Action, Instant, State, file_name, parse
+from pyhudi.timeline.late_commits import TAKES_BACK, suspects, taken_back
+from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
+from pyhudi.timeline.service_payloads import read_avro, read_commit
+from pyhudi.timeline.timeline import Timeline
+
+_ATTEMPTS = 1000
+_SPARE = 20  # commits that are kept in memory though they are archived
+
+
+@lru_cache(maxsize=16)
+def _timeline(names: tuple[str, ...]) -> Timeline:
+    """The timeline that files of these names make: most loads find what the one before found."""
+    found = map(parse, names)
+    return Timeline.of(instant for instant in found if instant is not None)
+
+
+class TimelineLog:
+    """The active timeline of one table.
+
+    `fs` is rooted at the table; layout 1 keeps its files in `.hoodie`, layout 2 (read only here)
+    in `.hoodie/timeline`.  Commit metadata is kept once read, as completed files never change, for
+    about as many commits as the timeline has.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        *,
+        layout: int = 1,
+        zone: tzinfo | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.fs = fs
+        self.layout = layout
+        self.zone = zone
+        self.folder = HOODIE if layout == 1 else f"{HOODIE}/timeline"
+        self._clock = clock
+        self._commits: dict[Instant, CommitMetadata] = {}
+        self._assumed: dict[Instant, CommitMetadata] = {}
+        self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
+        self._taken_back: dict[Instant, frozenset[InstantTime]] = {}
+        self.late: tuple[Instant, ...] = ()
+        """Commits that the last `load` left out: published after they had been rolled back."""
+
+    def path(self, instant: Instant) -> str:
+        """Path of the instant's file, from the table's root."""
+        return f"{self.folder}/{file_name(instant)}"
+
+    def load(self, walked: FileSystem | None = None) -> Timeline:
+        """The timeline as it is on the store now, without commits that were published after they
+        had been rolled back.  One listing; walked: the table's store with its listings as they
+        were at one moment."""
+        names = tuple((walked or self.fs).names(self.folder))
+        for _ in range(_ATTEMPTS):
+            try:
+                rolled_back = self._known_rolled_back(newest_list(names))
+            except FileMissingError:  # a newer list has replaced it since
+                names = tuple(self.fs.names(self.folder))
+                continue
+            self.late = self._late(names, rolled_back)
+            if self.late:
+                hidden = {file_name(instant) for instant in self.late}
+                names = tuple(name for name in names if name not in hidden)
+            found = _timeline(names)
+            self._free_archived(found)
+            return Timeline(found.instants, rolled_back) if rolled_back else found
+        raise StorageError("the list of rolled-back instants keeps changing", path=self.folder)
+
+    def _free_archived(self, now: Timeline) -> None:
+        """Let go of commits that have left the timeline, once they are as many as those on it.
+
+        Views of a moment ago may still ask for some, and would find their files archived.
+        """
+        if len(self._commits) > 2 * len(now) + _SPARE:
+            there = frozenset(now.instants)
+            self._commits = {i: commit for i, commit in self._commits.items() if i in there}
+
+    def _known_rolled_back(self, name: str | None) -> frozenset[InstantTime]:
+        """What the list of this name says; read once, as no list changes."""
+        if name is None:
+            return frozenset()
+        if self._rolled_back[0] != name:
+            self._rolled_back = (name, read_list(self.fs, f"{self.folder}/{name}"))
+        return self._rolled_back[1]
+
+    def remember_rolled_back(self, times: Iterable[InstantTime]) -> None:
+        """List writes that are rolled back, and rollbacks that were looked into, for good.
+
+        To be called before the instant's files leave the timeline, under the table's lock.
+        """
+        add_to_list(self.fs, self.folder, times)
+
+    def _late(
+        self, names: tuple[str, ...], rolled_back: frozenset[InstantTime]
+    ) -> tuple[Instant, ...]:
+        """Cost: nothing in most cases; else a small read a rollback, once.
+
+        rolled_back: those listed for good.
+        """
+        found = suspects(names) if self.layout == 1 else ()
+        if not found:
+            return ()
+        gone = set(rolled_back)
+        for instant in _timeline(names).where(TAKES_BACK):
+            with suppress(CorruptFileError, FileMissingError):  # torn, or archived meanwhile
+                gone.update(self.taken_back(instant))
+        return tuple(instant for instant in found if instant.time in gone)
+
+    def taken_back(self, instant: Instant) -> frozenset[InstantTime]:
+        """The instants that a rollback or restore takes back, or is going to.  Read once.
+
+        Raises CorruptFileError for a plan that was cut short."""
+        known = self._taken_back.get(instant)
+        if known is None:
+            known = frozenset(
+                taken_back(instant, lambda i, state: self.record(replace(i, state=state)))
+            )
+            self._taken_back[instant] = known
+        return known
+
+    def read(self, instant: Instant) -> bytes:
+        return self.fs.read(self.path(instant))
+
+    def record(self, instant: Instant) -> dict[str, Any]:
+        """The Avro record of a service's plan or result; {} where the file is empty."""
+        return read_avro(self.read(instant), path=self.path(instant))
+
+    def commit(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit wrote, or an inflight one's profile.  Read once."""
+        known = self._commits.get(instant) or self._assumed.get(instant)
+        if known is None:
+            data = self.read(instant)
+            if instant.is_completed and not data.strip():
+                raise CorruptFileError(
+                    "the file of a completed commit is empty",
+                    path=self.path(instant),
+                    hint="table.doctor() tells what can be done",
+                )
+            known = read_commit(data, path=self.path(instant))
+            if instant.is_completed:
+                self._commits[instant] = known
+        return known
+
+    def assume(self, instant: Instant, content: bytes) -> None:
+        """Take a completed instant's content as read, though its file is not there yet."""
+        assert instant.is_completed
+        self._assumed[instant] = read_commit(content, path=self.path(instant))
+
+    def requested(self, instant: Instant) -> dict[str, Any]:
+        """The plan of a pending instant: the record of its requested file, {} if there is none."""
+        try:
+            return self.record(replace(instant, state=State.REQUESTED))
+        except FileMissingError:
+            return {}
+
+    def request(
+        self, action: Action, content: bytes = b"", *, now: Timeline | None = None
+    ) -> Instant:
+        """Reserve a new instant, later than every other on the timeline.
+
+        now: the timeline, listed under a lock that is held still; None: it is listed.  The time
+        is taken by whoever creates the requested file; a lost race draws again.
+        """
+        for _ in range(_ATTEMPTS):
+            last = (now or self.load()).last
+            now = None
+            time = next_instant(last.time if last else None, self._clock, self.zone)
+            instant = Instant(time, action, State.REQUESTED)
+            if self._create_requested(instant, content):
+                return instant
+        raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
+
+    def request_at(self, time: InstantTime, action: Action, content: bytes = b"") -> Instant:
+        """Reserve an instant of a given time, as the metadata table does for its data table."""
+        instant = Instant(time, action, State.REQUESTED)
+        if not self._create_requested(instant, content):
+            raise WriteConflictError(
+                "another writer has taken this instant", instant=time, action=action.value
+            )
+        return instant
+
+    def _create_requested(self, instant: Instant, content: bytes) -> bool:
+        """A plan outlives a power loss at once.  A mere name does with the inflight file, which
+        follows before the instant writes anything."""
+        return self.fs.create(self.path(instant), content, durable=bool(content))
+
+    def start(self, instant: Instant, content: bytes = b"") -> Instant:
+        """requested -> inflight."""
+        assert instant.state is State.REQUESTED
+        inflight = replace(instant, state=State.INFLIGHT)
+        if not self.fs.create(self.path(inflight), content):
+            raise WriteConflictError("another writer has started this instant", instant=instant)
+        return inflight
+
+    def complete(self, instant: Instant, content: bytes) -> Instant:
+        """inflight -> completed: the commit point.  Raises WriteConflictError if it is taken.
+
+        Every file that `content` names must be durable already.
+        """
+        assert instant.state is State.INFLIGHT and content
+        completed = replace(instant, state=State.COMPLETED)
+        if not self.fs.create(self.path(completed), content):
+            raise WriteConflictError("another writer has completed this instant", instant=instant)
+        return completed
+
+    def unpublish(self, instant: Instant) -> None:
+        """completed -> inflight: readers stop believing it.  The first act of its rollback."""
+        assert instant.is_completed
+        self._commits.pop(instant, None)
+        self._assumed.pop(instant, None)
+        self.fs.delete([self.path(instant)])
+
+    def reopen(self, instant: Instant) -> None:
+        """inflight -> requested: a planned service that failed waits for its next run."""
+        assert not instant.is_completed
+        self.fs.delete([self.path(replace(instant, state=State.INFLIGHT))])
+
+    def forget(self, instant: Instant) -> None:
+        """Remove a pending instant's files, inflight first; done last in a rollback."""
+        assert not instant.is_completed
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self.fs.delete([self.path(replace(instant, state=state))])

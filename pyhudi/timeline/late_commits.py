@@ -1,0 +1,73 @@
+"""Commits that were published late: after another process had rolled them back.
+
+The request that creates a completed file may be delayed, by a network or a process that stands
+still, until the next holder of the table's lock has rolled the instant back.  A rollback removes
+the requested and inflight files; so a commit that lacks one of them, and that a rollback or
+restore names, or the list of rolled-back instants, is late.  No reader believes it, and the next
+writer removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from pyhudi.records import InstantTime
+from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State, parse
+from pyhudi.timeline.rolled_back_instants import newest_list
+
+TAKES_BACK: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
+_WHOLE: Final = 3  # files of an instant that nothing was removed of
+
+
+@lru_cache(maxsize=16)
+def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
+    """Completed commits of layout 1 that lack a requested or inflight file, where anything was
+    ever rolled back.  Archival leaves such commits too, for a moment.
+
+    names: of the files in the timeline's folder.
+    """
+    if newest_list(names) is None and not any(
+        ".rollback" in name or ".restore" in name for name in names
+    ):
+        return ()
+    found = [instant for name in names if (instant := parse(name)) is not None]
+    states: dict[tuple[InstantTime, Action], int] = {}
+    for instant in found:
+        key = (instant.time, COMPLETES_AS[instant.action])
+        states[key] = states.get(key, 0) + 1
+    return tuple(
+        instant
+        for instant in found
+        if instant.is_completed
+        and instant.action in COMMITS
+        and states[instant.time, instant.action] < _WHOLE
+    )
+
+
+def taken_back(
+    instant: Instant, read: Callable[[Instant, State], dict[str, Any]]
+) -> Iterator[InstantTime]:
+    """The instants that a rollback or restore takes back, or is going to.
+
+    read: the record of the instant's file in a state.
+    """
+    if instant.is_completed:
+        yield from _rolled_back(instant, read(instant, State.COMPLETED))
+    else:
+        plan = read(instant, State.REQUESTED)
+        named: Iterable[dict[str, Any]] = plan.get("instantsToRollback") or ()
+        for each in (plan.get("instantToRollback") or {}, *named):
+            if each.get("commitTime"):
+                yield InstantTime(each["commitTime"])
+
+
+def _rolled_back(instant: Instant, record: dict[str, Any]) -> Iterator[InstantTime]:
+    if instant.action is Action.ROLLBACK:
+        yield from map(InstantTime, record.get("commitsRollback") or ())
+        return
+    per_instant: dict[str, list[dict[str, Any]]] = record.get("hoodieRestoreMetadata") or {}
+    for rollbacks in per_instant.values():
+        for rollback in rollbacks:
+            yield from map(InstantTime, rollback.get("commitsRollback") or ())

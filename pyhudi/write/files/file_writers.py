@@ -1,0 +1,289 @@
+"""Handles: write one file of one file group, and say what was written.
+
+Each file gets its marker first and a name no other attempt can have; it is durable when the
+handle returns.  A task that runs twice leaves a second file, which nobody names and the commit
+removes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native import BloomFilter
+from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.formats import base_file
+from pyhudi.formats.schema_conform import conform
+from pyhudi.options import BaseFileOptions
+from pyhudi.read.file_slice import read_slice
+from pyhudi.read.hidden_rows import hides
+from pyhudi.records import (
+    RECORD_KEY,
+    FileGroupId,
+    InstantTime,
+    with_meta,
+)
+from pyhudi.table.listing import ensure_partition
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.write.files.cdc_logs import write_cdc_log
+from pyhudi.write.files.log_append import append
+from pyhudi.write.files.resolve_updates import Mask, outcome, settle, unmatched
+from pyhudi.write.files.write_context import (
+    CONSTANT,
+    FilePlan,
+    Written,
+    millis_since,
+    stamped,
+    with_constants,
+)
+from pyhudi.write.placement.assignment import Mode, Target
+from pyhudi.write.placement.routing import Routed, Router
+from pyhudi.write.placement.tagging import Action
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Targets for one task, by number and value."""
+
+    plan: FilePlan
+    router: Router
+    targets: tuple[tuple[int, Target], ...]
+
+
+def write_targets(task: WriteTask) -> list[Written]:
+    """Write each target of a task; runs on workers, possibly twice.
+
+    A target all of whose rows lost to stored ones is left as it is.  What Arrow freed goes back
+    to the system between files, or a task of many would hold more than the largest of them.
+    """
+    written = []
+    for number, target in task.targets:
+        pa.default_memory_pool().release_unused()
+        if target.mode is Mode.CREATE:
+            written += _create(task.plan, number, target, task.router)
+            continue
+        routed = task.router.rows_of(number)
+        if not routed.rows.num_rows:
+            continue
+        ensure_partition(task.plan.fs, target.group.partition, task.plan.instant)
+        match target.mode:
+            case Mode.REWRITE:
+                written.append(_rewrite(task.plan, number, target, routed))
+            case Mode.APPEND if _would_hide(task.plan, target, routed):
+                written.append(_merge_logs(task.plan, number, target, routed))
+            case Mode.APPEND:
+                written += append(task.plan, number, target, routed)
+    return written
+
+
+def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
+    """The first base file of a new group; none without rows.  Holds a row group at a time."""
+    began = time.monotonic()
+    pieces = router.pieces_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
+    first = next(pieces, None)
+    if first is None:
+        return []
+    ensure_partition(plan.fs, target.group.partition, plan.instant)
+    name = _base_name(plan, number, target.group)
+    bloom = new_bloom(plan.base_file)
+    count = 0
+
+    def stored() -> Iterator[pa.Table]:
+        nonlocal count
+        for piece in chain((first,), pieces):
+            rows = stamped(plan, piece, target.group, number, str(name), count)
+            bloom.add(rows.column(RECORD_KEY))
+            count += rows.num_rows
+            yield rows
+
+    size = write_base_file(plan, target.group, name, stored(), bloom, MarkerKind.CREATE, None)
+    stat = _base_stat(target.group, name, size, count, None, began)
+    return [Written(_counted(stat, inserted=count), count, 0, 0, 0)]
+
+
+def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
+    """The next base file of a group: stored rows less those replaced, then the incoming ones."""
+    began = time.monotonic()
+    assert target.slice is not None and target.slice.base is not None
+    base = target.slice.base
+    wanted = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
+    few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.rules.ordering)]
+    stored = base_file.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
+    if plan.keeps_stored:
+        settled = unmatched(stored, routed)
+    else:
+        settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    incoming = outcome(stored, routed, settled, plan.rules)
+    if not incoming.num_rows and settled.keep.all():  # every row lost to what is stored
+        return Written(None, 0, 0, 0, settled.unchanged)
+    name = _base_name(plan, number, target.group)
+    kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
+    rows = with_constants(kept, target.group, str(name))
+    if incoming.num_rows:
+        fresh = stamped(plan, incoming, target.group, number, str(name), kept.num_rows)
+        rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
+    foot = base_file.footer(plan.fs, base.path)
+    bloom = foot.bloom  # deleted keys stay in it: a filter may say yes too often, never no
+    if bloom is None:
+        bloom = new_bloom(plan.base_file)
+        bloom.add(rows.column(RECORD_KEY))
+    else:
+        bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
+    keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
+    merged = MarkerKind.MERGE
+    cdc_sizes = _log_changes(plan, target.group, name, merged, stored, ~settled.keep, incoming)
+    size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
+    stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
+    stat = _counted(
+        replace(stat, cdc_sizes=cdc_sizes),
+        inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted,
+    )  # fmt: skip
+    return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+
+
+def _log_changes(
+    plan: FilePlan,
+    group: FileGroupId,
+    name: BaseFileName,
+    kind: MarkerKind,
+    stored: pa.Table,
+    leaving: Mask,
+    incoming: pa.Table,
+) -> Mapping[str, int] | None:
+    """The CDC log of a base file about to be written, where the table has such; its size by path.
+    leaving: mask over the stored rows.  The base file's marker comes first."""
+    if plan.cdc is None:
+        return None
+    announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+    return write_cdc_log(plan, group, name, stored.filter(pa.array(leaving)), incoming)
+
+
+def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
+    """Whether readers would not see a row, were it logged: see `read.hiding`."""
+    if plan.hiding is None:
+        return False
+    assert target.slice is not None
+    puts = routed.rows.filter(pa.array(routed.action == Action.PUT))
+    return hides(plan.fs, target.slice, puts, plan.hiding)
+
+
+def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
+    """The next base file of a group, of its base file, logs and the incoming rows."""
+    began = time.monotonic()
+    slice_ = target.slice
+    assert slice_ is not None and plan.hiding is not None
+    names = [name for name in plan.hiding.table.names if name not in CONSTANT]
+    stored = read_slice(plan.fs, slice_, spec=replace(plan.hiding, columns=tuple(names)))
+    settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    name = _base_name(plan, number, target.group)
+    rows = with_constants(stored.filter(pa.array(settled.keep)), target.group, str(name))
+    incoming = outcome(stored, routed, settled, plan.rules)
+    fresh = stamped(plan, incoming, target.group, number, str(name), rows.num_rows)
+    rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
+    bloom = new_bloom(plan.base_file)
+    bloom.add(rows.column(RECORD_KEY))
+    kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
+    cdc_sizes = _log_changes(plan, target.group, name, kind, stored, ~settled.keep, incoming)
+    size = write_base_file(plan, target.group, name, rows, bloom, kind, None)
+    stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
+    stat = replace(stat, cdc_sizes=cdc_sizes)
+    stat = _counted(
+        stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
+    )
+    return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+
+
+def new_bloom(options: BaseFileOptions) -> BloomFilter:
+    return BloomFilter(
+        options.bloom_entries,
+        options.bloom_fpp,
+        kind=options.bloom_kind,
+        entries_max=options.bloom_entries_max,
+    )
+
+
+def _base_name(plan: FilePlan, number: int, group: FileGroupId) -> BaseFileName:
+    return BaseFileName(group.file_id, new_write_token(number), plan.instant)
+
+
+def write_base_file(
+    plan: FilePlan,
+    group: FileGroupId,
+    name: BaseFileName,
+    rows: pa.Table | Iterator[pa.Table],
+    bloom: BloomFilter,
+    kind: MarkerKind,
+    keys: tuple[str, str] | None,
+    added: pa.Table | None = None,
+) -> int:
+    """Announce and write a base file; its size in bytes.
+
+    keys: the key range of the rows but for `added`, where it is known.  Raises OvertakenError,
+    and leaves no file, if the write was rolled back meanwhile.
+    """
+    announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+    low, high = _range(keys, added)
+    path = join(group.partition, str(name))
+    with plan.fs.open_sink(path) as sink:
+        base_file.write_base(
+            sink,
+            rows,
+            avro_schema=plan.avro_schema,
+            bloom=bloom,
+            min_key=low,
+            max_key=high,
+            compression=plan.base_file.codec,
+            level=plan.base_file.codec_level or (1 if plan.base_file.codec == "zstd" else None),
+            row_group_rows=plan.base_file.row_group_rows,
+            page_bytes=plan.base_file.page_bytes,
+        )
+        size = sink.tell()
+    plan.check_stands(path)
+    return size
+
+
+def _range(keys: tuple[str, str] | None, added: pa.Table | None) -> tuple[str | None, str | None]:
+    if keys is None or added is None:
+        return None, None
+    if not added.num_rows:
+        return keys
+    found = pc.min_max(added.column(RECORD_KEY)).as_py()
+    return min(keys[0], found["min"]), max(keys[1], found["max"])
+
+
+def _base_stat(
+    group: FileGroupId,
+    name: BaseFileName,
+    size: int,
+    rows: int,
+    previous: InstantTime | None,
+    began: float,
+) -> WriteStat:
+    return WriteStat(
+        partition=group.partition,
+        file_id=group.file_id,
+        path=join(group.partition, str(name)),
+        previous_instant=previous,
+        write_count=rows,
+        delete_count=0,
+        update_count=0,
+        insert_count=0,
+        size_bytes=size,
+        write_bytes=size,
+        create_millis=millis_since(began),
+    )
+
+
+def _counted(
+    stat: WriteStat, *, inserted: int = 0, updated: int = 0, deleted: int = 0
+) -> WriteStat:
+    return replace(stat, insert_count=inserted, update_count=updated, delete_count=deleted)
+
+
+__all__ = ["FilePlan", "WriteTask", "Written", "write_targets"]

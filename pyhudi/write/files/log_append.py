@@ -1,0 +1,213 @@
+"""Appends: what a merge-on-read write adds to a file group: a log file, several if it is large."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.formats.delete_block import loggable
+from pyhudi.formats.log_block import data_block, delete_block
+from pyhudi.formats.log_file import BlockKind
+from pyhudi.merge.column_merge import wanting
+from pyhudi.options import LogFormat
+from pyhudi.read.file_slice import read_slice
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.write.files.resolve_updates import outcome, settle
+from pyhudi.write.files.write_context import FilePlan, Written, millis_since, stamped
+from pyhudi.write.placement.assignment import Target
+from pyhudi.write.placement.routing import Routed
+from pyhudi.write.placement.tagging import Action
+
+
+def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[Written]:
+    """Log files on top of the group's newest slice: data blocks, then delete blocks.
+
+    One file, unless it grows past the largest size of one: then the next version goes on.
+    """
+    began = time.monotonic()
+    assert target.slice is not None
+    slice_, group = target.slice, target.group
+    routed, unchanged = _in_order(plan, slice_, routed)
+    instant, version = append_position(slice_, target.compacting)
+    names = tuple(str(log.name) for log in slice_.logs)
+    written: list[Written] = []
+    fresh = target.insert_count
+    for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
+        name = LogFileName(group.file_id, instant, version, new_write_token(number))
+        names = (*names, str(name))
+        announce(plan.fs, plan.instant, group.partition, name, kind=MarkerKind.APPEND)
+        path = join(group.partition, str(name))
+        with plan.fs.open_sink(path) as sink:
+            for block in blocks:
+                sink.write(block.content)
+            size = sink.tell()
+        plan.check_stands(path)
+        puts, deletes = sum(b.put_count for b in blocks), sum(b.delete_count for b in blocks)
+        inserts = min(fresh, puts)
+        fresh -= inserts
+        stat = WriteStat(
+            partition=group.partition,
+            file_id=group.file_id,
+            path=path,
+            previous_instant=instant,
+            write_count=puts,
+            delete_count=deletes,
+            update_count=puts - inserts,
+            insert_count=inserts,
+            size_bytes=size,
+            write_bytes=size,
+            log_version=version,
+            base_file=str(slice_.base.name) if slice_.base else "",
+            log_files=names,
+            upsert_millis=millis_since(began),
+        )
+        written.append(Written(stat, inserts, puts - inserts, deletes, 0))
+        version += 1
+    if not written:
+        return [Written(None, 0, 0, 0, unchanged)]
+    return [replace(written[0], unchanged=unchanged), *written[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    content: bytes
+    put_count: int = 0
+    delete_count: int = 0
+
+
+def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
+    """Every block of the append, made one at a time."""
+    group, puts = target.group, routed.action == Action.PUT
+    gone, action = routed.rows.filter(pa.array(~puts)), routed.action[~puts]
+    ordered, as_rows = _deletes_by_value(plan, gone, action)
+    data = routed.rows.filter(pa.array(puts))
+    marked = gone.filter(pa.array(as_rows))
+    for content, count in _data_blocks(plan, number, group, pa.concat_tables([data, marked])):
+        put_count = min(count, data.num_rows)
+        yield _Block(content, put_count, count - put_count)
+        data = data.slice(put_count)
+    others = gone.filter(pa.array(~as_rows))
+    for content, count in delete_blocks(plan, group, others, ordered[~as_rows]):
+        yield _Block(content, delete_count=count)
+
+
+def _data_blocks(
+    plan: FilePlan, number: int, group: FileGroupId, rows: pa.Table
+) -> Iterator[tuple[bytes, int]]:
+    """Data blocks of the rows, each with its count of them."""
+    kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
+    step = max(1, rows.num_rows * plan.sizing.log_block_bytes_max // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        piece = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
+        content = data_block(piece, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
+        yield content, piece.num_rows
+
+
+def _files_of(blocks: Iterable[_Block], bytes_max: int) -> Iterator[list[_Block]]:
+    """Blocks by file: a file takes blocks until it is full, and one at least."""
+    held: list[_Block] = []
+    size = 0
+    for block in blocks:
+        if held and size + len(block.content) > bytes_max:
+            yield held
+            held, size = [], 0
+        held.append(block)
+        size += len(block.content)
+    if held:
+        yield held
+
+
+def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed, int]:
+    """The rows to log, and how many of the batch lost.
+
+    Readers merge log with log and then with the base file.  That is the order of the commits
+    unless a row comes late, whose values would then go before or behind others than a rewrite's:
+    such a row is logged as what it makes of its record, and so are rows that lack values where
+    readers would not find them.
+    """
+    if plan.stored is None:
+        return routed, 0
+    spec, rules = plan.stored, plan.stored.rules
+    narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
+    known = read_slice(plan.fs, slice_, spec=narrow)
+    settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+    puts = routed.rows.filter(pa.array(settled.emit))
+    late = settled.beneath[settled.emit]
+    if rules.fills_before_logging:
+        late = late | (wanting(puts, rules) & settled.matched[settled.emit])
+    if late.any():
+        known = read_slice(plan.fs, slice_, spec=spec)
+        settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+        whole = outcome(known, routed, settled, rules)
+        chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
+        puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
+    gone = (routed.action != Action.PUT) & ~settled.lost
+    rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
+    action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
+    return Routed(rows, action), settled.unchanged
+
+
+def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[InstantTime, int]:
+    """(slice instant, version) of the next log: the newest slice's name, one version up.
+
+    compacting: instant of the group's planned compaction, which the log must not be part of.
+    """
+    newest = slice_.instant if compacting is None else max(compacting, slice_.instant)
+    versions = [0]
+    for log in slice_.logs:
+        assert isinstance(log.name, LogFileName)
+        if log.name.instant > newest:
+            newest, versions = log.name.instant, [0]
+        if log.name.instant == newest:
+            versions.append(log.name.version)
+    return newest, max(versions) + 1
+
+
+def _deletes_by_value(
+    plan: FilePlan, gone: pa.Table, action: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(deletes that have their ordering value in a delete block, those that are logged as rows).
+
+    The row of a delete says that it is one.  It is logged where a delete block has no form for its
+    ordering value.  All others win by nature: moves, deletes by key.
+    """
+    ordering = plan.rules.ordering
+    compared = bool(ordering) and plan.rules.tombstones and not plan.natural_deletes
+    if not compared or not gone.num_rows:
+        return np.zeros(gone.num_rows, np.bool_), np.zeros(gone.num_rows, np.bool_)
+    marked = action == Action.DELETE
+    fits = loggable([gone.column(name) for name in ordering])
+    return marked & fits, marked & ~fits
+
+
+def delete_blocks(
+    plan: FilePlan, group: FileGroupId, gone: pa.Table, ordered: npt.NDArray[np.bool_]
+) -> Iterator[tuple[bytes, int]]:
+    """Blocks of deletes, each with its count of them: first those with an ordering value
+    (`ordered`), then those that win by nature."""
+    for mask, has_order in ((ordered, True), (~ordered, False)):
+        if mask.any():
+            rows = gone.filter(pa.array(mask))
+            content = delete_block(
+                rows.column(RECORD_KEY),
+                group.partition,
+                _ordering_values(rows, plan.rules.ordering) if has_order else None,
+                instant=plan.instant,
+                avro_schema=plan.avro_schema,
+            )
+            yield content, rows.num_rows
+
+
+def _ordering_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Array:
+    """Values of the ordering columns, of several as structs."""
+    columns = [rows.column(name).combine_chunks() for name in names]
+    return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(names))

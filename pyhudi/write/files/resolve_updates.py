@@ -1,0 +1,148 @@
+"""Incoming rows against the rows stored in one file group: who wins, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native import KeyTable
+from pyhudi.merge.column_merge import overlay, plain
+from pyhudi.merge.merge_rules import MergeRules, order_columns
+from pyhudi.records import RECORD_KEY
+from pyhudi.table.ordering_values import is_direct, ordering_ranks
+from pyhudi.write.placement.routing import Routed
+from pyhudi.write.placement.tagging import Action
+
+Mask = npt.NDArray[np.bool_]
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Stored rows against incoming ones.
+
+    keep: mask over stored rows.  emit, matched, lost, beneath: masks over incoming rows (to be
+    written; their key is stored; the stored record is newer and stays as it is; it is newer and
+    takes values from them).  partner: the stored row of each incoming one, or NOBODY.
+    deleted: stored rows that end; a key that was inserted twice has two.
+    """
+
+    keep: Mask
+    emit: Mask
+    matched: Mask
+    lost: Mask
+    beneath: Mask
+    partner: npt.NDArray[np.int64]
+    inserted: int
+    updated: int
+    deleted: int
+    unchanged: int
+
+
+def unmatched(stored: pa.Table, routed: Routed) -> Settled:
+    """Rows that are added whatever is stored: nobody asked whether their keys are."""
+    count = routed.rows.num_rows
+    puts, none = routed.action == Action.PUT, np.zeros(count, np.bool_)
+    return Settled(
+        keep=np.ones(stored.num_rows, np.bool_),
+        emit=puts,
+        matched=none,
+        lost=none,
+        beneath=none,
+        partner=np.full(count, NOBODY, np.int64),
+        inserted=int(puts.sum()),
+        updated=0,
+        deleted=0,
+        unchanged=0,
+    )
+
+
+def settle(
+    stored: pa.Table, routed: Routed, rules: MergeRules, *, natural_deletes: bool
+) -> Settled:
+    """Who wins, record by record: the incoming row, unless event time says the stored is newer.
+
+    stored: with the record key and ordering columns; incoming keys are unique unless the batch
+    keeps duplicates, in which case every one of them is emitted.
+    """
+    count = routed.rows.num_rows
+    loses = np.zeros(count, np.bool_)
+    beneath = np.zeros(count, np.bool_)
+    partner = np.full(count, NOBODY, np.int64)
+    table = KeyTable(routed.rows.column(RECORD_KEY))
+    at = np.asarray(table.find(stored.column(RECORD_KEY)))
+    hit = at >= 0
+    partner[at[hit]] = np.flatnonzero(hit)
+    puts = routed.action == Action.PUT
+    if rules.is_event_time and not natural_deletes and hit.any():
+        ahead = _stored_is_newer(stored, routed, rules, at, hit)
+        behind = np.zeros(count, np.bool_)
+        behind[at[ahead]] = True
+        beneath = behind & puts & rules.beneath
+        loses = behind & (not rules.beneath)  # under such rules a delete always wins
+        hit &= ~(ahead & loses[at])
+    matched = partner != NOBODY
+    emit = puts & ~loses
+    gone = ~puts & ~loses
+    return Settled(
+        keep=~hit,
+        emit=emit,
+        matched=matched,
+        lost=loses,
+        beneath=beneath,
+        partner=partner,
+        inserted=int((emit & ~matched).sum()),
+        updated=int((emit & matched).sum()),
+        deleted=int(gone[at[hit]].sum()),
+        unchanged=int(loses.sum()),
+    )
+
+
+def outcome(stored: pa.Table, routed: Routed, settled: Settled, rules: MergeRules) -> pa.Table:
+    """The emitted rows as they are to be written: merged with what is stored, where rules do."""
+    emitted = np.flatnonzero(settled.emit)
+    blends = settled.matched[emitted]
+    if rules.picks or not blends.any():
+        return routed.rows.filter(pa.array(settled.emit))
+    at = emitted[blends]
+    new = routed.rows.take(pa.array(at))
+    names = [name for name in new.column_names if name in stored.column_names]
+    old = plain(stored.select(names).take(pa.array(settled.partner[at])))
+    merged = overlay(old, new.select(names), settled.beneath[at], rules)
+    columns = [
+        merged.column(name) if name in names else new.column(name) for name in new.column_names
+    ]
+    new = pa.Table.from_arrays(columns, schema=new.schema)
+    if blends.all():
+        return new
+    others = routed.rows.take(pa.array(emitted[~blends]))
+    back = np.argsort(np.concatenate([np.flatnonzero(blends), np.flatnonzero(~blends)]))
+    return pa.concat_tables([new, others]).take(pa.array(back))
+
+
+def _stored_is_newer(
+    stored: pa.Table,
+    routed: Routed,
+    rules: MergeRules,
+    at: npt.NDArray[np.int64],
+    hit: Mask,
+) -> Mask:
+    """Per stored row: event time puts it before the incoming row of its key."""
+    mine, theirs = order_columns(stored, rules), order_columns(routed.rows, rules)
+    if is_direct([c.type for c in mine]):
+        (old, old_ok), (new, new_ok) = ordering_ranks(mine), ordering_ranks(theirs)
+    else:
+        both = [
+            pa.chunked_array([*a.chunks, *b.chunks], a.type)
+            for a, b in zip(mine, theirs, strict=True)
+        ]
+        ranks, ok = ordering_ranks(both)
+        cut = stored.num_rows
+        old, old_ok, new, new_ok = ranks[:cut], ok[:cut], ranks[cut:], ok[cut:]
+    if not len(new):
+        return np.zeros(len(old), np.bool_)
+    greater = old >= new[at] if rules.first_of_equals else old > new[at]
+    return np.asarray(hit & old_ok & new_ok[at] & greater, np.bool_)

@@ -1,0 +1,1 @@
+"""The rows of a write: schema checks, keys, batches and deduplication."""

@@ -1,0 +1,330 @@
+"""The batch: parts of the incoming rows with their keys, ready to be tagged.
+
+Columns of a keyed part: the table's user columns in its order, then
+`_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`.
+
+Beside each part stands its order by shard of the record index: a column `row: int32` with the
+part's row numbers, those of one shard together and ascending, and where each shard begins in the
+schema's metadata.  So a shard's task touches its own rows only, however large the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine import Engine
+from pyhudi.errors import SchemaError, UserError
+from pyhudi.formats.schema_conform import Loss, conform
+from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
+from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
+from pyhudi.merge.payload_classes import DeleteMark
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
+from pyhudi.storage.spill import Staged, Staging
+from pyhudi.write.input.text_check import check_key_lengths, check_texts
+
+FILE_ID: Final = "file_id"
+"""File ids of rows whose places are known, dictionary<int32, string>."""
+_STARTS: Final = b"starts"
+PART_ROWS: Final = 256 * 1024
+_PART_BYTES: Final = 128 << 20
+"""What a task holds of its rows before it puts them aside."""
+_STREAM_BYTES: Final = 32 << 20
+"""The same where the rows come as a stream, which is read because memory is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """Everything a task needs to key rows.  `schema`: the table's user columns."""
+
+    schema: pa.Schema
+    rule: KeyRule
+    hash: KeyHash
+    rules: MergeRules | None = None
+    """How records are merged: its ordering columns may not hold nulls; None for deletes."""
+    has_index_files: bool = False
+    """Whether keys go into HFiles, which bound their length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One keyed part of the batch, put aside.  `order`: its rows by shard.
+
+    has_paths: whether rows name their partitions; keys to delete may come without.
+    has_groups: whether rows name their file groups too, in the column FILE_ID.
+    """
+
+    staged: Staged
+    order: Staged
+    row_count: int
+    byte_count: int
+    partition_counts: tuple[tuple[str, int], ...]
+    has_deletes: bool
+    has_paths: bool = True
+    has_groups: bool = False
+
+
+class Rows(Protocol):
+    """Incoming rows, wherever they are."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        """Key every row and put the parts aside; called once."""
+        ...
+
+
+def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
+    """The keyed part of some rows.  Raises UserError for a null key or ordering
+    value, text that is not UTF-8, and a key too long for the index."""
+    fitted = conform(rows, plan.schema, loss=Loss.REFUSED)
+    check_texts(fitted, first_row=first_row)
+    if plan.rules is not None:
+        _check_ordering(fitted, plan.rules, first_row)
+    keys = record_keys(fitted, plan.rule, first_row=first_row)
+    if plan.has_index_files:
+        check_key_lengths(keys, first_row=first_row)
+    paths = partition_paths(fitted, plan.rule, first_row=first_row)
+    return fitted.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, paths)
+
+
+def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
+    """Raise UserError for a row, other than a delete, that cannot be compared."""
+    names = rules.ordering or rules.batch_ordering
+    absent = [name for name in names if name not in rows.column_names]
+    if absent:
+        raise SchemaError("an ordering column is not in the schema", columns=", ".join(absent))
+    if not names:
+        return
+    for number, column in enumerate(order_columns(rows, rules)):
+        if not column.null_count:
+            continue
+        bad = np.array(pc.is_null(column).to_numpy(), np.bool_)
+        deleted = _deleted_mask(rows, rules.marks)
+        if deleted is not None:
+            bad &= ~deleted
+        if bad.any():
+            name = names[0] if rules.sequence else names[number]
+            row = int(np.argmax(bad))
+            if rows.column(name)[row].is_valid:
+                raise UserError(
+                    "an ordering value is not of the form file.position", column=name,
+                    row=first_row + row, value=rows.column(name)[row].as_py(),
+                )  # fmt: skip
+            raise UserError(
+                "an ordering value is null", column=name, row=first_row + row,
+                hint="fill it, or order by commit time (ordering=None)",
+            )  # fmt: skip
+
+
+def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0) -> Part:
+    """Key some rows and put them aside."""
+    keyed = key_rows(rows, plan, first_row=first_row)
+    deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
+    return Part(
+        staging.put("rows", keyed),
+        staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.hash)),
+        keyed.num_rows,
+        keyed.nbytes,
+        _partition_counts(keyed),
+        deleted is not None and bool(deleted.any()),
+    )
+
+
+def shard_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
+    """Row numbers by shard of their keys; see the top of the file."""
+    shards = np.asarray(hash.buckets(keys))
+    starts = np.zeros(hash.count + 1, np.int64)
+    np.cumsum(np.bincount(shards, minlength=hash.count), out=starts[1:])
+    if hash.count <= np.iinfo(np.uint16).max:
+        shards = shards.astype(np.uint16)  # sorted by radix
+    rows = np.argsort(shards, kind="stable").astype(np.int32)
+    schema = pa.schema([("row", pa.int32())], metadata={_STARTS: starts.tobytes()})
+    return pa.table([pa.array(rows)], schema=schema)
+
+
+def rows_of_shard(part: Part, shard: int) -> npt.NDArray[np.int32]:
+    """Row numbers of a part whose keys belong to a shard, ascending."""
+    order = part.order.load()
+    starts = np.frombuffer((order.schema.metadata or {})[_STARTS], np.int64)
+    rows = order.column("row").slice(starts[shard], starts[shard + 1] - starts[shard])
+    return np.asarray(rows.to_numpy(), np.int32)
+
+
+def take_rows(
+    parts: Sequence[Part],
+    part: npt.NDArray[np.int32],
+    row: npt.NDArray[np.int32],
+    *,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Rows of the parts, given in order of (part, row), with some columns or all."""
+    cuts = np.searchsorted(part, np.arange(len(parts) + 1))
+    tables: list[pa.Table] = []
+    for number, (low, high) in enumerate(pairwise(cuts.tolist())):
+        if low == high and (tables or number + 1 < len(parts)):
+            continue
+        table = parts[number].staged.load()
+        if columns is not None:
+            table = table.select(columns)
+        tables.append(table.take(pa.array(row[low:high])))
+    return pa.concat_tables(tables)
+
+
+def _partition_counts(keyed: pa.Table) -> tuple[tuple[str, int], ...]:
+    counts = pc.value_counts(keyed.column(PARTITION_PATH))
+    return tuple(
+        sorted((str(c["values"]), int(c["counts"])) for c in counts.to_pylist() if c["counts"])
+    )
+
+
+def _deleted_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np.bool_] | None:
+    if IS_DELETED in rows.schema.names:
+        kind = rows.schema.field(IS_DELETED).type
+        if not pa.types.is_boolean(kind):
+            raise SchemaError(f"{IS_DELETED} must be boolean", type=str(kind))
+    return delete_mask(rows, marks)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows in memory."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        starts = range(0, max(1, self.table.num_rows), PART_ROWS)
+        cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
+        return engine.run(_stage_cut, cuts, label="key")
+
+
+def gathered(
+    batches: Iterable[pa.RecordBatch], *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
+) -> Iterator[pa.Table]:
+    """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
+    which costs a copy of the whole where they are in many.  None is empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= rows_max or size >= bytes_max:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """Rows that come batch by batch and may be more than memory holds; read once.
+
+    Memory: a few pieces of some tens of megabytes, if the staging keeps them in files.
+    """
+
+    reader: pa.RecordBatchReader
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        pieces = gathered(self.reader, bytes_max=_STREAM_BYTES)
+        parts: list[Part] = []
+        first = 0
+        while window := list(islice(pieces, max(1, min(engine.parallelism, 8)))):
+            cuts = []
+            for rows in window:
+                cuts.append(_Cut(rows, plan, staging, first))
+                first += rows.num_rows
+            parts += engine.run(_stage_cut, cuts, label="key")
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Keys to delete: record keys as text, in memory.
+
+    paths: the partition path of each, where known; an index that is not global deletes a key
+    without one in every partition that has it.
+    """
+
+    keys: pa.ChunkedArray
+    paths: pa.ChunkedArray | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        keys = self.keys
+        bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
+        if bad >= 0:
+            raise UserError("a key to delete is null or empty", row=bad)
+        return [key_part(keys, plan.hash, staging, paths=self.paths)]
+
+
+def key_part(
+    keys: pa.ChunkedArray,
+    hash: KeyHash,
+    staging: Staging,
+    *,
+    paths: pa.ChunkedArray | None = None,
+    file_ids: pa.ChunkedArray | None = None,
+) -> Part:
+    """Record keys alone, put aside as a part whose rows all end; paths: their partitions;
+    file_ids: with these, their file groups."""
+    count = len(keys)
+    nowhere = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([""]))
+    columns: dict[str, Any] = {
+        RECORD_KEY: keys,
+        PARTITION_PATH: nowhere if paths is None else paths,
+    }
+    if file_ids is not None:
+        columns[FILE_ID] = file_ids
+    table = pa.table(columns).combine_chunks()
+    order = staging.put("order", shard_order(keys, hash))
+    staged = staging.put("rows", table)
+    counts = _partition_counts(table)
+    has_paths, has_groups = paths is not None, file_ids is not None
+    return Part(staged, order, count, table.nbytes, counts, True, has_paths, has_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class NoRows:
+    """No rows at all: what a write without a batch has."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    rows: pa.Table
+    plan: KeyPlan
+    staging: Staging
+    first_row: int
+
+
+def _stage_cut(cut: _Cut) -> Part:
+    return stage_rows(cut.rows, cut.plan, cut.staging, first_row=cut.first_row)

@@ -1,0 +1,252 @@
+"""Does a batch fit the table: checked before anything is written.
+
+A batch may hold narrower types than the table's, and by the schema mode bring new nullable
+columns and fields, and wider types.  Everything else is refused with a message that reads like a
+diff.  docs/schema_evolution.md shows it for every pair of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pyhudi.errors import SchemaError
+from pyhudi.formats.column_names import check_names
+from pyhudi.formats.schema_conform import is_any_list, widens
+from pyhudi.options import SchemaMode, WriteOptions
+from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import TableConfig
+
+_DECIMAL_DIGITS: Final = 38
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSchema:
+    """`table` is what the table's schema becomes.
+
+    added: columns and nested fields it gains, widened: those whose type changes, by dotted path.
+    """
+
+    table: pa.Schema
+    added: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.added or self.widened)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRules:
+    """How far a batch may change its table.
+
+    fills_missing: columns the batch lacks are null in its rows.  fixed: columns whose type stays,
+    as keys, paths and the order of records are made of their values.
+    """
+
+    mode: SchemaMode = SchemaMode.WIDEN
+    fills_missing: bool = False
+    fixed: frozenset[str] = frozenset()
+
+
+def schema_rules(
+    config: TableConfig, options: WriteOptions, mode: SchemaMode | None = None
+) -> SchemaRules:
+    """The rules of one write.  mode: as its caller asks; None: as the options say."""
+    fixed = {*config.record_key_fields, *config.partition_fields, *config.ordering_fields}
+    fills = options.null_for_missing or options.reconcile_schema
+    return SchemaRules(mode or options.schema_mode, fills, frozenset(fixed))
+
+
+@dataclass(slots=True)
+class _Differences:
+    """What was found on the way down: lines of the diff, and whether any of them is in the way."""
+
+    added: list[str] = field(default_factory=list)
+    widened: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type in the form tables hold it: no views, no dictionaries, lists of `element`."""
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pt.is_nested(kind):
+        return _plain_nested(kind)
+    if pt.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    if pt.is_large_string(kind) or pt.is_string_view(kind):
+        return pa.string()
+    if pt.is_large_binary(kind) or pt.is_binary_view(kind):
+        return pa.binary()
+    if pt.is_int8(kind) or pt.is_int16(kind) or pt.is_uint8(kind) or pt.is_uint16(kind):
+        return pa.int32()
+    if pt.is_uint32(kind):
+        return pa.int64()
+    if pt.is_float16(kind):
+        return pa.float32()
+    if pt.is_date64(kind):
+        return pa.date32()
+    if pt.is_timestamp(kind) and kind.unit in ("s", "ns"):
+        return pa.timestamp("ms" if kind.unit == "s" else "us", "UTC" if kind.tz else None)
+    if pt.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pt.is_time(kind):
+        return pa.time32("ms") if kind.bit_width == 32 else pa.time64("us")
+    return kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    if is_any_list(kind):
+        return pa.list_(pa.field("element", plain_type(kind.value_type)))
+    if pt.is_struct(kind):
+        return pa.struct([f.with_type(plain_type(f.type)).with_nullable(True) for f in kind])
+    if pt.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    return kind
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """User columns in the form tables hold them, all nullable; meta columns are left out."""
+    return pa.schema(
+        [pa.field(f.name, plain_type(f.type)) for f in without_meta(schema) if f.name != OPERATION]
+    )
+
+
+def fit_schema(
+    batch: pa.Schema, table: pa.Schema, rules: SchemaRules = SchemaRules()
+) -> FittedSchema:
+    """What the table's schema (user columns) becomes with this batch.
+
+    Raises SchemaError listing every difference that cannot be bridged.
+    """
+    check_names(batch)
+    given = pa.schema(
+        [pa.field(f.name, plain_type(f.type)) for f in without_meta(batch) if f.name != OPERATION]
+    )
+    found = _Differences()
+    fields = list(_merged(given, table, rules, found, path=""))
+    if found.lines:
+        raise SchemaError(
+            "the batch does not fit the table:\n  " + "\n  ".join(found.lines) + "\n",
+            schema_mode=rules.mode.value,
+            hint="cast the columns or add the missing ones; nothing was written",
+        )
+    return FittedSchema(pa.schema(fields), tuple(found.added), tuple(found.widened))
+
+
+def _merged(
+    given: pa.Schema | pa.StructType,
+    known: pa.Schema | pa.StructType,
+    rules: SchemaRules,
+    found: _Differences,
+    *,
+    path: str,
+) -> Iterator[pa.Field]:
+    """The fields of the table with what the batch changes: known ones in order, then new ones."""
+    theirs = {f.name: f.type for f in given}
+    for column in known:
+        name = f"{path}{column.name}"
+        if column.name in theirs:
+            kind = _merged_type(theirs[column.name], column.type, rules, found, path=name)
+            yield column.with_type(kind)
+        else:
+            if not rules.fills_missing and name != IS_DELETED:  # null: not deleted
+                found.lines.append(f"- {name}: {column.type} (missing in the batch)")
+            yield column
+    names = {f.name for f in known}
+    folded = {name.lower(): name for name in names}
+    for name in [name for name in theirs if name not in names]:
+        if name.lower() in folded or (not path and name in META_COLUMNS):
+            found.lines.append(
+                f"+ {path}{name}: differs from {folded.get(name.lower(), name)} only in case"
+            )
+        elif pt.is_null(theirs[name]):
+            found.lines.append(f"+ {path}{name}: null (new, of no type)")
+        elif rules.mode is SchemaMode.STRICT:
+            found.lines.append(f"+ {path}{name}: {theirs[name]} (new; schema_mode is strict)")
+        folded[name.lower()] = name
+        found.added.append(f"{path}{name}")
+        yield pa.field(name, theirs[name])
+
+
+def _merged_type(
+    given: pa.DataType, known: pa.DataType, rules: SchemaRules, found: _Differences, *, path: str
+) -> pa.DataType:
+    if pt.is_struct(given) and pt.is_struct(known):
+        return pa.struct(_merged(given, known, rules, found, path=f"{path}."))
+    if pt.is_list(given) and pt.is_list(known):
+        inner = (given.value_type, known.value_type)
+        kind = _merged_type(*inner, rules, found, path=f"{path}.element")
+        return pa.list_(pa.field("element", kind))
+    if pt.is_map(given) and pt.is_map(known):
+        if given.key_type != known.key_type:
+            found.lines.append(
+                f"~ {path}.key: the table has {known.key_type}, not {given.key_type}"
+            )
+        inner = (given.item_type, known.item_type)
+        kind = _merged_type(*inner, rules, found, path=f"{path}.value")
+        return pa.map_(known.key_type, kind)
+    if fits(given, known):
+        return known
+    line = f"~ {path}: the table has {known}, the batch {given}"
+    if promotes(known, given):
+        if path in rules.fixed:
+            line += " (records are found and ordered by this column: its type stays)"
+        elif "." in path:
+            line += " (Apache Hudi reads no older files whose nested types differ: they stay)"
+        elif rules.mode is SchemaMode.WIDEN:
+            found.widened.append(path)
+            return given
+        else:
+            line += f" (schema_mode is {rules.mode.value})"
+    found.lines.append(line)
+    return known
+
+
+def fits(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `source` can stand in a column of `target`; neither is nested."""
+    if source.equals(target) or pt.is_null(source):
+        return True
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None) and (
+            source.unit == target.unit or target.unit == "us"
+        )
+    if pt.is_time(source) or pt.is_time(target):
+        return False
+    text = pt.is_string(source) == pt.is_string(target)  # not a text's bytes, nor a number's text
+    return bool(text and widens(source, target))
+
+
+def promotes(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a column of `source` may become one of `target` while its older files stay.
+
+    No value changes, and every release of Apache Hudi reads the same.
+    """
+    if pt.is_int32(source):
+        return target in (pa.int64(), pa.float64())
+    if pt.is_float32(source):
+        return bool(pt.is_float64(target))
+    both = pt.is_decimal(source) and pt.is_decimal(target)
+    return bool(both and not source.equals(target) and widens(source, target))
+
+
+def check_no_logs(fitted: FittedSchema, slices: Iterable[FileSlice]) -> None:
+    """Raise SchemaError where a type would widen over log files, which hold the older one.
+
+    Apache Hudi 0.15.0 reads neither Parquet blocks nor decimals of an older type.
+    """
+    logged = next((slice_ for slice_ in slices if slice_.logs), None)
+    if logged is not None:
+        raise SchemaError(
+            "a column cannot take a wider type while log files hold the older one",
+            columns=", ".join(fitted.widened), file_group=logged.group.file_id,
+            hint="compact the table first, or cast the columns; nothing was written",
+        )  # fmt: skip

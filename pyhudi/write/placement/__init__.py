@@ -1,0 +1,1 @@
+"""Which file group takes which rows: tagging, assignment, routing."""

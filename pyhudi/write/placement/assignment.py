@@ -1,0 +1,239 @@
+"""Assignment: which file group takes which rows, and how each is written.  Pure.
+
+Updates go where their records are.  Inserts of a partition fill its smallest files below the
+limit first, then new file groups of the target size.
+
+copy-on-write   a touched group is rewritten, a new one created
+merge-on-read   updates and deletes are appended to the group's logs; inserts go to base files, as
+                Apache Hudi's base-file indexes find keys only there: to a small group without
+                logs if rewriting it costs little, else to a new one; the logs of small groups
+                under a record index, where that is asked for
+bucket index    every row has its group: those of a bucket without one make it, with a base file;
+                on merge-on-read the others, new keys too, are appended to the logs
+Source: table_format 7.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pyhudi.errors import WriteConflictError
+from pyhudi.index.bucket import begun, is_new_bucket
+from pyhudi.options import FileSizing
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.write.placement.tagging import ShardTags
+
+
+class Mode(Enum):
+    """How a target's file is written."""
+
+    CREATE = "create"
+    REWRITE = "rewrite"
+    APPEND = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One file group of the commit.  `slice` is None for a new group.
+
+    compacting: the instant of the group's pending compaction, if any.
+    """
+
+    group: FileGroupId
+    mode: Mode
+    slice: FileSlice | None
+    update_count: int = 0
+    insert_count: int = 0
+    compacting: InstantTime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How the rows of one shard reach their targets.
+
+    homes[i] is the target of home i, which has home_counts[i] rows; inserts[p] lists (row count,
+    target) in order for path p: the first rows of the shard that are new in that partition go to
+    the first target, and so on.
+    """
+
+    homes: tuple[int, ...]
+    home_counts: tuple[int, ...]
+    inserts: tuple[tuple[tuple[int, int], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """targets in order of partition and file id; routes by shard position."""
+
+    targets: tuple[Target, ...]
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignRules:
+    """Settings of one write."""
+
+    sizing: FileSizing
+    merge_on_read: bool
+    record_bytes: int
+    small_files: bool  # False for bulk insert: always new groups
+    logs_inserts: bool = False  # MOR: small groups take inserts in their logs
+    fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
+    into_clustered: bool = False  # groups of a pending clustering take updates
+
+
+def assign(
+    shards: Sequence[ShardTags],
+    view: TableView,
+    rules: AssignRules,
+    *,
+    new_file_id: Callable[[], str],
+) -> Assignment:
+    """Targets for every tagged row.  Equal inputs (and ids) give equal assignments."""
+    targets: list[Target] = []
+    number: dict[FileGroupId, int] = {}
+    slices = {s.group: s for s in view.latest_slices()}
+    updates: dict[FileGroupId, int] = {}
+    inserts: dict[str, int] = {}
+    for shard in shards:
+        for group, count in zip(shard.homes, shard.update_counts, strict=True):
+            if count:
+                updates[group] = updates.get(group, 0) + count
+        for path, count in zip(shard.paths, shard.insert_counts, strict=True):
+            if count:
+                inserts[path] = inserts.get(path, 0) + count
+    if not rules.into_clustered:
+        _check_not_clustered(updates, view)
+    for group in sorted(updates):
+        number[group] = len(targets)
+        if group not in slices:
+            started = begun(group, new_file_id()) if is_new_bucket(group) else group
+            targets.append(Target(started, Mode.CREATE, None, insert_count=updates[group]))
+            continue
+        mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE
+        claim = view.pending.compacting.get(group)
+        targets.append(
+            Target(group, mode, slices[group], update_count=updates[group], compacting=claim)
+        )
+    bins: dict[str, list[tuple[int, int]]] = {}
+    for path in sorted(inserts):
+        plan = _bins(path, inserts[path], slices, updates, view, rules, new_file_id)
+        bins[path] = []
+        for group, count in plan:
+            at = number.get(group)
+            if at is None:
+                at = number[group] = len(targets)
+                joins = Mode.APPEND if rules.logs_inserts else Mode.REWRITE
+                mode = joins if group in slices else Mode.CREATE
+                targets.append(Target(group, mode, slices.get(group)))
+            targets[at] = replace(targets[at], insert_count=targets[at].insert_count + count)
+            bins[path].append((count, at))
+    return Assignment(tuple(targets), tuple(_routes(shards, number, bins)))
+
+
+def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None:
+    """A planned clustering will replace its groups: what is written to them would be lost."""
+    claimed = sorted(view.pending.clustering.keys() & set(groups))
+    if claimed:
+        raise WriteConflictError(
+            "records to change are in file groups that a pending clustering will replace",
+            instant=view.pending.clustering[claimed[0]],
+            file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in claimed),
+            hint="finish the clustering or roll it back, then write again; "
+            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy lets writes go in",
+        )
+
+
+def _bins(
+    path: str,
+    count: int,
+    slices: Mapping[FileGroupId, FileSlice],
+    updates: Mapping[FileGroupId, int],
+    view: TableView,
+    rules: AssignRules,
+    new_file_id: Callable[[], str],
+) -> list[tuple[FileGroupId, int]]:
+    """(group, rows) for the inserts of one partition: small files first, then new ones."""
+    plan: list[tuple[FileGroupId, int]] = []
+    left = count
+    if rules.small_files:
+        for small in _small_files(path, count, slices, updates, view, rules):
+            room = (rules.sizing.file_bytes_max - small.size_bytes) // rules.record_bytes
+            taken = min(left, max(0, room))
+            if taken:
+                plan.append((small.group, taken))
+                left -= taken
+            if not left:
+                return plan
+    per_file = max(1, rules.sizing.file_bytes_max // rules.record_bytes)
+    if rules.sizing.rows_per_file is not None and rules.small_files:
+        per_file = rules.sizing.rows_per_file
+    files = -(-left // per_file)
+    for index in range(files):
+        share = left // files + (index < left % files)
+        if rules.fills_files:
+            share = min(per_file, left - index * per_file)
+        plan.append((FileGroupId(path, new_file_id()), share))
+    return plan
+
+
+def _small_files(
+    path: str,
+    count: int,
+    slices: Mapping[FileGroupId, FileSlice],
+    updates: Mapping[FileGroupId, int],
+    view: TableView,
+    rules: AssignRules,
+) -> list[FileSlice]:
+    """Slices of a partition that may take inserts, smallest first."""
+    pending = view.pending
+    small = [
+        s
+        for s in slices.values()
+        if s.partition == path
+        and (s.base is not None or rules.logs_inserts)
+        and s.size_bytes < rules.sizing.small_file_bytes
+        and s.group not in pending.clustering
+        and s.group not in pending.compacting
+    ]
+    small.sort(key=lambda s: (s.size_bytes, s.group))
+    if not rules.merge_on_read or rules.logs_inserts:
+        return small
+    sizing = rules.sizing
+    worth = sizing.rewrite_ratio_max * count * rules.record_bytes
+    budget = max(worth, sizing.rewrite_bytes_free)
+    affordable = [
+        s
+        for s in small
+        if not s.logs and s.group not in updates and s.base and s.base.size_bytes <= budget
+    ]
+    return affordable[: sizing.small_files_max]
+
+
+def _routes(
+    shards: Sequence[ShardTags],
+    number: Mapping[FileGroupId, int],
+    bins: Mapping[str, list[tuple[int, int]]],
+) -> list[Route]:
+    """Deal each partition's bins out to the shards in order."""
+    left = {path: [list(b) for b in plan] for path, plan in bins.items()}
+    routes = []
+    for shard in shards:
+        inserts = []
+        for path, count in zip(shard.paths, shard.insert_counts, strict=True):
+            dealt: list[tuple[int, int]] = []
+            while count:
+                first = left[path][0]
+                taken = min(count, first[0])
+                dealt.append((taken, first[1]))
+                first[0] -= taken
+                count -= taken
+                if not first[0]:
+                    left[path].pop(0)
+            inserts.append(tuple(dealt))
+        homes = tuple(number.get(group, -1) for group in shard.homes)
+        routes.append(Route(homes, shard.update_counts, tuple(inserts)))
+    return routes

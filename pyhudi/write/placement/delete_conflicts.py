@@ -1,0 +1,96 @@
+"""Rows whose effect depends on what is stored, asked before anything is written.
+
+Under event-time order a delete (or a move to another partition) with an older ordering value than
+the stored record's has no effect.  The index entries of a commit must know that before they are
+written, so the few file groups with such rows are asked first.
+
+A write that leaves unchanged rows out asks every file group it would touch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.merge.column_merge import plain
+from pyhudi.read.changes.row_equality import rows_differ
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.records import META_COLUMNS
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.write.files.resolve_updates import outcome, settle
+from pyhudi.write.input.batch import Part, take_rows
+from pyhudi.write.placement.routing import Routed
+from pyhudi.write.placement.tagging import Action, ShardTags
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ContestTask:
+    """One shard's contested rows.  slices: by position in the shard's homes.
+
+    spec: of the columns to compare.  skips_unchanged: rows equal to the stored ones lose too.
+    """
+
+    fs: FileSystem
+    spec: SliceSpec
+    parts: tuple[Part, ...]
+    shard: ShardTags
+    slices: tuple[tuple[int, FileSlice], ...]
+    staging: Staging
+    skips_unchanged: bool = False
+
+
+def lost_rows(task: ContestTask) -> Staged | None:
+    """Positions in the shard's tags of rows that lose to a stored record; None if none does.
+
+    A move that loses takes its insert with it: the record stays where and as it is.
+    """
+    tags = task.shard.tags.load()
+    part, row, home, action = (
+        tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
+    )
+    gone = np.zeros(len(part), np.bool_)
+    for number, slice_ in task.slices:
+        mine = home == number
+        at = np.flatnonzero(mine if task.skips_unchanged else mine & (action != Action.PUT))
+        stored = read_slice(task.fs, slice_, spec=task.spec)
+        columns = [name for name in task.spec.columns if name in _keyed(task)]
+        incoming = Routed(take_rows(task.parts, part[at], row[at], columns=columns), action[at])
+        gone[at[_losers(stored, incoming, task)]] = True
+    leaving = gone & (action == Action.LEAVE)
+    if leaving.any():
+        key = part.astype(np.int64) << 32 | row
+        gone |= np.isin(key, key[leaving])
+    if not gone.any():
+        return None
+    return task.staging.put(
+        f"lost-{task.shard.shard:05d}", pa.table({"position": np.flatnonzero(gone)})
+    )
+
+
+def _keyed(task: ContestTask) -> set[str]:
+    return set(task.parts[0].staged.load().schema.names)
+
+
+def _losers(stored: pa.Table, incoming: Routed, task: ContestTask) -> Mask:
+    rules = task.spec.rules
+    settled = settle(stored, incoming, rules, natural_deletes=False)
+    lost: Mask = settled.lost & (incoming.action != Action.PUT)
+    if not task.skips_unchanged:
+        return lost
+    puts = (incoming.action == Action.PUT) & settled.matched
+    lost |= puts & settled.lost
+    after = outcome(stored, incoming, settled, rules)
+    at = np.flatnonzero((puts & ~settled.lost)[settled.emit])
+    rows = np.flatnonzero(settled.emit)[at]
+    before = plain(stored.take(pa.array(settled.partner[rows])))
+    names = [name for name in before.column_names if name not in META_COLUMNS]
+    differ = rows_differ(before.select(names), after.take(pa.array(at)).select(names))
+    lost[rows[~differ]] = True
+    return lost

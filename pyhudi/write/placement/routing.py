@@ -1,0 +1,157 @@
+"""Routing: from the tags of every shard to the rows of one target.
+
+Tags stand grouped by where their rows go (see `tag`), so a target's rows are a few slices of each
+shard's tags: finding them costs nothing but a sort of that target's row numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.records import PARTITION_PATH
+from pyhudi.storage.spill import Staged
+from pyhudi.write.input.batch import Part, take_rows
+from pyhudi.write.placement.assignment import Route
+from pyhudi.write.placement.tagging import Action, ShardTags
+
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Rows of one target, in order of part and row.
+
+    rows: the keyed columns.  action: Action per row.
+    """
+
+    rows: pa.Table
+    action: npt.NDArray[np.uint8]
+
+
+def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
+    """(begin, end, target) of a shard's tags, in their order."""
+    begin = 0
+    for target, count in zip(route.homes, route.home_counts, strict=True):
+        yield begin, begin + count, target
+        begin += count
+    for dealt in route.inserts:
+        for count, target in dealt:
+            yield begin, begin + count, target
+            begin += count
+
+
+def targets_of(route: Route) -> Ints:
+    """The target of each of a shard's tags."""
+    found = list(stretches(route))
+    counts = [end - begin for begin, end, _ in found]
+    return np.repeat(np.array([target for _, _, target in found], np.int32), counts)
+
+
+def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
+    """Mask over a shard's tags of the rows that lose to a stored record; None if none does."""
+    if lost is None:
+        return None
+    mask = np.zeros(count, np.bool_)
+    mask[lost.load().column("position").to_numpy()] = True
+    return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Rows by target.  Pickles where its parts do."""
+
+    parts: tuple[Part, ...]
+    tags: tuple[Staged, ...]
+    routes: tuple[Route, ...]
+    lost: tuple[Staged | None, ...]
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        shards: Sequence[ShardTags],
+        routes: Sequence[Route],
+        lost: Sequence[Staged | None],
+    ) -> Router:
+        return cls(tuple(parts), tuple(s.tags for s in shards), tuple(routes), tuple(lost))
+
+    def rows_of(self, target: int) -> Routed:
+        """The rows of a target.  Copies only those rows."""
+        part, row, action = self._places(target)
+        if not len(part):
+            return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
+        return Routed(take_rows(self.parts, part, row), action)
+
+    def pieces_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of a target that only has rows to put, some at a time, sorted by some columns.
+
+        Columns: all of the parts but the partition path.  Holds the sort columns of all rows, and
+        `rows` whole rows at a time.
+        """
+        part, row, _ = self._places(target)
+        if not len(part):
+            return
+        names = self.parts[0].staged.load().schema.names
+        # of a dictionary a copy keeps the whole file mapped, and one target has one path
+        wanted = [name for name in names if name != PARTITION_PATH]
+        if order_by:
+            held = take_rows(self.parts, part, row, columns=order_by)
+            keys = [(name, "ascending") for name in order_by]
+            order = pc.sort_indices(held, sort_keys=keys).to_numpy()
+            part, row = part[order], row[order]
+        for start in range(0, len(part), rows):
+            some, which = part[start : start + rows], row[start : start + rows]
+            order = row_order(some, which)
+            taken = take_rows(self.parts, some[order], which[order], columns=wanted)
+            if order_by:
+                back = np.empty_like(order)
+                back[order] = np.arange(len(order))
+                taken = taken.take(pa.array(back))
+            yield taken
+
+    def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
+        """(part, row, action) of a target's rows, in order of part and row."""
+        pieces = [
+            piece
+            for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
+            for piece in _pieces(tags, route, lost, target)
+        ]
+        if not pieces:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
+        part, row, action = (np.concatenate([piece[i] for piece in pieces]) for i in range(3))
+        order = row_order(part, row)
+        return part[order], row[order], action[order]
+
+
+def _pieces(
+    tags: Staged, route: Route, lost: Staged | None, target: int
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]]:
+    """(part, row, action) of a target's rows in one shard."""
+    wanted = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
+    if not wanted:
+        return
+    table = tags.load()
+    gone = lost_of(lost, table.num_rows)
+    columns = [table.column(name).to_numpy() for name in ("part", "row", "action")]
+    for begin, end in wanted:
+        part, row, action = (column[begin:end] for column in columns)
+        if gone is not None:
+            keep = ~gone[begin:end]
+            part, row, action = part[keep], row[keep], action[keep]
+        yield part, row, action
+
+
+def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
+    """Positions of rows in order of (part, row)."""
+    return np.argsort(part.astype(np.int64) << 32 | row, kind="stable")
+
+
+__all__ = [
+    "Action", "Routed", "Router", "lost_of", "row_order", "stretches", "take_rows", "targets_of"
+]  # fmt: skip

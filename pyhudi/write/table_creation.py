@@ -1,0 +1,110 @@
+"""What a new table is to be, and the properties that say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pyhudi.errors import OptionError, SchemaError, UserError
+from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
+from pyhudi.formats.column_names import check_names
+from pyhudi.index.selection import bucket_rule, kept_properties
+from pyhudi.keygen.generators import PythonKeys
+from pyhudi.keygen.key_generator_config import key_rule
+from pyhudi.keygen.new_table_keys import new_keys
+from pyhudi.merge.payload_classes import merge_choice
+from pyhudi.options import IndexKind, Options
+from pyhudi.table.cdc_properties import CDC_MODE, CdcMode
+from pyhudi.table.properties import TableConfig, TableType, new_table_properties
+from pyhudi.write.input.schema_check import plain_schema
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """What a new table is to be.
+
+    schema: user columns.  partition_by: columns, for the custom key generator with their types
+    (`city:SIMPLE`).  options: also the key generator (`request`) and its times (`keygen`).
+    """
+
+    schema: pa.Schema
+    name: str
+    table_type: TableType
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    options: Options = field(default_factory=Options)
+    index: IndexKind = IndexKind.RECORD
+    functions: PythonKeys | None = None
+
+
+def config_of(table: NewTable) -> TableConfig:
+    """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
+    check_names(table.schema)
+    check_names(table.schema, folded=True)
+    schema = plain_schema(table.schema)
+    keys = new_keys(
+        table.record_key, table.partition_by, options=table.options, functions=table.functions
+    )
+    named = (*table.record_key, *keys.partition_fields, *table.ordering)
+    absent = [name for name in named if name not in schema.names]
+    if absent:
+        raise SchemaError(
+            "columns named are not in the schema", columns=", ".join(absent),
+            schema=", ".join(schema.names),
+        )  # fmt: skip
+    if not table.record_key:
+        raise UserError("a table needs a record key", hint="record_key='id'")
+    options = table.options
+    choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
+    _check_comparable(schema, choice.ordering)
+    record_name, namespace = table_record_name(table.name)
+    config = new_table_properties(
+        name=table.name,
+        table_type=table.table_type,
+        record_key=table.record_key,
+        partition_by=keys.partition_fields,
+        ordering=choice.ordering,
+        create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
+        merge_properties=choice.properties,
+        hive_style=bool(options.table.hive_style),
+        url_encoded=bool(options.table.url_encoded),
+        timezone=options.table.timezone or "UTC",
+        key_generator=keys.kind,
+        database=options.table.database or "",
+        more={**keys.properties, **_capture(options)},
+    )
+    key_rule(config, table.options, functions=table.functions)
+    rules = table.options.write.index_rules
+    config = config.with_properties(kept_properties(table.index, rules))
+    if table.index is IndexKind.BUCKET:
+        bucket_rule(config, rules)
+    return config
+
+
+def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
+    """Raise SchemaError for an ordering column whose values have no order."""
+    for name in ordering:
+        if name in schema.names and pt.is_nested(schema.field(name).type):
+            raise SchemaError(
+                "records cannot be ordered by a column of this type", column=name,
+                type=str(schema.field(name).type), hint="name a column of numbers, texts or times",
+            )  # fmt: skip
+
+
+def _capture(options: Options) -> dict[str, str]:
+    """The properties of change data capture, where it is asked for.  Raises OptionError."""
+    mode = options.table.cdc_mode
+    if not options.table.cdc:
+        if mode is not None:
+            raise OptionError(
+                "the table logs no changes", option=CDC_MODE, value=mode,
+                hint="set hoodie.table.cdc.enabled=true too",
+            )  # fmt: skip
+        return {}
+    return {
+        "hoodie.table.cdc.enabled": "true",
+        CDC_MODE: mode or CdcMode.DATA_BEFORE_AFTER.value,
+    }

@@ -1,0 +1,248 @@
+"""The write itself: every target and every index entry, in one run of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pyhudi.formats.avro_schema import with_meta_fields
+from pyhudi.index.external_index import Changes
+from pyhudi.metadata.record_index.lookup_costs import LookupCost
+from pyhudi.metadata.writer import ShardTarget
+from pyhudi.options import BaseFileOptions, IndexKind
+from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.hidden_rows import may_hide
+from pyhudi.records import RECORD_KEY, with_meta
+from pyhudi.table.cdc_properties import cdc_mode
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.timeline.instant import Instant
+from pyhudi.write.files.file_writers import FilePlan, WriteTask, Written, write_targets
+from pyhudi.write.index_changes import Changed, ChangeTask, put_changes
+from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
+from pyhudi.write.input.batch import Part
+from pyhudi.write.placement.assignment import Mode, Target
+from pyhudi.write.placement.index_lookup import may_have_copies
+from pyhudi.write.placement.routing import Router
+from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Operation, PlannedWrite, Setting, asks_index
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """What the tasks of a write wrote, data and index.  stores: what each index outside the table
+    has put aside for `publish`, in their order."""
+
+    data: tuple[Written, ...]
+    index: tuple[WriteStat, ...]
+    stores: tuple[Any, ...] = ()
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        return tuple(w.stat for w in self.data if w.stat is not None)
+
+
+class IndexTargets(Protocol):
+    """Where index entries go: a `MetadataCommit`, or a `WaitingIndex`."""
+
+    def shard_targets(self) -> tuple[ShardTarget, ...]: ...
+
+
+def write_files(
+    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
+) -> WrittenFiles:
+    """Write every target and the index entries, in one run of the engine."""
+    router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
+    plan = _file_plan(setting, planned, instant)
+    tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
+        WriteTask(plan, router, targets)
+        for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
+    ]
+    groups = tuple(target.group for target in planned.assignment.targets)
+    shard_targets = metadata.shard_targets()
+    for shard, route, lost in zip(
+        planned.shards, planned.assignment.routes, planned.lost, strict=True
+    ):
+        ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
+        entries = planned.new or shard.delete_count or shard.entry_count
+        if shard_targets and (entries or ended is not None):
+            tasks.append(
+                EntryTask(
+                    setting.state.fs,
+                    instant,
+                    shard_targets[shard.shard],
+                    planned.parts,
+                    shard.tags,
+                    route,
+                    lost,
+                    groups,
+                    ended,
+                )
+            )
+    tasks += _change_tasks(setting, planned)
+    if not planned.shards:
+        tasks += [
+            EndTask(setting.state.fs, instant, target, ended)
+            for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
+            if ended is not None
+        ]
+    data: list[Written] = []
+    index: list[WriteStat] = []
+    changed: list[Changed] = []
+    for result in setting.engine.run(perform, tasks, label="write"):
+        match result:
+            case list():
+                data += result
+            case Changed():
+                changed.append(result)
+            case WriteStat():
+                index.append(result)
+    stores = []
+    for store in setting.index.stores:
+        tables = [c.table for c in changed if c.index == store.kind.value]
+        changes = Changes(tables, groups)
+        stores.append(store.write(changes, instant.time, setting.engine))
+    return WrittenFiles(tuple(data), tuple(index), tuple(stores))
+
+
+def _change_tasks(setting: Setting, planned: PlannedWrite) -> list[ChangeTask]:
+    is_first = not len(setting.state.timeline.commits)
+    asked = is_first or asks_index(setting, planned.operation)
+    return [
+        ChangeTask(store.kind.value, asked, planned.parts, shard.tags, route, lost, setting.staging)
+        for store in setting.index.stores
+        for shard, route, lost in zip(
+            planned.shards, planned.assignment.routes, planned.lost, strict=True
+        )
+        if planned.new or shard.delete_count or shard.entry_count
+    ]
+
+
+def perform(
+    task: WriteTask | EntryTask | EndTask | ChangeTask,
+) -> list[Written] | WriteStat | Changed | None:
+    """One task of a write, on a worker."""
+    match task:
+        case WriteTask():
+            return write_targets(task)
+        case EntryTask():
+            return write_entries(task)
+        case EndTask():
+            return end_entries(task)
+        case ChangeTask():
+            return put_changes(task)
+
+
+def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
+    rules = setting.state.rules
+    return FilePlan(
+        setting.state.fs,
+        instant.time,
+        setting.schema,
+        with_meta_fields(setting.avro_schema),
+        rules,
+        _grouped(setting.options.base_file, planned.parts),
+        setting.options.log_format,
+        natural_deletes=planned.operation is Operation.DELETE,
+        keeps_stored=planned.operation is Operation.INSERT
+        and not asks_index(setting, planned.operation),
+        order_by=planned.order_by,
+        sizing=setting.options.sizing,
+        stored=_slice_spec(setting) if not rules.picks and rules.function is None else None,
+        hiding=_slice_spec(setting) if _may_revive(setting, planned) else None,
+        inflight=instant,
+        cdc=cdc_mode(setting.state.config),
+    )
+
+
+def _may_revive(setting: Setting, planned: PlannedWrite) -> bool:
+    """Whether a row may be logged on top of a delete of its key that would hide it.
+
+    An index that names a group for a deleted key is one that looks at base files, or computes the
+    group; by others such a key is new, and goes to logs only where new keys do.
+    """
+    if not setting.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
+        return False
+    kind = setting.index.choice.kind
+    by_base = kind in (IndexKind.BLOOM, IndexKind.SIMPLE, IndexKind.BUCKET)
+    return may_hide(setting.state.rules) and (by_base or setting.index.logs_inserts)
+
+
+def _slice_spec(setting: Setting) -> SliceSpec:
+    """How to read the records below new log rows."""
+    schema = with_meta(setting.schema)
+    visibility = setting.state.view(partitions=[]).visibility
+    columns = (RECORD_KEY, *setting.schema.names)
+    return SliceSpec(schema, columns, setting.state.rules, visibility)
+
+
+def _grouped(options: BaseFileOptions, parts: Sequence[Part]) -> BaseFileOptions:
+    """Row groups of fewer rows where the rows of the batch are wide."""
+    row_bytes = sum(p.byte_count for p in parts) // max(1, sum(p.row_count for p in parts))
+    rows = max(1024, options.row_group_bytes // max(1, row_bytes))
+    return replace(options, row_group_rows=min(rows, options.row_group_rows))
+
+
+def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
+    """Targets dealt to tasks, heavy ones first and the load even."""
+    task_count = max(1, min(len(targets), 4 * parallelism))
+    loads = [0] * task_count
+    hands: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
+    heavy = sorted(enumerate(targets), key=lambda item: (-_weight(item[1]), item[0]))
+    for item in heavy:
+        at = loads.index(min(loads))
+        hands[at].append(item)
+        loads[at] += _weight(item[1])
+    return [tuple(hand) for hand in hands if hand]
+
+
+def _weight(target: Target) -> int:
+    rows = (target.update_count + target.insert_count) * 100
+    stored = target.slice.base.size_bytes if target.slice and target.slice.base else 0
+    return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
+
+
+def _looked_up_by(setting: Setting, planned: PlannedWrite) -> str:
+    """How the report says where keys were looked up."""
+    if not asks_index(setting, planned.operation):
+        return "not asked: inserts do not look keys up"
+    index = setting.index
+    is_delete = planned.operation is Operation.DELETE
+    if is_delete and may_have_copies(index, setting.state, planned.parts):
+        return f"{index.described}; keys may have several rows: file groups were searched for them"
+    return index.described
+
+
+def report_of(
+    setting: Setting,
+    planned: PlannedWrite,
+    *,
+    instant: Instant | None,
+    files: WrittenFiles | None,
+    dry_run: bool = False,
+    **more: object,
+) -> WriteReport:
+    """The report of a write; files: None where nothing was written."""
+    written = files.data if files else ()
+    stats = files.stats if files else ()
+    return WriteReport(
+        operation=planned.operation.value.lower(),
+        instant=instant.time if instant else None,
+        inserted=sum(w.inserted for w in written),
+        updated=sum(w.updated for w in written),
+        deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
+        unchanged=sum(w.unchanged for w in written) + planned.unchanged,
+        missing_keys=planned.missing,
+        duplicates=planned.duplicates,
+        files=len(stats),
+        bytes_written=sum(stat.write_bytes for stat in stats),
+        file_groups=len(planned.assignment.targets),
+        replaced_file_groups=len(planned.replaced.slices),
+        seconds=dict(setting.watch.seconds),
+        index=_looked_up_by(setting, planned),
+        lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
+        dry_run=dry_run,
+        matched=planned.matched,
+        new=planned.new,
+        **more,  # type: ignore[arg-type]
+    )

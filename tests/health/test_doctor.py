@@ -1,0 +1,200 @@
+"""The doctor names what is wrong, and repair mends it; a healthy table has no findings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import HEARTBEATS, PROPERTIES, TEMP
+from pyhudi.health.doctor import examine
+from pyhudi.health.findings import Mend
+from pyhudi.health.repair import repair
+from pyhudi.metadata.rebuild import REBUILT
+from pyhudi.options import parse_options
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableType
+from pyhudi.timeline.archive_files import ArchiveFiles
+from tests.crash.torn import copy_of, died, index_of, opened, rows, snapshot, table
+from tests.support.filesystems import every_stop
+from tests.support.golden import golden_names, golden_table
+
+
+@pytest.fixture(scope="module", params=TableType, ids=["cow", "mor"])
+def sound(request: pytest.FixtureRequest) -> MemoryFileSystem:
+    return table(request.param)
+
+
+@pytest.fixture
+def fs(sound: MemoryFileSystem) -> MemoryFileSystem:
+    return copy_of(sound)
+
+
+@pytest.mark.parametrize("name", golden_names()[::4])
+def test_tables_of_apache_hudi_are_healthy(name: str) -> None:
+    assert examine(golden_table(name)).findings == ()
+
+
+def test_a_healthy_table_has_no_findings(fs: MemoryFileSystem) -> None:
+    found = examine(fs)
+    assert found.findings == ()
+    assert found.is_healthy
+    assert dict(found.checked)["data files"] > 5
+
+
+def test_what_the_dead_left_is_named_and_swept(fs: MemoryFileSystem) -> None:
+    want = snapshot(fs)
+    done = opened(fs).timeline.commits.instants[0].time
+    died(fs)
+    fs.create(f"{TEMP}/{done}/p0/x", b"")
+    fs.create(f"{HEARTBEATS}/{done}", b"")
+    codes = sorted(f.code for f in examine(fs).findings)
+    assert codes == ["leftover", "leftover", "pending-write"]
+    planned = repair(fs, dry_run=True)
+    assert {step.mend for step in planned.steps} == {Mend.ROLL_BACK, Mend.SWEEP}
+    assert planned.dry_run
+    assert examine(fs).findings != ()
+    assert repair(fs).left == ()
+    assert snapshot(fs) == want
+
+
+def test_a_stranger_is_told_and_left_alone(fs: MemoryFileSystem) -> None:
+    fs.create("p0/notes.txt", b"mine")
+    (found,) = examine(fs).findings
+    assert (found.code, found.path) == ("stranger", "p0/notes.txt")
+    repair(fs, allow_loss=True)
+    assert fs.read("p0/notes.txt") == b"mine"
+
+
+def test_a_file_nobody_names_is_moved_out_and_kept(fs: MemoryFileSystem) -> None:
+    path = "p0/11111111-1111-1111-1111-111111111111-0_0-0-7_29991231000000000.parquet"
+    fs.create(path, b"data")
+    assert [f.code for f in examine(fs).problems] == ["orphan"]
+    report = repair(fs)
+    assert report.is_healthy
+    assert not fs.exists(path)
+    copies = fs.children(".hoodie/.set_aside")
+    assert len(copies) == 1
+    when = copies[0]
+    assert fs.read(f"{when.path}/{path}") == b"data"
+
+
+def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) -> None:
+    want = snapshot(fs)
+    folder = ".hoodie/metadata/record_index"
+    base = next(i.path for i in fs.children(folder) if i.name.endswith(".hfile"))
+    fs.delete([base])
+    with pytest.raises(CorruptFileError):
+        opened(fs).upsert(rows(range(3), 9))
+    assert {f.mend for f in examine(fs).problems} == {Mend.METADATA}
+    assert repair(fs).is_healthy
+    assert snapshot(fs) == want
+    assert index_of(fs) == set(want)
+
+
+def hurt(sound: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
+    """A table whose replace commit is archived while the files that it replaced are there, and
+    the rows that it should have."""
+    fs = copy_of(sound)
+    table = opened(fs)
+    table.savepoint("keep")
+    table.insert_overwrite(rows(range(58, 60, 2), 70))
+    replacement = table.timeline.commits.last
+    assert replacement is not None
+    table.upsert(rows(range(1, 4, 2), 71))
+    want = snapshot(fs)
+    log = table._state().log
+    older = [i for i in log.load().commits if i.time <= replacement.time]
+    files = ArchiveFiles(log, ".hoodie/archived")
+    files.append(older, batch=10)
+    files.remove(older)
+    return fs, want
+
+
+def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSystem) -> None:
+    fs, want = hurt(sound)
+    plain = parse_options({"hoodie.metadata.enable": "false"})
+    unlisted = Table(fs, options=plain, engine=LocalEngine(1))
+    assert snapshot(fs) != want
+    found = [f for f in examine(fs).problems if f.code == "replaced-alive"]
+    assert found and {f.mend for f in found} == {Mend.REPLACE}
+    assert not any(f.loses for f in found)
+    assert repair(fs).is_healthy
+    assert snapshot(fs) == want
+    assert index_of(fs) == set(want)
+    assert unlisted.scan().to_arrow().num_rows == len(want)
+    opened(fs).upsert(rows(range(2), 80))
+    assert snapshot(fs) == want | {"k0": 80, "k1": 80}
+    assert examine(fs).is_healthy
+
+
+def test_rows_written_to_groups_that_are_back_are_given_up_only_when_asked_to(
+    sound: MemoryFileSystem,
+) -> None:
+    fs, want = hurt(sound)
+    opened(fs).metadata.rebuild()  # the index finds the rows that are back, and so do updates
+    key = next(key for key in snapshot(fs) if key not in want)
+    number = int(key[1:])
+    opened(fs).upsert(rows(range(number, number + 1), 90))
+    (found,) = [f for f in examine(fs).problems if f.code == "replaced-alive" and f.loses]
+    assert "_hoodie_commit_time" in found.advice
+    assert not repair(fs).is_healthy
+    assert snapshot(fs)[key] == 90
+    assert repair(fs, allow_loss=True).is_healthy
+    assert snapshot(fs) == want
+
+
+def test_lost_properties_come_back_from_the_copy(fs: MemoryFileSystem) -> None:
+    want, before = snapshot(fs), fs.read(PROPERTIES)
+    fs.delete([PROPERTIES])
+    assert repair(fs).is_healthy
+    assert fs.read(PROPERTIES) == before
+    assert snapshot(fs) == want
+
+
+def test_the_newest_commit_is_taken_back_if_its_files_are_torn(fs: MemoryFileSystem) -> None:
+    newest = opened(fs).timeline.commits.instants[-1]
+    path = next(s.path for s in opened(fs)._state().log.commit(newest).stats)
+    fs.replace(path, fs.read(path)[:-1])
+    with pytest.raises(CorruptFileError):
+        snapshot(fs)
+    assert not repair(fs).is_healthy, "rows may only go when that was asked for"
+    report = repair(fs, allow_loss=True)
+    assert report.is_healthy
+    assert newest not in opened(fs).timeline.commits.instants
+    assert index_of(fs) == set(snapshot(fs))
+
+
+def test_reports_are_plain_values_and_html(fs: MemoryFileSystem) -> None:
+    fs.create("p0/<b>.txt", b"")
+    found = opened(fs).doctor()
+    assert json.loads(json.dumps(found.to_dict()))["findings"][0]["code"] == "stranger"
+    assert "&lt;b&gt;" in found._repr_html_()
+    assert "stranger" in str(found)
+    assert json.dumps(opened(fs).repair(dry_run=True).to_dict())
+
+
+def test_a_rebuild_of_the_metadata_table_changes_no_answer(fs: MemoryFileSystem) -> None:
+    want = snapshot(fs)
+    assert opened(fs).metadata.rebuild().is_healthy
+    assert not fs.children(REBUILT)
+    assert snapshot(fs) == want
+    assert index_of(fs) == set(want)
+    opened(fs).upsert(rows(range(2), 9))
+    assert snapshot(fs) == {**want, "k0": 9, "k1": 9}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True])
+def test_a_rebuild_may_stop_anywhere(sound: MemoryFileSystem, after: bool) -> None:
+    want = snapshot(sound)
+    rebuild = lambda fs: opened(fs).metadata.rebuild()  # noqa: E731
+    for stop in every_stop(sound, rebuild, after=after):
+        assert snapshot(stop.fs) == want, str(stop)
+        opened(stop.fs).upsert(rows(range(30, 31), 9))
+        assert snapshot(stop.fs) == {**want, "k30": 9}, str(stop)
+        assert index_of(stop.fs) == {*want, "k30"}, str(stop)
+        assert examine(stop.fs).is_healthy, str(stop)
