@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -214,7 +214,7 @@ def full_report(
     fitted: FittedSchema,
     ready: Ready,
 ) -> WriteReport:
-    return report_of(
+    report = report_of(
         setting,
         planned,
         instant=done.instant,
@@ -229,6 +229,20 @@ def full_report(
         ),
         published=request.publish,
     )
+    return replace(report, notes=(*report.notes, *_lost_notes(report, request)))
+
+
+def _lost_notes(report: WriteReport, request: WriteRequest) -> Iterator[str]:
+    """How many rows of the batch changed nothing, and whether the commit has a file at all."""
+    if not report.unchanged:
+        return
+    what = (
+        "lost to stored records or equal them"
+        if request.skip_unchanged
+        else ("lost to stored records with greater ordering values")
+    )
+    text = f"rows that {what}: {report.unchanged}"
+    yield text if report.files else f"{text}; the commit has no files"
 
 
 def _index_notes(setting: Setting, planned: PlannedWrite) -> tuple[str, ...]:

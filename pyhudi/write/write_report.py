@@ -14,7 +14,8 @@ class WriteReport:
 
     instant is None for a dry run, and for a write that found nothing to do.
     matched: incoming rows whose key is in the table.  unchanged: rows that lost to a stored
-    record with a greater ordering value, or (skip_unchanged) equal it.
+    record with a greater ordering value, or (skip_unchanged) equal it; a merge-on-read table logs
+    rows that lose, as Apache Hudi does, and counts them as updated: readers decide which lose.
     missing_keys: deletes that matched nothing.
     duplicates: incoming rows dropped because another row of the batch has the same key.
     deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
