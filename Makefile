@@ -3,6 +3,7 @@
 # make check    what CI runs: format, ruff, mypy --strict, bench smoke, layer test, tests
 # make long     every long form, one after another; seeds and totals go to bench/RESULTS.md
 # make bench    the benches at full size; figures go to bench/RESULTS.md
+# make figures  the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
@@ -29,7 +30,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -83,6 +84,9 @@ long: build
 
 bench: build
 	$(BIN)/python -m bench
+
+figures: build
+	$(BIN)/python -m bench.figures --minutes $${MINUTES:-20}
 
 interop: build
 	$(BIN)/python -m pytest -m 'interop or slow' tests/interop

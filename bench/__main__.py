@@ -30,6 +30,9 @@ SMALL: dict[str, list[str]] = {
     "empty_touch": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],
+    "services_share": ["--smoke"],
+    "changes_read": ["--smoke"],
+    "table_lookup": ["--smoke"],
     "compaction": ["--smoke"],
 }
 

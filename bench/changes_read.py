@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,18 +124,22 @@ def by_delta(path: Path, rows: int, upserts: list[np.ndarray[Any, Any]], lasts: 
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
     newest = table.version()
     for last in lasts:
+        version = newest - last + 1
         first, later = timed(
-            lambda v=newest - last + 1: pa.table(table.load_cdf(starting_version=v).read_all()),
-            lambda rows, n=last: _same_count(rows, upserts, n),
+            partial(_change_feed, table, version), partial(_same_count, upserts[-last:])
         )
         show("Delta change feed (delta-rs)", last, first, later)
 
 
-def _same_count(rows: pa.Table, upserts: list[np.ndarray[Any, Any]], last: int) -> None:
+def _change_feed(table: Any, version: int) -> pa.Table:
+    return pa.table(table.load_cdf(starting_version=version).read_all())
+
+
+def _same_count(upserts: list[np.ndarray[Any, Any]], rows: pa.Table) -> None:
     """Each row merged is there after the change, once a commit."""
-    types = rows.column("_change_type")
+    types = rows.column("_change_type").cast(pa.string())
     found = pc.sum(pc.is_in(types, pa.array(["insert", "update_postimage"]))).as_py()
-    want = sum(len(some) for some in upserts[-last:])
+    want = sum(len(some) for some in upserts)
     assert found == want, f"change feed: {found} and not {want}"
 
 
@@ -180,4 +184,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PROGRESS = ". "
+"""Lines that begin so are shown while a bench runs, and are no part of its result."""
+
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 _ERROR_CHARS = 2000
 

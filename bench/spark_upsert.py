@@ -14,8 +14,9 @@ the changes, and of each read.  A difference is printed, marks the engine as wro
 exit status 1.
 
 An engine whose batches after the first differ by more than 20 % of their median is run again, up to
-`--repeats` times and as long as the run is within `--minutes`; the run with the smallest spread is
-reported.  `others` is the share of the machine that programs outside this bench used meanwhile.
+`--repeats` times and if there is time for it within `--minutes`; the run with the smallest spread
+is reported.  At `--minutes` the engine that runs is stopped.  `others` is the share of the machine
+that programs outside this bench used meanwhile.
 
 `pyhudi-cow-jvm` and `pyhudi-mor-jvm` are given filtered frames, whose rows come out of the JVM; the
 others are given frames as `spark.read.parquet` returns them, whose files workers read.  `-bloom`
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
+from bench.machine import PROGRESS
 from bench.spark_engine import PEERS, PYHUDI
 from bench.spark_peers import Peers, peers
 from bench.spark_rows import differences, expected_changes, expected_table, make
@@ -97,6 +99,7 @@ class Bench:
     data: Path
     batches: int
     limit_seconds: float
+    until: float
     peers: Peers | str
 
     @cached_property
@@ -137,7 +140,8 @@ class Bench:
         ]
         ended = machine.run(
             command, on_line=lambda line: self._take(result, way, line),
-            limit_seconds=self.limit_seconds, environment=environment,
+            limit_seconds=min(self.limit_seconds, max(1.0, self.until - time.monotonic())),
+            environment=environment,
         )  # fmt: skip
         result.others.append(ended.others)
         if ended.verdict:
@@ -155,7 +159,7 @@ class Bench:
         wrong = [] if rows is None else self._wrong(what, rows)
         result.problems += [f"{way} {what} is wrong: {text}" for text in wrong]
         shown = " ".join([*(f"{k}={v}" for k, v in facts.items()), *(f"WRONG {w}" for w in wrong)])
-        print(f"{result.engine:16} {way:6} {what:12} {value:9} {shown}", flush=True)
+        print(f"{PROGRESS}{result.engine:16} {way:6} {what:12} {value:9} {shown}", flush=True)
 
     def _wrong(self, what: str, rows: list[list[Any]]) -> list[str]:
         if what == "table":
@@ -166,17 +170,24 @@ class Bench:
         return [] if rows == [wanted] else [f"{rows} and not {[wanted]}"]
 
 
-def run_all(bench: Bench, engines: list[str], *, repeats: int, until: float) -> list[Result]:
-    """The best run of each engine; all are run once before any is repeated."""
+def run_all(bench: Bench, engines: list[str], *, repeats: int) -> list[Result]:
+    """The best run of each engine; all are run once before any is repeated, and one is repeated
+    only if there is time for as long a run again."""
+    took: dict[str, float] = {}
     best: dict[str, Result] = {}
     for engine in engines:
         if engine in PEERS and isinstance(bench.peers, str):
             print(f"{engine}: left out, {bench.peers}", flush=True)
             continue
+        began = time.monotonic()
         best[engine] = bench.run(engine)
+        took[engine] = time.monotonic() - began
     for _ in range(repeats):
         for engine, result in best.items():
-            if result.problems or result.spread <= SPREAD_MAX or time.monotonic() > until:
+            if result.problems or result.spread <= SPREAD_MAX:
+                continue
+            if time.monotonic() + took[engine] > bench.until:
+                print(f"{engine}: spread {result.spread:.0%}, no time to run it again", flush=True)
                 continue
             print(f"{engine}: spread {result.spread:.0%}, run again", flush=True)
             again = bench.run(engine)
@@ -214,8 +225,9 @@ def summary(results: list[Result]) -> Iterator[str]:
     for r in results:
         for way in ("scan", "source"):
             if (way, "snapshot") in r.values:
-                cells = (f(way, w) for w in ("snapshot", "incremental") for f in (r.first, r.later))
-                yield f"| {r.engine} | {way} | {' | '.join(map(_cell, cells))} |"
+                whats = ("snapshot", "incremental")
+                times = [get(way, what) for what in whats for get in (r.first, r.later)]
+                yield f"| {r.engine} | {way} | {' | '.join(map(_cell, times))} |"
     for r in results:
         yield from (f"{r.engine}: {problem}" for problem in r.problems)
 
@@ -233,7 +245,7 @@ def main() -> int:
     parser.add_argument("--engines", default="pyhudi-cow,pyhudi-mor,hudi-cow,hudi-mor,delta")
     parser.add_argument("--hudi", default="0.15.0", help="release of Apache Hudi")
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=60.0, help="no repeats after that")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of the whole run")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds of one process")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="pyhudi alone, few rows")
@@ -241,14 +253,15 @@ def main() -> int:
     until = time.monotonic() + given.minutes * 60
     if given.smoke:
         given.rows, given.batch, given.batches, given.no_peers = 4_000, 400, 2, True
+        given.repeats = 0
     data = given.data or Path(tempfile.gettempdir()) / f"pyhudi-bench-{given.rows}-{given.batch}"
     make(data, given.rows, given.batch, given.batches)
     found = "--no-peers or --smoke is given" if given.no_peers else peers(given.hudi)
-    bench = Bench(data, given.batches, given.limit, found)
+    bench = Bench(data, given.batches, given.limit, until, found)
     print(f"{given.rows:,} rows, {given.batches} batches of {given.batch:,} (90 % updates), "
           f"local[2]; Apache Hudi {given.hudi}", flush=True)  # fmt: skip
     assert bench.wanted_table and bench.wanted_changes  # computed before anything is timed
-    results = run_all(bench, given.engines.split(","), repeats=given.repeats, until=until)
+    results = run_all(bench, given.engines.split(","), repeats=given.repeats)
     print(*summary(results), sep="\n")
     return 1 if any(result.problems for result in results) else 0
 

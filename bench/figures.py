@@ -1,0 +1,131 @@
+"""The figures that are compared from release to release, in one bounded run.
+
+    python -m bench.figures [--minutes 20] [--smoke] [--only NAME]... [--results FILE]
+
+Runs the benches below one after another, each in a process of its own and within its share of the
+time, and writes what they print, with the share of the machine that other programs used meanwhile,
+to a section of bench/RESULTS.md: at each end of a bench, so that a run that is interrupted stores
+what it did.  Sections of other runs stay as they are.  Figures count if `others` is a few per cent.
+Exit status 1 if a bench failed, was stopped, or found a wrong result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import machine
+from bench.machine import PROGRESS, Outcome
+
+RESULTS = machine.ROOT / "bench" / "RESULTS.md"
+TITLE = "## Figures of one run"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A bench, its arguments, and the most minutes it may take.
+
+    rest: it gets all that is left of the time, by its own option `--minutes`.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    minutes: float
+    smoke: tuple[str, ...] = ("--smoke",)
+    rest: bool = False
+
+
+STEPS = (
+    Step("table layer", "table_lookup", (), 2.5),
+    Step("services", "services_share", (), 3),
+    Step("incremental read", "changes_read", ("--apache-hudi", "0.15.0"), 3.5),
+    Step("index growth", "index_growth", ("--buckets", "1", "--entries", "1000000"), 3.5),
+    Step("look-up service", "lookup_service", (), 1.5),
+    Step(
+        "upserts on Spark", "spark_upsert",
+        ("--rows", "2500000", "--batch", "250000", "--limit", "300"), 60, rest=True,
+    ),
+)  # fmt: skip
+
+
+def command_of(step: Step, *, smoke: bool, minutes_left: float) -> list[str]:
+    arguments = [*(step.smoke if smoke else step.arguments)]
+    if step.rest:
+        arguments += ["--minutes", f"{max(0.5, minutes_left - 0.5):.1f}"]
+    return [sys.executable, "-m", f"bench.{step.module}", *arguments]
+
+
+def run_step(command: Sequence[str], limit_seconds: float) -> tuple[Outcome, list[str]]:
+    """How it ended, and the lines it printed without those of its progress."""
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        print(line, flush=True)
+        if not line.startswith(PROGRESS):
+            lines.append(line)
+
+    environment = {**os.environ, "PYTHONPATH": str(machine.ROOT)}
+    ended = machine.run(command, on_line=take, limit_seconds=limit_seconds, environment=environment)
+    if ended.verdict:
+        print(ended.error)
+    return ended, lines
+
+
+def entry(step: Step, command: Sequence[str], ended: Outcome, lines: Sequence[str]) -> str:
+    """What the results say of a step."""
+    verdict = f"; **{ended.verdict}**" if ended.verdict else ""
+    head = (
+        f"### {step.name}\n\n`python {' '.join(command[1:])}`: {ended.seconds / 60:.1f} minutes, "
+        f"others used {ended.others:.0%} of the machine{verdict}\n\n"
+    )
+    return head + "```text\n" + "\n".join(line.rstrip() for line in lines).strip() + "\n```\n"
+
+
+def with_section(text: str, head: str, entries: Sequence[str]) -> str:
+    """The results with this section replaced, or added at the end; others stay as they are."""
+    section = f"{TITLE}\n\n{head}\n\n" + "\n".join(entries)
+    before, found, rest = text.partition(TITLE + "\n")
+    if not found:
+        return text.rstrip("\n") + "\n\n" + section
+    _, more, after = rest.partition("\n## ")
+    return before + section + more + after
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--smoke", action="store_true", help="small sizes; figures mean nothing")
+    parser.add_argument("--only", action="append", choices=[s.name for s in STEPS], default=[])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    until = time.monotonic() + given.minutes * 60
+    head = (
+        f"Written by `make figures` on {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC: "
+        f"{machine.description()}, load {os.getloadavg()[0]:.1f} before."
+    )
+    before = given.results.read_text("utf-8") if given.results.exists() else "# Figures\n"
+    entries: list[str] = []
+    failed: list[str] = []
+    for step in STEPS:
+        if given.only and step.name not in given.only:
+            continue
+        left = until - time.monotonic()
+        command = command_of(step, smoke=given.smoke, minutes_left=left / 60)
+        print(f"== {step.name}: {' '.join(command[1:])}", flush=True)
+        ended, lines = run_step(command, max(1.0, min(step.minutes * 60, left)))
+        entries.append(entry(step, command, ended, lines))
+        given.results.write_text(with_section(before, head, entries), "utf-8")
+        failed += [step.name] if ended.verdict else []
+    print(f"{len(entries)} benches; failed: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

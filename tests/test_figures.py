@@ -1,0 +1,91 @@
+"""The program behind `make figures`: what it stores, when it stops, and which rows it refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bench import figures, machine
+from bench.figures import STEPS, Step, with_section
+from bench.spark_rows import differences, expected_changes, expected_table, make
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_only_its_own_section_is_replaced() -> None:
+    text = "# Figures\n\n## First\n\none\n"
+    once = with_section(text, "head", ["### a\n\nx\n"])
+    assert once == text + "\n## Figures of one run\n\nhead\n\n### a\n\nx\n"
+    again = with_section(once + "\n## Last\n\nend\n", "other", ["### b\n", "### c\n"])
+    assert again.startswith(text) and again.endswith("\n## Last\n\nend\n")
+    assert "other" in again and "head" not in again and "### c" in again
+
+
+def test_what_a_bench_prints_is_stored_without_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bench"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "good.py").write_text("print('. at work'); print('2 ms')")
+    (folder / "bad.py").write_text("print('half'); raise SystemExit(1)")
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    steps = (Step("one", "good", (), 1), Step("two", "bad", (), 1))
+    monkeypatch.setattr(figures, "STEPS", steps)
+    results = tmp_path / "RESULTS.md"
+    monkeypatch.setattr(sys, "argv", ["x", "--results", str(results)])
+    assert figures.main() == 1
+    text = results.read_text()
+    assert "2 ms" in text and "at work" not in text
+    assert "### two" in text and "**failed with status 1**" in text and "half" in text
+
+
+def test_a_program_and_what_it_started_end_at_the_limit(tmp_path: Path) -> None:
+    child = "import time, pathlib; time.sleep(3); pathlib.Path('PATH').touch()"
+    child = child.replace("PATH", str(tmp_path / "late"))
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    ended = machine.run([sys.executable, "-c", code], on_line=print, limit_seconds=0.5)
+    assert ended.status is None and ended.verdict.startswith("stopped after")
+    assert ended.seconds < 3 and not (tmp_path / "late").exists()
+
+
+def test_cpu_of_a_program_that_outlives_its_parent_is_counted() -> None:
+    busy = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}]).wait()"
+    ended = machine.run([sys.executable, "-c", code], on_line=print, limit_seconds=60)
+    assert ended.status == 0 and ended.cpu_seconds >= 0.3
+
+
+def test_every_figure_is_of_a_bench_that_is_there() -> None:
+    for step in STEPS:
+        assert (ROOT / "bench" / f"{step.module}.py").exists()
+    assert "\nfigures: build\n" in (ROOT / "Makefile").read_text()
+
+
+def test_rows_that_differ_from_the_input_are_named(tmp_path: Path) -> None:
+    make(tmp_path, 400, 40, 2)
+    wanted = expected_table(tmp_path, 2)
+    assert sum(values[0] for values in wanted.values()) == 400 + 2 * 4
+    assert expected_changes(tmp_path, 2)[0] == 40
+    rows = [[part, *values] for part, values in wanted.items()]
+    assert differences(wanted, rows) == []
+    rows[3][1] += 1  # a row that is there twice
+    (found,) = differences(wanted, rows)
+    assert found.startswith(f"{rows[3][0]} count(*): {rows[3][1]} and not")
+    assert len(differences(wanted, rows[:3])) == 4
+    assert differences(wanted, [*rows, rows[0]]) == ["9 rows for 8 partitions"]
+
+
+def test_the_last_batch_wins_in_what_is_expected(tmp_path: Path) -> None:
+    make(tmp_path, 400, 40, 2)
+    versions: dict[str, int] = {}
+    for name in ("base", "up0", "up1"):
+        rows: pa.Table = pq.read_table(tmp_path / f"{name}.parquet")
+        versions |= dict(zip(rows["id"].to_pylist(), rows["ts"].to_pylist(), strict=True))
+    assert sum(values[2] for values in expected_table(tmp_path, 2).values()) == sum(
+        versions.values()
+    )
