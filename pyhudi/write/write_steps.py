@@ -3,7 +3,7 @@
 key -> tag -> (contest) -> assign            `plan_write`: nothing on the table changes
 request -> start -> write + index -> publish  `execute`: data and index commit together
 
-Source: architecture of the flow in docs/design.md; order of the files in table_format 2.2, 9.9.
+Source: docs/architecture.md for the flow; table_format 2.2, 9.9 for the order of the files.
 """
 
 from __future__ import annotations

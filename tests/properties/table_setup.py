@@ -64,7 +64,7 @@ class Setup:
     @property
     def remembers_deletes(self) -> bool:
         """Whether a delete may win over an older row of its key that comes after it: they meet in
-        one file group's logs.  See docs/differences.md."""
+        one file group's logs.  See docs/compatibility.md."""
         return self.merges and self.event_time and not self.index.is_global
 
     def create(self) -> Table:

@@ -16,7 +16,7 @@ import pyhudi
 from pyhudi.errors import UserError
 from pyhudi.read.scan import Scan
 
-PAGE = Path(__file__).parents[2] / "docs" / "neighbours.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "v": pa.int64()})
 NAMES = itertools.count()
 
