@@ -27,7 +27,6 @@ FLOORS = (
     "transaction",
     "write",
     "services",
-    "pipeline",
     "operations",
     "health",
     "api",

@@ -18,6 +18,7 @@ from pyhudi.operations.rollback_restore import RollbackReport
 from pyhudi.operations.snapshot_pins import hold
 from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
+from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
@@ -176,7 +177,7 @@ class ServiceVerbs:
         Raises OptionError where no number of days is set; LockError, WriteConflictError with the
         table as it was.
         """
-        return expire(self._fs, self._options, self._engine, dry_run=dry_run)
+        return expire(self._fs, self._options, self._engine, commit, dry_run=dry_run)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete files that no reader needs any more, as `hoodie.clean.policy` says.

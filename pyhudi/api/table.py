@@ -36,8 +36,8 @@ from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.keygen.key_values import key_texts, one_key_text
 from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.merge.merge_rules import MergeFunction
+from pyhudi.operations.create import create
 from pyhudi.options import HolesPolicy, Options, parse_options
-from pyhudi.pipeline import create
 from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows

@@ -13,9 +13,8 @@ from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.publish import as_if_published, discard_kept, publish_kept
-from pyhudi.operations.write import write
+from pyhudi.operations.write import commit, write
 from pyhudi.options import Options
-from pyhudi.pipeline import WriteRequest
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
 from pyhudi.read.table_snapshot import TableState
@@ -25,7 +24,7 @@ from pyhudi.transaction.deferred_publish import kept_writes
 from pyhudi.write.input.batch import NoRows, Rows
 from pyhudi.write.matched_rows import matched_rows
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Operation
+from pyhudi.write.write_steps import Operation, WriteRequest
 
 
 class WritingVerbs:
@@ -193,7 +192,7 @@ class WritingVerbs:
         does not know of kept writes has committed since.
         """
         report = publish_kept(self._fs, instant, self._options.write)
-        return after_write(self._fs, self._options, self._engine, report)
+        return after_write(self._fs, self._options, self._engine, report, commit)
 
     def preview(
         self,
@@ -254,5 +253,4 @@ class WritingVerbs:
             publish=publish,
             finds=finds,
         )
-        report = write(self._fs, request)
-        return after_write(self._fs, self._options, self._engine, report)
+        return write(self._fs, request)

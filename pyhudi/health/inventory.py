@@ -16,9 +16,9 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.file_group_view import PendingPlans, Visibility
 from pyhudi.table.listing import StoreListing
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.archive import Archive
-from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -38,7 +38,7 @@ class Ground:
 
     @classmethod
     def of(cls, fs: FileSystem, config: TableConfig) -> Ground:
-        log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+        log = timeline_log(fs, config)
         timeline = log.load()
         files, unmarked = _inventory(fs, log, timeline)
         return cls(fs, config, log, timeline, files, unmarked)

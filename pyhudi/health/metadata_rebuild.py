@@ -24,8 +24,8 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
-from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.deferred_publish import check_none_kept
 from pyhudi.transaction.rollback import roll_back_failed
@@ -40,7 +40,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     config = load_config(fs)
     check_writable(config)
     listed = config.metadata_partitions or _partitions_there(fs)
-    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    log = timeline_log(fs, config)
     _roll_back(fs, config, log, options.write.concurrency.heartbeats)
     shards = None
     if RECORD_INDEX.path in listed:
@@ -65,7 +65,7 @@ def check_rebuildable(fs: FileSystem) -> None:
     write that waits to be published."""
     config = load_config(fs)
     check_writable(config)
-    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    log = timeline_log(fs, config)
     check_none_kept(fs, log.load())
 
 

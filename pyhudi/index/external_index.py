@@ -7,7 +7,7 @@ key -> (partition path, file id, commit)
 An entry is believed only if its commit is completed, and only while its file group is in the
 table: what was replaced, cleaned or taken back answers nothing.
 
-How a write goes by one (see `write/write_tasks` and `services/commit_writes`):
+How a write goes by one (see `write/write_tasks` and `operations/write`):
 
     opened     for the table as it is: caught up with commits of writers that do not know it
     finder     asked for each hash part of the batch

@@ -28,8 +28,8 @@ from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import RedirectedFileSystem, copy_file, files_below
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
-from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import State
 from pyhudi.timeline.instant_files import TimelineLog
 
@@ -68,7 +68,7 @@ def rebuild(fs: FileSystem, config: TableConfig, wanted: Wanted, *, engine: Engi
         },
     )
     bare = config.with_properties({LISTED: "", BEING_BUILT: ""})
-    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    log = timeline_log(fs, config)
     built = create_metadata(
         beside,
         bare,
@@ -112,7 +112,7 @@ def finish_swap(fs: FileSystem, config: TableConfig) -> TableConfig:
     """
     if not is_swap_pending(fs):
         return config
-    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    log = timeline_log(fs, config)
     if config.metadata_partitions:  # nothing was taken away yet, or all is done
         fs.delete_folder(REBUILT)
         return config

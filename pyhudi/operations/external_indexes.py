@@ -18,7 +18,6 @@ from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.record_index import scratch
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
-from pyhudi.pipeline import check_table
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing import hbase, rocksdb
 from pyhudi.services.indexing.external_indexes import Opening, open_for_reading, open_store
@@ -30,6 +29,7 @@ from pyhudi.services.indexing.external_verify import (
 )
 from pyhudi.services.indexing.repair import mended
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.transaction.begin import check_table
 
 
 def rebuild_store_plan(

@@ -29,28 +29,30 @@ from pyhudi.operations.table_services import (
 )
 from pyhudi.operations.ttl import expire
 from pyhudi.options import Options, ServiceOptions
-from pyhudi.pipeline import timeline_log
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Commit
 
 
 def after_write(
-    fs: FileSystem, options: Options, engine: Engine, report: WriteReport
+    fs: FileSystem, options: Options, engine: Engine, report: WriteReport, commit: Commit
 ) -> WriteReport:
     """The report of a write, with a note for each inline service that was due.
 
-    Nothing runs after a dry run, a write without a commit or one that is not published.  Raises
-    what a service raises only if `hoodie.fail.writes.on.inline.table.service.exception` or
+    commit: does a write without inline services.  Nothing runs after a dry run, a write without
+    a commit or one that is not published.  Raises what a service raises only if
+    `hoodie.fail.writes.on.inline.table.service.exception` or
     `hoodie.fail.on.timeline.archiving` asks for it.
     """
     rules = options.services
     if not rules.enabled or report.instant is None or not report.published:
         return report
-    table = _Table(fs, options, engine)
+    table = _Table(fs, options, engine, commit)
     notes: list[str] = []
     for service in _SERVICES:
         try:
@@ -61,7 +63,7 @@ def after_write(
             done = [_failure(service.name, error)]
         if done:
             notes += done
-            table = _Table(fs, options, engine)
+            table = _Table(fs, options, engine, commit)
     return replace(report, notes=(*report.notes, *notes))
 
 
@@ -79,6 +81,7 @@ class _Table:
     fs: FileSystem
     options: Options
     engine: Engine
+    commit: Commit
 
     @cached_property
     def config(self) -> TableConfig:
@@ -98,7 +101,7 @@ class _Table:
 
 
 def _expire(table: _Table) -> Iterable[str]:
-    done = expire(table.fs, table.options, table.engine, dry_run=False)
+    done = expire(table.fs, table.options, table.engine, table.commit, dry_run=False)
     if done.instant is not None:
         yield f"expiry {done.instant} deleted partitions: {', '.join(done.partitions)}"
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats, WriteOptions
-from pyhudi.pipeline import check_table, timeline_log
 from pyhudi.read.metadata_freshness import TrustedListing, trusted_metadata
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
@@ -15,11 +14,13 @@ from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock, check_lock
 from pyhudi.table.listing import StoreListing
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_commit
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.conflicts import Conflict, Touched, completed_since, find_conflict
 from pyhudi.transaction.deferred_publish import Kept, forget_kept, kept_writes, load_kept
 from pyhudi.transaction.markers import remove_markers

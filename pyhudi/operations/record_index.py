@@ -24,13 +24,13 @@ from pyhudi.metadata.elastic.store import last_state
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
-from pyhudi.pipeline import check_table
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing.elastic import build_elastic
 from pyhudi.services.indexing.repair import mend, mended
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
 from pyhudi.storage.spill import FileStaging
+from pyhudi.transaction.begin import check_table
 
 _REBUILD_SHARE = 0.2
 ENTRIES_PLANNED = 1_000_000

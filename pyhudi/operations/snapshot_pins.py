@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pyhudi.options import Options
-from pyhudi.pipeline import check_table
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.snapshot_pins import Hold, place_hold
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.begin import check_table, table_lock
 
 
 def hold(fs: FileSystem, options: Options, as_of: PointInTime | None) -> Hold:

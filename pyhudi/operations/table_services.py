@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 
 from pyhudi.engine import Engine
 from pyhudi.options import Options
-from pyhudi.pipeline import check_table
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport
 from pyhudi.services.archival import carry_out as carry_out_archival
@@ -41,7 +40,7 @@ from pyhudi.services.plan_execution import claim
 from pyhudi.services.snapshot_pins import drop_dead_holds
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.begin import opened
+from pyhudi.transaction.begin import check_table, opened
 
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:

@@ -8,9 +8,7 @@ from datetime import timedelta
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join
-from pyhudi.operations.write import write
 from pyhudi.options import ExpiryOptions, ExpiryRule, Options
-from pyhudi.pipeline import WriteRequest
 from pyhudi.planning.ttl import expired, last_written
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
@@ -18,7 +16,7 @@ from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.write.input.batch import NoRows
-from pyhudi.write.write_steps import Operation
+from pyhudi.write.write_steps import Commit, Operation, WriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,9 @@ def _created(state: TableState) -> dict[str, InstantTime]:
     return found
 
 
-def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -> ExpiryReport:
+def expire(
+    fs: FileSystem, options: Options, engine: Engine, commit: Commit, *, dry_run: bool
+) -> ExpiryReport:
     """Delete the partitions that have expired, in one replace commit.
 
     Raises OptionError where no number of days is set.
@@ -96,7 +96,7 @@ def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -
     request = WriteRequest(
         Operation.DELETE_PARTITION, NoRows(), options, engine, dry_run, chooses=choice
     )
-    report = write(fs, request)
+    report = commit(fs, request)
     return ExpiryReport(
         report.instant,
         choice.partitions,

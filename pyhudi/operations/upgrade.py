@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyhudi.metadata.bootstrap import drop_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
-from pyhudi.pipeline import check_table
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.upgrade import (
     KeyColumns,
@@ -16,7 +15,7 @@ from pyhudi.services.upgrade import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config, store_config
-from pyhudi.transaction.begin import table_lock
+from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.transaction.deferred_publish import check_none_kept
 from pyhudi.transaction.rollback import roll_back_failed
 

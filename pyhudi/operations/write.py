@@ -1,62 +1,87 @@
-"""Writes beside others: the table's lock is held at the begin and at the end, not between.
+"""A write from the lock to the report; an upsert top to bottom.
 
-lock -> remains of the dead rolled back -> the table as it is now -> instant drawn, heartbeat begun
-     -> (no lock) batch planned, files written
-     -> lock -> nobody came between -> index, metadata table and data commit -> markers gone
+```
+write          the write, then the table services that are due       services -> report
+  commit       attempts, until no other writer comes between
+    _attempt   lock -> crashed writers rolled back, index ready      operations/prepare_write
+      _plan      batch -> deduplicate, tag -> contest -> assign      write/plan_steps
+      _start     T requested, T inflight                             transaction/protocol
+      write_files  data files, index entries                         write/write_tasks
+      _publish   conflicts -> metadata table -> commit point         transaction/protocol
+```
 
-Whoever finds that another writer came between rolls itself back and plans anew on the new state,
-after a pause of chance length.  The last attempt holds the lock from its beginning, so every write
-ends however busy the table is.  See docs/transactions.md.
+Whether the lock is held throughout or at the begin and the end only is the `LockPolicy` of the
+transaction; a write that lost a race is planned again on the new state, after a random pause.
+The last attempt holds the lock throughout, so every write ends however busy the table is.
+docs/transactions.md describes what both policies guarantee.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
-from pyhudi.errors import FileMissingError, OvertakenError, PyhudiError, WriteConflictError
-from pyhudi.metadata.compaction import run_services
-from pyhudi.metadata.reader import open_metadata
-from pyhudi.options import Concurrency, WriteOptions
-from pyhudi.pipeline import (
-    WriteRequest,
-    dry_run,
-    full_report,
-    make_ready,
-    make_setting,
-    nothing_to_write,
-    plan_request,
-    scratch,
-    write_alone,
-)
-from pyhudi.read.table_snapshot import TableState
-from pyhudi.services.commit_writes import commit_beside, request_instant, touched
+from pyhudi.errors import OvertakenError, WriteConflictError
+from pyhudi.metadata.delta_commit import MetadataCommit
+from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
+from pyhudi.operations.inline_services import after_write
+from pyhudi.operations.prepare_write import Ready, make_ready, make_setting, scratch
+from pyhudi.options import Concurrency
+from pyhudi.services.clustering import make_way
+from pyhudi.services.duplicate_key_conflicts import check_rows
+from pyhudi.services.indexing.external_indexes import told_mismatches
+from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import Staging
-from pyhudi.timeline.instant import State
-from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
+from pyhudi.storage.spill import Staging, staging_folder
+from pyhudi.table.listing import ensure_partition
 from pyhudi.transaction.early_conflicts import check_early
-from pyhudi.transaction.heartbeat import Heartbeat
+from pyhudi.transaction.finish import Ending
+from pyhudi.transaction.markers import remove_leftovers, remove_markers
+from pyhudi.transaction.protocol import LockPolicy, Transaction
+from pyhudi.write import plan_steps as steps
 from pyhudi.write.input.row_replay import ReplayedRows
+from pyhudi.write.input.schema_check import FittedSchema
+from pyhudi.write.instant_content import content_of, profile_of, requested
+from pyhudi.write.overwrite import NOTHING
+from pyhudi.write.placement.hashing_metadata import keep_rings
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Stopwatch
+from pyhudi.write.write_steps import PlannedWrite, Setting, WriteRequest, touched
+from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, report_of, write_files
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
-    """Do one write and report it: beside others if the options say so, else under the lock.
+    """Do one write and the table services that are due after it; the report of both.
+
+    Errors as of `commit`; of a service only where the options say that it fails the write.
+    """
+    report = commit(fs, request)
+    return after_write(fs, request.options, request.engine, report, commit)
+
+
+def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
+    """Do one write and report it.
 
     Raises SchemaError, UserError before anything changes; LockError, WriteConflictError once the
     retries are spent, StorageError with the table as it was.
     """
     if request.dry_run:
-        return dry_run(fs, request)
+        return _dry_run(fs, request)
     if not request.options.write.concurrency.optimistic or not request.publish:
-        return write_alone(fs, request)
+        return _attempt(fs, request, LockPolicy.WHOLE_WRITE)
     with scratch(fs, request) as staging:
-        return _with_retries(fs, replace(request, rows=ReplayedRows(request.rows)), staging)
+        replayed = replace(request, rows=ReplayedRows(request.rows))
+        return _with_retries(fs, replayed, staging)
+
+
+def _dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
+    """What the write would do to the table as it is now."""
+    with scratch(fs, request) as staging:
+        setting, _ = make_setting(fs, None, request, staging)
+        planned = _plan(setting, request)
+        notes = _replace_notes(planned)
+        return report_of(setting, planned, instant=None, files=None, dry_run=True, notes=notes)
 
 
 def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> WriteReport:
@@ -64,9 +89,9 @@ def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> Wr
     met: list[OvertakenError] = []
     while True:
         last = 0 < rules.retries == len(met)
+        policy = LockPolicy.WHOLE_WRITE if last else LockPolicy.BEGIN_AND_END
         try:
-            carry_out = write_alone if last else _attempt
-            report = carry_out(fs, request, staging=staging)
+            report = _attempt(fs, request, policy, staging)
             notes = (*report.notes, *(f"planned anew: {error}" for error in met))
             return replace(report, conflicts=len(met), notes=notes)
         except OvertakenError as overtaken:
@@ -79,56 +104,204 @@ def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> Wr
 
 
 def pause_seconds(rules: Concurrency, conflicts: int) -> float:
-    """How long to wait after so many conflicts: a chance length, so that two that met part."""
+    """How long to wait after so many conflicts: random, so that two writers that met separate."""
     longest = min(rules.retry_seconds * 2.0 ** (conflicts - 1), rules.retry_seconds_max)
     return random.uniform(0, longest)
 
 
-def _attempt(fs: FileSystem, request: WriteRequest, *, staging: Staging) -> WriteReport:
-    options = request.options.write
-    watch = Stopwatch()
-    with table_lock(fs, options, f"begin {request.operation.value.lower()}"):
+def _attempt(
+    fs: FileSystem, request: WriteRequest, policy: LockPolicy, staging: Staging | None = None
+) -> WriteReport:
+    """One transaction.  staging: where rows are put aside; None: a place for this attempt."""
+    options, operation = request.options.write, request.operation
+    with Transaction(fs, options, policy, operation.value.lower()) as transaction:
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
             return ready
-        setting, fitted = make_setting(fs, ready.timeline, request, staging, watch)
-        state = setting.state
-        metadata = open_metadata(fs, state.config, state.log, state.timeline)
-        if metadata is not None:
-            after = options.metadata_compact_after
-            run_services(metadata, compact_after=after, engine=request.engine)
-        mine = request_instant(state, request.operation, state.timeline)
-        beat = claimed(fs, mine, options)
-    with beat:
-        try:
-            planned = plan_request(setting, request)
+        with scratch(fs, request, staging) as place:
+            setting, fitted = make_setting(fs, ready.timeline, request, place)
+            action, content = requested(setting.state, operation)
+            transaction.plan_on(setting.state, action, content, request.engine)
+            planned = _plan(setting, request)
             if planned.is_empty and not fitted.has_changed:
-                state.log.forget(mine)
-                return nothing_to_write(setting, planned)
-            if options.concurrency.detects_early:
-                check_early(state, mine, touched(setting, planned), options.concurrency.heartbeats)
-            done = commit_beside(setting, planned, mine)
-        except (PyhudiError, OSError, pa.ArrowException) as error:
-            with undoing(error):
-                _give_up(state, beat, options)
-            if isinstance(error, FileMissingError) and _has_moved(state):
-                raise OvertakenError(
-                    "files this write was planned on have been cleaned",
-                    path=error.facts.get("path"),
-                ) from error
-            raise
-    return full_report(setting, planned, done, request, fitted, ready)
+                transaction.forget()
+                return _nothing_to_write(setting, planned)
+            done = _Write(transaction, request, setting, planned, fitted, ready)
+            return done.carry_out()
 
 
-def _give_up(state: TableState, beat: Heartbeat, options: WriteOptions) -> None:
-    """Roll back the attempt's own instant, and what other dead there are."""
-    with table_lock(state.fs, options, "rollback"):
-        beat.stop()
-        roll_back_dead(state.fs, state.config, state.log, state.log.load(), options)
-
-
-def _has_moved(state: TableState) -> bool:
-    """Whether others have committed or cleaned since."""
-    return state.log.load().where(None, State.COMPLETED) != state.timeline.where(
-        None, State.COMPLETED
+def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:
+    """What goes where; the table is only read.  Raises UserError, SchemaError,
+    WriteConflictError."""
+    operation, watch = request.operation, setting.watch
+    partitions = request.chooses(setting.state) if request.chooses else request.partitions
+    rows = request.rows
+    if request.finds is not None:
+        with watch.phase("find"):
+            rows = request.finds(setting.state)
+    steps.check_rules(setting)
+    with watch.phase("key"):
+        parts = steps.stage_batch(setting, rows, operation)
+    emptied, unknown = steps.emptied(setting, parts, operation, partitions)
+    with watch.phase("tag"):
+        rings = steps.rings_of_batch(setting, parts, emptied)
+        shards = steps.tag_batch(setting, parts, operation, rings)
+        parts = steps.with_merged(parts, shards)
+        view = setting.state.view(partitions=steps.reached(shards, emptied))
+        lost = steps.losing_rows(setting, parts, shards, view)
+    with watch.phase("assign"):
+        tags, assigned, order_by = steps.assign_batch(setting, parts, shards, view, operation)
+    replaced = NOTHING
+    if operation.replaces:
+        with watch.phase("replace"):
+            replaced = steps.replaced_groups_of(setting, operation, view, emptied)
+            replaced = replace(replaced, unknown=unknown)
+    return PlannedWrite(
+        operation,
+        parts,
+        tuple(tags),
+        tuple(lost),
+        assigned,
+        replaced,
+        order_by,
+        setting.skips_unchanged,
+        tuple(rings.values()),
     )
+
+
+@dataclass
+class _Write:
+    """A planned write in its transaction.  dropped: plans of clusterings that it went into."""
+
+    transaction: Transaction
+    request: WriteRequest
+    setting: Setting
+    planned: PlannedWrite
+    fitted: FittedSchema
+    ready: Ready
+    dropped: tuple[str, ...] = field(default=(), init=False)
+
+    def carry_out(self) -> WriteReport:
+        transaction, setting, planned = self.transaction, self.setting, self.planned
+        if not transaction.is_whole and setting.options.concurrency.detects_early:
+            beats = setting.options.concurrency.heartbeats
+            check_early(setting.state, transaction.instant, touched(setting, planned), beats)
+        entries = self._start()
+        with setting.watch.phase("write"):
+            files = write_files(setting, planned, transaction.instant, entries)
+        with setting.watch.phase("commit"):
+            return self._publish(files, entries)
+
+    def _start(self) -> IndexTargets:
+        """The instant inflight; where index entries go: to the metadata table if the lock is held
+        until the commit point, else aside."""
+        transaction, setting = self.transaction, self.setting
+        transaction.request()
+        entries: IndexTargets | None = None
+        if transaction.is_whole:
+            with setting.watch.phase("index"):
+                entries = self._begin_metadata()
+        transaction.start(profile_of(self.planned))
+        at = transaction.instant.time
+        keep_rings(setting.state.fs, self.planned.rings, at)
+        hash = setting.index.hash if setting.index.records else None
+        return entries or WaitingIndex(staging_folder(at), at, setting.state.zone, hash)
+
+    def _begin_metadata(self) -> MetadataCommit:
+        """Begin the delta commit of the metadata table, after plans of clusterings that the write
+        goes into are rolled back where the options ask for it.  The lock is held."""
+        transaction, setting = self.transaction, self.setting
+        if setting.options.drops_clusterings:
+            groups = touched(setting, self.planned).groups
+            self.dropped = make_way(setting.state, groups, setting.options)
+        if self.dropped:
+            transaction.relist()
+        return transaction.begin_metadata(setting.engine)
+
+    def _publish(self, files: WrittenFiles, entries: IndexTargets) -> WriteReport:
+        """Nothing came between, then metadata table, other indexes and the commit point."""
+        transaction, setting, planned = self.transaction, self.setting, self.planned
+        fs, at = setting.state.fs, transaction.instant.time
+        remove_leftovers(fs, at, stats=files.stats)
+        with transaction.ending(touched(setting, planned)) as ending:
+            check_rows(setting, planned, transaction.instant, ending.now)
+            self._ensure_partitions(ending)
+            metadata = transaction.metadata or self._begin_metadata()
+            content = content_of(setting, planned, files, transaction.now, at)
+            index = files.index
+            if isinstance(entries, WaitingIndex):
+                index = tuple(entries.hand_over(fs, files.index, metadata, setting.engine))
+            metadata.finish(files.stats, index)
+            for store, written in zip(setting.index.stores, files.stores, strict=True):
+                store.publish(written)
+            if not self.request.publish:
+                report = self._report(files)
+                transaction.defer(content, report.to_dict())
+                return report
+            transaction.complete(content)
+            for store, written in zip(setting.index.stores, files.stores, strict=True):
+                with tolerating("index entries", fs.url):
+                    store.settle(written)
+        with tolerating("markers", transaction.instant):
+            remove_markers(fs, at)
+        return self._report(files)
+
+    def _ensure_partitions(self, ending: Ending) -> None:
+        """A clean of an empty partition may have deleted its metafile meanwhile."""
+        if ending.cleaned:
+            for partition in sorted(touched(self.setting, self.planned).written):
+                ensure_partition(ending.state.fs, partition, ending.mine.time)
+
+    def _report(self, files: WrittenFiles) -> WriteReport:
+        setting, planned, request, fitted = self.setting, self.planned, self.request, self.fitted
+        report = report_of(
+            setting,
+            planned,
+            instant=self.transaction.instant,
+            files=files,
+            rolled_back=tuple(str(done.failed.time) for done in self.ready.rolled_back),
+            added_columns=fitted.added,
+            notes=(
+                *_notes(request, fitted),
+                *_replace_notes(planned),
+                *_index_notes(setting, planned),
+                *(f"planned clustering {t} was rolled back for this write" for t in self.dropped),
+            ),
+            published=request.publish,
+        )
+        return replace(report, notes=(*report.notes, *_lost_notes(report, request)))
+
+
+def _nothing_to_write(setting: Setting, planned: PlannedWrite) -> WriteReport:
+    notes = ("nothing to write", *_replace_notes(planned))
+    return report_of(setting, planned, instant=None, files=None, notes=notes)
+
+
+def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
+    yield from (f"option without effect here: {name}" for name in request.options.ignored)
+    yield from (f"option {text}" for text in request.options.mapped)
+    yield from (f"column added to the table: {name}" for name in fitted.added)
+    yield from (f"column widened in the table: {name}" for name in fitted.widened)
+
+
+def _lost_notes(report: WriteReport, request: WriteRequest) -> Iterator[str]:
+    """How many rows of the batch changed nothing, and whether the commit has a file at all."""
+    if not report.unchanged:
+        return
+    what = (
+        "lost to stored records or equal them"
+        if request.skip_unchanged
+        else "lost to stored records with greater ordering values"
+    )
+    text = f"rows that {what}: {report.unchanged}"
+    yield text if report.files else f"{text}; the commit has no files"
+
+
+def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
+    return tuple(f"no such partition: {name}" for name in planned.replaced.unknown)
+
+
+def _index_notes(setting: Setting, planned: PlannedWrite) -> Iterator[str]:
+    for store in setting.index.stores:
+        yield from store.notes
+    yield from (told_mismatches(n, count) for n, count in planned.mismatches.items() if count)

@@ -24,6 +24,7 @@ from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.bootstrap_index import SOURCE_OPTION, SourceIndex, with_sources
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
 from pyhudi.table.listing import Listing, StoreListing
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import METADATA_TRUSTED_FROM, TableConfig, load_config
 from pyhudi.table.timeline_facts import (
     check_not_bootstrapped,
@@ -230,7 +231,7 @@ def load_state(
         check_not_bootstrapped(config)
     if options.source_folder and not config.bootstrap_base_path:
         raise OptionError("the table is not bootstrapped", option=SOURCE_OPTION)
-    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+    log = timeline_log(fs, config)
     if previous is not None and previous.config == config:
         log = previous.log
     timeline, is_restored = without_undone(log, now or log.load(walked))

@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.errors import OvertakenError
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.options import IndexKind
+from pyhudi.read.table_schema import schema_text
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged
@@ -27,6 +29,7 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import completed_since
 from pyhudi.write.input.batch import Part, rows_of_shard
+from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows
 from pyhudi.write.placement.tagging import NEW, Action, ShardTags
 from pyhudi.write.write_steps import PlannedWrite, Setting, asks_index
@@ -40,7 +43,36 @@ class Clash:
     key: str | None = None
 
 
-def find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash | None:
+def check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
+    """Raise OvertakenError for what file groups do not tell: columns, and new keys."""
+    state = setting.state
+    since = completed_since(state.timeline, now)
+    if not since:
+        return
+    batch = StreamBatch.of(setting.options.commit_metadata)
+    twin = None if batch is None else writer_of(batch, state.log, since)
+    if twin is not None:
+        raise OvertakenError("another writer wrote this batch of the stream", instant=twin.time)
+    stated = schema_text(state.log, state.timeline, state.archive, state.config)
+    if stated != schema_text(state.log, now, state.archive, state.config):
+        raise OvertakenError("another writer changed the table's columns", instant=since[-1].time)
+    later = now.commits.after(mine.time).last
+    if later is not None and setting.avro_schema != stated:
+        # the newest commit states the columns, and that would not be this one
+        raise OvertakenError(
+            "a later write has committed before this one, which changes the table's columns",
+            instant=later.time,
+        )
+    clash = _find_clash(setting, planned, now)
+    if clash is not None:
+        raise OvertakenError(
+            "another writer inserted the same keys" if clash.key else
+            "another writer inserted rows, perhaps of the same keys",
+            instant=clash.instant.time, key=clash.key,
+        )  # fmt: skip
+
+
+def _find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash | None:
     """A new key of this write that a commit since its begin has inserted; None if there is none.
 
     Cost: one look-up of the new keys in the entries of those commits.

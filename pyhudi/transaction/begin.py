@@ -17,11 +17,13 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from pyhudi.errors import PyhudiError
+from pyhudi.errors import PyhudiError, UnsupportedTableError
+from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
+from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -53,6 +55,19 @@ def opened(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableStat
         if recovered.timeline is None or recovered.config != state.config:
             state = load_state(fs, options.read, previous=state)
         yield state
+
+
+def check_table(config: TableConfig) -> None:
+    """Raise UnsupportedTableError, saying why, for a table that cannot be written."""
+    check_version(config)
+    if not config.has_meta_columns:
+        raise UnsupportedTableError("a table without meta columns cannot be written")
+    if config.drops_partition_columns:
+        raise UnsupportedTableError("a table that drops partition columns cannot be written")
+    cdc_mode(config)  # raises for one that is not known
+    if config.partition_metafile_in_base_format:
+        raise UnsupportedTableError("partition metafiles in Parquet are not written")
+    check_writable(config)
 
 
 def roll_back_dead(

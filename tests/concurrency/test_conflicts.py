@@ -12,15 +12,17 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.create import NewTable, create
 from pyhudi.operations.write import pause_seconds
-from pyhudi.options import Concurrency, parse_options
-from pyhudi.pipeline import NewTable, create
+from pyhudi.options import Concurrency, IndexKind, parse_options
 from pyhudi.records import InstantTime
 from pyhudi.services.compaction import pending_compactions
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import TableType
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import TableType, load_config
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -316,3 +318,32 @@ def test_a_batch_of_a_stream_is_written_once_though_two_writers_have_it() -> Non
     report = table.insert(rows(range(20, 22), 2))
     assert report.instant is None and report.conflicts == 1
     assert len(snapshot(fs)) == 10
+
+
+def commit_without_lock(fs: FileSystem, *, schema: str = "", partition: str = "p0") -> None:
+    """What a writer that ignores the table's lock leaves: a commit of one new file group."""
+    log, config = timeline_log(fs, load_config(fs)), load_config(fs)
+    merges = config.is_merge_on_read
+    mine = log.start(log.request(Action.DELTA_COMMIT if merges else Action.COMMIT))
+    path = f"{partition}/{'0' * 8}-0000-0000-0000-{'0' * 12}-0_0-0-0_{mine.time}.parquet"
+    stat = WriteStat(partition, path[3:41], path, None, 1, 0, 0, 1, 100, 100)
+    extra = {"schema": schema or log.commit(log.load().commits.first).extra["schema"]}
+    log.complete(mine, CommitMetadata((stat,), operation="INSERT", extra=extra).to_json())
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("what", ["columns", "keys"])
+def test_a_write_under_the_lock_notices_what_a_writer_without_it_has_done(
+    kind: TableType, what: str
+) -> None:
+    options = {"hoodie.write.concurrency.mode": "single_writer", "hoodie.index.type": "SIMPLE"}
+    fs = MemoryFileSystem()
+    parsed = parse_options({**BESIDE, **options})
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed, IndexKind.SIMPLE))
+    open_(fs, **options).bulk_insert(rows(range(8), 1))
+    schema = '{"type":"record","name":"r","fields":[{"name":"other","type":"string"}]}'
+    given = {"schema": schema, "partition": "p9"} if what == "columns" else {}
+    engine = Pausing("write", lambda: commit_without_lock(fs, **given))
+    with pytest.raises(WriteConflictError, match="columns" if what == "columns" else "same keys"):
+        open_(fs, engine=engine, **options).upsert(rows(range(20, 22), 3))
+    assert [i.state for i in open_(fs).timeline if not i.is_completed] == []

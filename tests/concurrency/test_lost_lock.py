@@ -10,8 +10,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import LockError
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryStore
 from pyhudi.table.properties import TableType
 from tests.support.leases import Call, LeasedFileSystem, Process

@@ -14,8 +14,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

@@ -17,8 +17,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.index.consistent_hashing import FOLDER
 from pyhudi.operations import ttl
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

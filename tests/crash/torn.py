@@ -25,8 +25,8 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
 from pyhudi.health.doctor import examine
 from pyhudi.health.repair import repair
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
 from tests.support.filesystems import Crash, CrashingFileSystem

@@ -29,8 +29,8 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.operations import ttl
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.clock import system_clock

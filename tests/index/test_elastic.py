@@ -22,8 +22,8 @@ from pyhudi.metadata.elastic.store import (
     newest_state,
     state_names,
 )
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config

@@ -18,8 +18,8 @@ from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.index.bloom import FileLens, candidates
 from pyhudi.index.key_join import key_run, probes_of
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem

@@ -28,8 +28,8 @@ from pyhudi.index.consistent_hashing import (
     ring_hashes,
     ring_of,
 )
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.index.test_kinds import SCHEMA, batch, rows_of

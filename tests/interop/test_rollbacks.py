@@ -17,8 +17,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType, load_config

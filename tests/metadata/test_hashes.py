@@ -18,8 +18,8 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.metadata.record_index import hash_functions
 from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 

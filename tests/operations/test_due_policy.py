@@ -8,9 +8,10 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.operations.create import NewTable, create
 from pyhudi.operations.inline_services import after_write
+from pyhudi.operations.write import commit
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
@@ -58,7 +59,7 @@ def written(kind: TableType, *, writes: int = 8) -> tuple[MemoryFileSystem, Writ
 
 
 def ran_inline(fs: MemoryFileSystem, report: WriteReport, options: dict[str, str]) -> set[str]:
-    done = after_write(clone(fs), parse_options(options), LocalEngine(1), report)
+    done = after_write(clone(fs), parse_options(options), LocalEngine(1), report, commit)
     notes = done.notes[len(report.notes) :]
     return {NAMES[max((n for n in NAMES if note.startswith(n)), key=len)] for note in notes}
 

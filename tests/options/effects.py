@@ -21,8 +21,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.records import RECORD_KEY
 from pyhudi.services.compaction import compaction_is_due
 from pyhudi.spark.source.source_options import read_asked

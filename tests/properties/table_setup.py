@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import BucketEngine, IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 

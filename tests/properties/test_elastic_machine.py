@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.properties.table_machine import bounded

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from pyhudi.api.option_consistency import with_merge
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

@@ -158,7 +158,7 @@ def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
 def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
     from pyhudi.api.table import Table
     from pyhudi.engine import LocalEngine
-    from pyhudi.pipeline import NewTable, create
+    from pyhudi.operations.create import NewTable, create
     from pyhudi.storage.filesystem import FileSystem
     from pyhudi.storage.memory import MemoryFileSystem
 

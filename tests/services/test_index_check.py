@@ -14,8 +14,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.index.maintenance.sampling import share_at_most
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

@@ -15,8 +15,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.index.maintenance.rebuild import Progress
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

@@ -12,8 +12,8 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.index.bucket import BucketRule
 from pyhudi.index.consistent_hashing import FIRST, FOLDER, Ring, load_ring
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.placement.hashing_metadata import rings_of

@@ -8,8 +8,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.options import parse_options
-from pyhudi.pipeline import check_table
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.transaction.begin import check_table
 from tests.support.golden import golden_names, golden_table
 
 FEW = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}

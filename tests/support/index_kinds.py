@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.filenames import PROPERTIES
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType

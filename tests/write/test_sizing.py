@@ -11,8 +11,8 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import LogFileName
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import WriteOptions, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.file_group_view import FileSlice

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
+from pyhudi.operations.create import NewTable, create
 from pyhudi.options import SortMode, parse_options
-from pyhudi.pipeline import NewTable, create
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 

@@ -34,7 +34,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.begin import roll_back_dead, undoing
 from pyhudi.transaction.finish import complete
-from pyhudi.write.placement.workload_profile import profile
+from pyhudi.write.instant_content import profile
 
 _OPERATION = "UPSERT"  # a name of Apache Hudi's own, which is all its readers take
 _PUT = (Fault.MISSING, Fault.WRONG_FILE_GROUP, Fault.STALE_PARTITION)

@@ -1,0 +1,40 @@
+"""Create a table, from the lock to its first files."""
+
+from __future__ import annotations
+
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import UserError
+from pyhudi.filenames import HOODIE
+from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.elastic.create import create_elastic
+from pyhudi.operations.prepare_write import wants_records, with_facts
+from pyhudi.options import IndexKind
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import TableLock
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import TableConfig, store_config
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.table_creation import NewTable as NewTable
+from pyhudi.write.table_creation import config_of
+
+
+def create(fs: FileSystem, table: NewTable) -> TableConfig:
+    """Create an empty table with its index.  Raises UserError if there is a table already."""
+    config = config_of(table)
+    wait, rules = table.options.write.lock_seconds, table.options.write.lock
+    with TableLock(fs, purpose="create", wait_seconds=wait, rules=rules):
+        if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
+            raise UserError(
+                "there is a table here already", path=fs.url, hint="open_table opens it"
+            )
+        config = store_config(fs, config)
+        if table.index is IndexKind.ELASTIC:
+            config = create_elastic(fs, config, Timeline(), table.options.write)
+        config = create_metadata(
+            fs,
+            config,
+            timeline_log(fs, config),
+            shard_count=table.options.write.shard_count,
+            records=() if wants_records(table.index, table.options) else None,
+        )
+        return with_facts(fs, config, table.options, LocalEngine())

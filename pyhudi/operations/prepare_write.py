@@ -1,0 +1,254 @@
+"""What stands before the plan of a write: a table that can be written, and how it is written.
+
+```
+make_ready     crashed writers rolled back -> batch of a stream not written before -> index ready
+make_setting   the table as it is now -> columns fitted -> index opened
+```
+
+The caller holds the table's lock.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import IndexNotReadyError, OptionError
+from pyhudi.filenames import TEMP
+from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
+from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.selection import choose_index, no_index, store_kinds
+from pyhudi.keygen.key_generator_config import rule_of
+from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.rebuild import finish_swap
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.options import IndexKind, Options
+from pyhudi.read.table_schema import schema_text
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.records import META_COLUMNS
+from pyhudi.services.indexing.elastic import ready_elastic
+from pyhudi.services.indexing.external_indexes import Opening, open_store
+from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem, scratch_disk
+from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import check_table, roll_back_dead
+from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.rollback_plan import RolledBack
+from pyhudi.write.input.batch import StreamRows
+from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
+from pyhudi.write.input.staged_rows import parking_folder, sweep_parked
+from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
+from pyhudi.write.placement.index_lookup import WriteIndex
+from pyhudi.write.table_creation import NewTable as NewTable
+from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_steps import Setting, WriteRequest
+
+_SCRATCH = "pyhudi-"
+
+
+def wants_records(index: IndexKind, options: Options) -> bool:
+    """Whether the table has to have a record index: to be asked, or to be kept beside another."""
+    by_record, keep = index is IndexKind.RECORD, options.write.keep_record_index
+    if by_record and keep is False:
+        raise OptionError(
+            "the record index is the table's index", value=False,
+            option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
+        )  # fmt: skip
+    return by_record or bool(keep) or options.write.tee is IndexKind.RECORD
+
+
+def with_facts(
+    fs: FileSystem, config: TableConfig, options: Options, engine: Engine
+) -> TableConfig:
+    """The table with the column statistics and blooms that the options ask for."""
+    facts = options.write.facts
+    wanted = {}
+    if facts.column_stats:
+        wanted[COLUMN_STATS] = facts.column_stats_groups
+    if facts.bloom_filters:
+        wanted[BLOOM_FILTERS] = facts.bloom_filters_groups
+    return create_facts(fs, config, timeline_log(fs, config), group_counts=wanted, engine=engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A table that a write can begin on, its lock held.
+
+    timeline: as listed under the lock; None if it has to be listed anew.
+    """
+
+    config: TableConfig
+    rolled_back: tuple[RolledBack, ...]
+    timeline: Timeline | None
+
+
+def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
+    """Remains of the dead gone, index and facts there; or the report of a write that is in the
+    table already.  The caller holds the table's lock."""
+    config = load_config(fs)
+    check_table(config)
+    log = timeline_log(fs, config)
+    timeline = log.load()
+    check_none_kept(fs, timeline)
+    recovered = roll_back_dead(fs, config, log, timeline, request.options.write)
+    _sweep(fs)
+    known = _replayed(fs, config, request)
+    if known is not None:
+        return known
+    config = _ensure_index(fs, recovered.config, request)
+    config = with_facts(fs, config, request.options, request.engine)
+    is_as_it_was = config == recovered.config
+    return Ready(config, recovered.rolled_back, recovered.timeline if is_as_it_was else None)
+
+
+def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
+    """The report of a stream's batch that is in the table already; None for any other write."""
+    batch = StreamBatch.of(request.options.write.commit_metadata)
+    if batch is None:
+        return None
+    archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
+    done = written_before(batch, timeline_log(fs, config), archive)
+    if done is None:
+        return None
+    note = f"batch {batch.number} of stream {batch.identifier} is in the table, by {done[0]}"
+    return WriteReport(request.operation.value.lower(), notes=(note,))
+
+
+def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> TableConfig:
+    """The table with a metadata table, and with a record index where that is the write's index.
+
+    An empty table of which nobody says its index gets a record index.  Raises IndexNotReadyError
+    for any other such table.
+    """
+    if FILES.path not in config.metadata_partitions:
+        config = finish_swap(fs, config)
+    choice = choose_index(config, request.options.write)
+    kind = IndexKind.RECORD if choice is None else choice.kind
+    with_records = wants_records(kind, request.options)
+    wanted = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
+    if choice is not None and wanted <= config.metadata_partitions:
+        elastic = kind is IndexKind.ELASTIC
+        return ready_elastic(fs, request.options, request.engine) if elastic else config
+    state = load_state(fs, request.options.read)
+    if choice is None and len(state.timeline.commits):
+        raise no_index(fs.url)
+    if not with_records or RECORD_INDEX.path in config.metadata_partitions:
+        config = create_metadata(fs, config, timeline_log(fs, config), records=None)
+        return _ensure_index(fs, config, request) if kind is IndexKind.ELASTIC else config
+    build_now(state, request.options.write.shard_count, request.engine, silent)
+    return load_config(fs)
+
+
+def make_setting(
+    fs: FileSystem,
+    now: Timeline | None,
+    request: WriteRequest,
+    staging: Staging,
+) -> tuple[Setting, FittedSchema]:
+    """now: the timeline, listed under a lock that is held still; None: it is listed."""
+    state = load_state(fs, request.options.read, now=now)
+    check_table(state.config)
+    stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
+    fitted = FittedSchema(stored)
+    if request.operation.brings_rows:
+        rules = schema_rules(state.config, request.options.write, request.schema_mode)
+        fitted = fit_schema(request.rows.schema, stored, rules)
+        if fitted.widened:
+            check_no_logs(fitted, state.view().latest_slices())
+    return (
+        Setting(
+            state,
+            request.engine,
+            staging,
+            request.options.write,
+            _index(state, request, staging),
+            fitted.table,
+            _avro_text(state, fitted),
+            rule_of(
+                state,
+                request.options,
+                functions=request.functions,
+                with_paths=request.operation.brings_rows,
+            ),
+            request.skip_unchanged,
+        ),
+        fitted,
+    )
+
+
+def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteIndex:
+    options = request.options.write
+    choice = choose_index(state.config, options)
+    if choice is None:
+        raise no_index(state.fs.url)
+    metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
+    records = None
+    if metadata is not None and (choice.kind.is_record_index or metadata.kept_index()):
+        records = metadata.record_index(method=request.options.read.lookup)
+    if choice.kind.is_record_index and records is None:
+        raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
+    opening = Opening(
+        options.index_rules, staging, request.engine, records.shard_count if records else None,
+        publishes=not request.dry_run, concurrent=options.concurrency.optimistic,
+    )  # fmt: skip
+    stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
+    wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
+    hash = records.hash if records else KeyHash(wanted)
+    rules, tee = options.index_rules, options.tee
+    return WriteIndex(choice, rules, records, hash, metadata, stores, tee)
+
+
+def _avro_text(state: TableState, fitted: FittedSchema) -> str:
+    """The schema text of the commit: the table's own while it stays the same."""
+    text = schema_text(state.log, state.timeline, state.archive, state.config)
+    if text is not None and not fitted.has_changed:
+        return text
+    name, namespace = table_record_name(state.config.name)
+    return arrow_to_avro(fitted.table, name=name, namespace=namespace)
+
+
+@contextmanager
+def scratch(
+    fs: FileSystem, request: WriteRequest, given: Staging | None = None
+) -> Iterator[Staging]:
+    """Where the write stages its rows: memory if tasks share it and the rows are in it anyway;
+    else a temporary folder, of this machine where only its tasks read it and the table is far."""
+    if given is not None:
+        yield given
+        return
+    if request.engine.shares_memory and not isinstance(request.rows, StreamRows):
+        yield MemoryStaging()
+        return
+    if request.engine.shares_memory and not isinstance(fs, LocalFileSystem):
+        with scratch_disk() as disk:
+            yield FileStaging(disk, "staged")
+        return
+    folder = f"{TEMP}/{_SCRATCH}{secrets.token_hex(8)}"
+    if request.options.write.concurrency.optimistic:  # others must not take it for a dead one's
+        folder = parking_folder()
+    try:
+        yield FileStaging(fs, folder)
+    finally:
+        with tolerating("rows", folder):
+            fs.delete_folder(folder)
+
+
+def _sweep(fs: FileSystem) -> None:
+    """Remove what dead writers staged."""
+    for entry in fs.children(TEMP):
+        if entry.is_folder and entry.name.startswith(_SCRATCH):
+            fs.delete_folder(entry.path)
+    sweep_parked(fs)

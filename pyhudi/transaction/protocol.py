@@ -1,0 +1,206 @@
+"""The commit protocol of a write: begin -> plan -> write -> publish.
+
+```
+                 WHOLE_WRITE                      BEGIN_AND_END
+begin            lock                             lock
+plan_on          -                                T requested, heartbeat, lock released
+  (plan)
+request          T requested                      -
+begin_metadata   delta commit T begins            -
+start            T inflight                       T inflight
+  (write)
+ending           nothing came between             lock; nothing came between
+begin_metadata   -                                delta commit T begins
+complete         T completed                      T completed
+  (error)        T rolled back                    lock; T rolled back
+end              lock released
+```
+
+The policy is all that differs: under BEGIN_AND_END other writers begin, commit and run services
+during the work.  docs/transactions.md describes what both guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.errors import FileMissingError, OvertakenError, PyhudiError
+from pyhudi.metadata.compaction import run_services
+from pyhudi.metadata.delta_commit import MetadataCommit
+from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.writer import begin_metadata
+from pyhudi.options import WriteOptions
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
+from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.deferred_publish import Kept, store_kept
+from pyhudi.transaction.finish import Ending, complete, finishing
+from pyhudi.transaction.heartbeat import Heartbeat
+
+
+class LockPolicy(Enum):
+    """When a write holds the table's lock."""
+
+    WHOLE_WRITE = "whole write"
+    BEGIN_AND_END = "begin and end"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One instant of the table, from the lock to its commit point; a context manager.
+
+    purpose: for the message of writers that wait for the lock.  now: the timeline as last listed
+    under the lock.  metadata: the delta commit of the metadata table, once begun.  An error within
+    the `with` rolls the instant back; where that fails too, the next writer does it.
+    """
+
+    fs: FileSystem
+    options: WriteOptions
+    policy: LockPolicy
+    purpose: str
+    now: Timeline = field(default_factory=Timeline, init=False)
+    metadata: MetadataCommit | None = field(default=None, init=False)
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _state: TableState | None = field(default=None, init=False)
+    _asks: tuple[Action, bytes] | None = field(default=None, init=False)
+    _instant: Instant | None = field(default=None, init=False)
+    _beat: Heartbeat | None = field(default=None, init=False)
+    _has_ended: bool = field(default=False, init=False)
+
+    @property
+    def instant(self) -> Instant:
+        """The instant, once it has been requested."""
+        assert self._instant is not None
+        return self._instant
+
+    @property
+    def state(self) -> TableState:
+        """The table that the write is planned on."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def is_whole(self) -> bool:
+        return self.policy is LockPolicy.WHOLE_WRITE
+
+    def __enter__(self) -> Self:
+        purpose = self.purpose if self.is_whole else f"begin {self.purpose}"
+        self._held.enter_context(table_lock(self.fs, self.options, purpose))
+        return self
+
+    def plan_on(self, state: TableState, action: Action, content: bytes, engine: Engine) -> None:
+        """Plan the write on `state`, which was read under the lock.
+
+        content: of the requested instant's file.  Under BEGIN_AND_END the instant is requested
+        now and the lock released; services of the metadata table that are due run before.
+        """
+        self._state, self._asks = state, (action, content)
+        if self.is_whole:
+            return
+        metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
+        if metadata is not None:
+            after = self.options.metadata_compact_after
+            run_services(metadata, compact_after=after, engine=engine)
+        self._request(state.timeline, beats=True)
+        self._held.close()
+
+    def request(self) -> None:
+        """Request the instant, unless `plan_on` has."""
+        if self._instant is None:
+            beats = self.options.concurrency.heartbeats.always
+            self._request(self.state.log.load(), beats=beats)
+
+    def _request(self, now: Timeline, *, beats: bool) -> None:
+        assert self._asks is not None
+        action, content = self._asks
+        self._instant = self.state.log.request(action, content, now=now)
+        self.now = now.having(self._instant)
+        if beats:
+            self._beat = claimed(self.fs, self._instant, self.options)
+
+    def forget(self) -> None:
+        """Take back the instant of a write that has nothing to do."""
+        if self._instant is not None:
+            self.state.log.forget(self._instant)
+        self._has_ended = True
+
+    def relist(self) -> None:
+        """List the timeline again, after the holder of the lock has changed it."""
+        self.now = self.state.log.load()
+
+    def begin_metadata(self, engine: Engine) -> MetadataCommit:
+        """Begin the delta commit of the metadata table, under the lock; finish it, then
+        `complete`."""
+        state = self.state
+        self.metadata = begin_metadata(
+            state.fs, state.config, state.log, self.now, self.instant, engine=engine,
+            compact_after=self.options.metadata_compact_after,
+        )  # fmt: skip
+        return self.metadata
+
+    def start(self, profile: bytes) -> None:
+        """Make the instant inflight; files of it may be written from here on."""
+        self._instant = self.state.log.start(self.instant, profile)
+
+    @contextmanager
+    def ending(self, touched: Touched) -> Iterator[Ending]:
+        """The end, under the lock.  Raises OvertakenError where another writer came between,
+        before anything is changed; LockError."""
+        with finishing(self.state, self.instant, self.options, touched=touched) as ending:
+            self.now = ending.now
+            yield ending
+
+    def complete(self, content: bytes) -> None:
+        """The commit point; as `finish.complete`."""
+        self._instant = complete(self.state, self.instant, content)
+        self._has_ended = True
+
+    def defer(self, content: bytes, report: dict[str, object]) -> None:
+        """Stop one step before the commit point, until the write is published or discarded."""
+        store_kept(self.fs, self.instant, Kept(self.state.timeline, content, report))
+        self._has_ended = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, PyhudiError | OSError | pa.ArrowException):
+                self._fail(error)
+        finally:
+            if self._beat is not None:
+                self._beat.stop()
+            self._held.close()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._instant is None or self._has_ended:
+            return
+        with undoing(error), table_lock(self.fs, self.options, "rollback"):
+            check_lock(self.fs)
+            if self._beat is not None:
+                self._beat.stop()
+            log, config = self.state.log, self.state.config
+            roll_back_dead(self.fs, config, log, log.load(), self.options)
+        if isinstance(error, FileMissingError) and not self.is_whole and self._has_moved():
+            raise OvertakenError(
+                "files this write was planned on have been cleaned", path=error.facts.get("path")
+            ) from error
+
+    def _has_moved(self) -> bool:
+        """Whether others have committed or cleaned since."""
+        now, then = self.state.log.load(), self.state.timeline
+        return now.where(None, State.COMPLETED) != then.where(None, State.COMPLETED)

@@ -1,0 +1,148 @@
+"""What the three files of a write's instant say.
+
+```
+T.<action>.requested   which action; of a replace commit, which operation
+T.<action>.inflight    how many rows each file group and partition will take
+T.<action>             every file written, the schema, what is certain about record keys
+```
+
+Source: table_format 3.3.  Marks about record keys are read by `read/skipping/key_uniqueness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyhudi.read.skipping.key_uniqueness import (
+    KEYS,
+    LOOKED_UP,
+    UNIQUE,
+    has_pending_write,
+    is_partitioned,
+    keys_are_unique,
+)
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import Action
+from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.placement.assignment import Target
+from pyhudi.write.placement.tagging import Duplicates
+from pyhudi.write.write_steps import Operation, PlannedWrite, Setting, asks_index, duplicates_of
+from pyhudi.write.write_tasks import WrittenFiles
+
+
+def requested(state: TableState, operation: Operation) -> tuple[Action, bytes]:
+    """The action of a write, and the content of its requested file."""
+    if not operation.replaces:
+        merges = state.config.is_merge_on_read
+        return (Action.DELTA_COMMIT if merges else Action.COMMIT), b""
+    record: dict[str, object] = {"version": None}
+    if operation is Operation.DELETE_PARTITION:
+        record = {"operationType": operation.value, "version": 1}
+    return Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record)
+
+
+def profile_of(planned: PlannedWrite) -> bytes:
+    """The content of the inflight file."""
+    replaced = planned.replaced.file_ids() if planned.operation.replaces else None
+    return profile(planned.assignment.targets, planned.operation.value, replaced=replaced)
+
+
+def profile(
+    targets: Iterable[Target],
+    operation: str,
+    *,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+) -> bytes:
+    """The content of the inflight file of a write to `targets`.
+
+    replaced: file groups that it takes out, of which nothing else tells before it is complete.
+    """
+    fresh: dict[str, int] = {}
+    stats = []
+    for target in targets:
+        if target.insert_count:
+            partition = target.group.partition
+            fresh[partition] = fresh.get(partition, 0) + target.insert_count
+        if target.update_count and target.slice:
+            stats.append(_profile_stat(target))
+    heads = [WriteStat(p, "", "", None, 0, 0, 0, count, 0, 0) for p, count in sorted(fresh.items())]
+    written = CommitMetadata((*heads, *stats), operation=operation, replaced=replaced)
+    return written.to_json()
+
+
+def _profile_stat(target: Target) -> WriteStat:
+    assert target.slice is not None
+    group = target.group
+    return WriteStat(
+        group.partition, group.file_id, "", target.slice.instant, 0, 0, target.update_count, 0, 0, 0
+    )
+
+
+def content_of(
+    setting: Setting, planned: PlannedWrite, files: WrittenFiles, now: Timeline, at: InstantTime
+) -> bytes:
+    """The content of the completed file.  now: the timeline under the lock that the commit point
+    holds.  at: the instant of the write."""
+    extra = {name: v for name, v in setting.options.commit_metadata.items() if name != KEYS}
+    extra |= _key_marks(setting, planned, files, now=now, at=at)
+    return CommitMetadata(
+        files.stats,
+        operation=planned.operation.value,
+        extra={**extra, "schema": setting.avro_schema},
+        replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
+    ).to_json()
+
+
+def _key_marks(
+    setting: Setting, planned: PlannedWrite, files: WrittenFiles, *, now: Timeline, at: InstantTime
+) -> dict[str, str]:
+    """The mark of a commit, empty where nothing is certain.
+
+    now: the timeline under the lock that the commit point holds.  at: the instant of the write.
+    """
+    state = setting.state
+    starts = _starts_empty(setting, planned, now) and _keys_differ(setting, planned, files)
+    if not starts and not _adds_no_known_key(setting, planned.operation):
+        return {}
+    is_whole = starts or keys_are_unique(state, now)
+    if is_whole and not has_pending_write(now, but=at):
+        return {KEYS: UNIQUE}
+    return {} if starts else {KEYS: LOOKED_UP}
+
+
+def _starts_empty(setting: Setting, planned: PlannedWrite, now: Timeline) -> bool:
+    """Whether no row stays that was in the table before."""
+    match planned.operation:
+        case Operation.INSERT_OVERWRITE_TABLE:
+            return True
+        case Operation.INSERT_OVERWRITE:
+            return set(setting.state.listing.partitions()) <= set(planned.replaced.partitions)
+        case Operation.DELETE | Operation.DELETE_PARTITION:
+            return False
+        case _:
+            return not len(now.commits) and setting.state.archive.is_empty
+
+
+def _keys_differ(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -> bool:
+    """Whether no two rows written have one key: the index has as many new entries as rows."""
+    if _one_row_a_key(setting, planned.operation):
+        return True
+    entries = sum(stat.write_count for stat in files.index)
+    return bool(files.index) and entries == planned.new and not planned.matched
+
+
+def _adds_no_known_key(setting: Setting, operation: Operation) -> bool:
+    """Whether each key that is added was looked for in the whole table, and is added once."""
+    if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
+        return True
+    return asks_index(setting, operation) and _one_row_a_key(setting, operation)
+
+
+def _one_row_a_key(setting: Setting, operation: Operation) -> bool:
+    """Whether rows of one key were combined, in whatever partitions they are."""
+    rules = setting.state.rules if operation.brings_rows else None
+    combined = duplicates_of(setting.options, operation, rules) is not Duplicates.KEEP
+    return combined and (setting.index.choice.is_global or not is_partitioned(setting.state))

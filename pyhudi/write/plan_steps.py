@@ -1,0 +1,255 @@
+"""The steps of planning a write, each set up for one operation; `operations/write` calls them.
+
+```
+stage_batch    keys, partition paths, index shards
+tag_batch      rows of one key in the batch combined; the index asked
+losing_rows    rows that lose to a newer stored record and must not change the index
+assign_batch   the file group of each row
+replaced_groups_of   file groups that a replace commit takes out
+```
+
+The table is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pyhudi.errors import UnsupportedTableError
+from pyhudi.filenames import new_file_id
+from pyhudi.index.consistent_hashing import Ring
+from pyhudi.options import BulkInsert, KnownKeys
+from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.log_inserts import groups_with_log_inserts
+from pyhudi.records import RECORD_KEY, with_meta
+from pyhudi.storage.spill import Staged
+from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.write.input.batch import KeyPlan, Part, Rows
+from pyhudi.write.overwrite import (
+    Replaced,
+    TakeOut,
+    check_unclaimed,
+    check_within,
+    partitions_named,
+    take_out,
+)
+from pyhudi.write.placement.assignment import Assignment, AssignRules, assign
+from pyhudi.write.placement.delete_conflicts import ContestTask, lost_rows
+from pyhudi.write.placement.hashing_metadata import rings_of
+from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
+from pyhudi.write.placement.record_size import record_bytes
+from pyhudi.write.placement.sorted_insert import by_range, sort_columns
+from pyhudi.write.placement.tagging import Known, ShardTags, TagPlan
+from pyhudi.write.write_steps import (
+    Operation,
+    Setting,
+    asks_index,
+    duplicates_of,
+    looks_known_keys_up,
+)
+
+_KNOWN = {KnownKeys.DROP: Known.DROP, KnownKeys.FAIL: Known.REFUSE}
+
+
+def check_rules(setting: Setting) -> None:
+    """Raise UnsupportedTableError for merge rules that cannot be followed."""
+    rules = setting.state.rules
+    rules.check()
+    if not rules.picks and setting.index.choice.moves:
+        raise UnsupportedTableError(
+            "a record that merges with the stored one cannot move to another partition",
+            hint="set the index's update.partition.path to false",
+        )
+
+
+def stage_batch(setting: Setting, rows: Rows, operation: Operation) -> tuple[Part, ...]:
+    """The batch with record keys, partition paths and index shards, staged once."""
+    rules = setting.state.rules if operation.brings_rows else None
+    has_index_files = setting.index.records is not None
+    plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, rules, has_index_files)
+    parts = tuple(rows.stage(plan, setting.staging, setting.engine))
+    for path in _paths(parts):
+        setting.state.fs.sub(path)  # raises UserError for a name that the store cannot have
+    return parts
+
+
+def emptied(
+    setting: Setting, parts: tuple[Part, ...], operation: Operation, partitions: Sequence[str]
+) -> tuple[Sequence[str], tuple[str, ...]]:
+    """(partitions that a replace commit empties, names that no partition has)."""
+    if not operation.replaces:
+        return (), ()
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        return setting.state.listing.partitions(), ()
+    if operation is Operation.DELETE_PARTITION:
+        return partitions_named(partitions, setting.state.listing.partitions())
+    if partitions:
+        check_within(parts, partitions)
+        return sorted(set(partitions)), ()
+    return sorted(_paths(parts)), ()
+
+
+def reached(shards: Iterable[ShardTags], emptied: Sequence[str]) -> list[str]:
+    """Partitions that rows are in or go to, and those taken out: the view need hold no other."""
+    found = set(emptied)
+    for shard in shards:
+        found.update(shard.paths, (home.partition for home in shard.homes))
+    return sorted(found)
+
+
+def _paths(parts: Iterable[Part]) -> set[str]:
+    return {path for part in parts for path, _ in part.partition_counts}
+
+
+def rings_of_batch(
+    setting: Setting, parts: tuple[Part, ...], emptied: Sequence[str]
+) -> dict[str, Ring]:
+    """The rings the write goes by, of a bucket index that hashes consistently."""
+    rule = setting.index.choice.bucket
+    if rule is None or not rule.is_consistent:
+        return {}
+    paths = _paths(parts)
+    view = setting.state.view(partitions=sorted({*paths, *emptied}))
+    return rings_of(setting.state, view, rule, paths, emptied=emptied)
+
+
+def tag_batch(
+    setting: Setting, parts: tuple[Part, ...], operation: Operation, rings: Mapping[str, Ring]
+) -> list[ShardTags]:
+    if not sum(part.row_count for part in parts):
+        return []
+    rules = setting.state.rules if operation.brings_rows else None
+    index, is_delete = setting.index, operation is Operation.DELETE
+    looked_up = looks_known_keys_up(setting, operation)
+    plan = TagPlan(
+        setting.state.fs,
+        parts,
+        setting.staging,
+        duplicates_of(setting.options, operation, rules),
+        rules,
+        deletes_all=is_delete,
+        moves=index.choice.moves,
+        asked=asks_index(setting, operation),
+        is_global=index.choice.is_global,
+        known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
+        skips_unchanged=setting.skips_unchanged,
+        copies=is_delete and may_have_copies(index, setting.state, parts),
+    )
+    return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation, rings))
+
+
+def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) -> Where:
+    """What an index looks through; nothing of what a replace commit takes out."""
+    view = setting.state.view()
+    rules = setting.state.rules
+    spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
+    slices = [] if operation.replaces else view.latest_slices()
+    inserts = groups_with_log_inserts(setting.state, slices)
+    return Where(slices, spec, rings, inserts)
+
+
+def with_merged(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[Part, ...]:
+    """The parts, and behind them the rows each shard merged."""
+    if all(shard.folded is None for shard in shards):
+        return parts
+    folded = [
+        replace(parts[0], staged=shard.folded or parts[0].staged, row_count=0, partition_counts=())
+        for shard in shards
+    ]
+    return (*parts, *folded)
+
+
+def losing_rows(
+    setting: Setting,
+    parts: tuple[Part, ...],
+    shards: Sequence[ShardTags],
+    view: TableView,
+) -> list[Staged | None]:
+    """For each shard the positions of its rows that lose to a newer stored record, if any."""
+    rules = setting.state.rules
+    lost: list[Staged | None] = [None] * len(shards)
+    slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in shards) else {}
+    contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
+    for i, shard in enumerate(shards):  # a bucket that is still to be made holds no record
+        there = [(home, slices.get(shard.homes[home])) for home in shard.contested]
+        contested[i] = tuple((home, s) for home, s in there if s is not None)
+    contested = {i: homes for i, homes in contested.items() if homes}
+    if not contested:
+        return lost
+    compared = setting.schema.names if setting.skips_unchanged else rules.ordering
+    columns = tuple(dict.fromkeys((RECORD_KEY, *compared)))
+    spec = SliceSpec(with_meta(setting.schema), columns, rules, view.visibility)
+    tasks = [
+        ContestTask(
+            setting.state.fs,
+            spec,
+            parts,
+            shards[i],
+            homes,
+            setting.staging,
+            setting.skips_unchanged,
+        )
+        for i, homes in contested.items()
+    ]
+    for i, result in zip(
+        contested, setting.engine.run(lost_rows, tasks, label="contest"), strict=True
+    ):
+        lost[i] = result
+    return lost
+
+
+def assign_batch(
+    setting: Setting,
+    parts: tuple[Part, ...],
+    shards: Sequence[ShardTags],
+    view: TableView,
+    operation: Operation,
+) -> tuple[Sequence[ShardTags], Assignment, tuple[str, ...]]:
+    """(tags, the file group of each row, columns that new base files are sorted by)."""
+    bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
+    order_by = sort_columns(bulk, setting.schema)
+    assigned = assign(
+        shards,
+        view,
+        AssignRules(
+            setting.options.sizing,
+            setting.state.config.is_merge_on_read,
+            record_bytes(setting.state, setting.options, parts),
+            small_files=operation.fills_files,
+            logs_inserts=_logs_inserts(setting, operation),
+            fills_files=bulk.fills_files,
+            into_clustered=setting.options.into_clustered,
+        ),
+        new_file_id=new_file_id,
+    )
+    if bulk.sorts_partitions and not setting.index.always_asked:
+        shards, assigned = by_range(
+            parts, shards, assigned, order_by, staging=setting.staging, engine=setting.engine
+        )
+    return shards, assigned, order_by
+
+
+def _logs_inserts(setting: Setting, operation: Operation) -> bool:
+    """Whether new keys may go to logs.  A plain insert's may not: one that is there would merge."""
+    merges = setting.state.config.is_merge_on_read
+    return merges and setting.index.logs_inserts and asks_index(setting, operation)
+
+
+def replaced_groups_of(
+    setting: Setting, operation: Operation, view: TableView, chosen: Sequence[str]
+) -> Replaced:
+    """What leaves the table with this write."""
+    slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
+    check_unclaimed(
+        view,
+        slices,
+        clusterings=not setting.options.drops_clusterings,
+        compactions=operation is Operation.DELETE_PARTITION,
+    )
+    rules = setting.state.rules
+    spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
+    records = setting.index.records
+    shards = records.shards if records else ()
+    plan = TakeOut(setting.state.fs, spec, shards, setting.index.hash, setting.staging)
+    return take_out(plan, slices, chosen, setting.engine)
