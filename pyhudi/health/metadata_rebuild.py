@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
+from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -57,7 +58,11 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
-    return rebuild(fs, config, wanted, engine=engine)
+    config = rebuild(fs, config, wanted, engine=engine)
+    if COLUMN_STATS.path not in config.metadata_partitions:
+        return config
+    schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
+    return define_column_stats(fs, config, schema)
 
 
 def check_rebuildable(fs: FileSystem) -> None:

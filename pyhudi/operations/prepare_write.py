@@ -25,6 +25,7 @@ from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.selection import choose_index, no_index, store_kinds
 from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
@@ -78,6 +79,8 @@ def with_facts(
     wanted = {}
     if facts.column_stats:
         wanted[COLUMN_STATS] = facts.column_stats_groups
+        if COLUMN_STATS.path not in config.metadata_partitions:
+            config = define_column_stats(fs, config, load_state(fs, options.read).schema())
     if facts.bloom_filters:
         wanted[BLOOM_FILTERS] = facts.bloom_filters_groups
     return create_facts(fs, config, timeline_log(fs, config), group_counts=wanted, engine=engine)

@@ -3,7 +3,6 @@ log blocks, and the HFiles of the metadata table; it filters by our statistics a
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -145,20 +144,6 @@ SKIPPING = {
 
 PRUNED = {FILTERS[n] for n in (0, 1, 2, 4)}
 """What opens fewer files."""
-DEFINED = {
-    "indexName": "column_stats", "indexType": "column_stats", "indexFunction": "column_stats",
-    "sourceFields": [*SCHEMA.names[:9], "addr.city"], "indexOptions": {}, "version": "V1",
-}  # fmt: skip
-
-
-def define_column_statistics(path: Path) -> None:
-    """Add what 1.2.0 asks for before it uses column statistics: 1.x writes it, pyhudi does not."""
-    folder = path / ".hoodie" / ".index_defs"
-    folder.mkdir()
-    (folder / "index.json").write_text(json.dumps({"indexDefinitions": {"column_stats": DEFINED}}))
-    properties = path / ".hoodie" / "hoodie.properties"
-    stored = properties.read_text()
-    properties.write_text(f"{stored}hoodie.table.index.defs.path=.hoodie/.index_defs/index.json\n")
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
@@ -176,8 +161,6 @@ def test_apache_hudi_filters_by_our_column_statistics(
         table.bulk_insert(everything.slice(first, 20))
     table.upsert(rows(range(10), 2))
     for hudi in hudis:
-        if hudi.version == "1.2.0":
-            define_column_statistics(path)
         fewer = set()
         for where in FILTERS:
             plain = scanned(hudi, path, where, {**SKIPPING, "hoodie.enable.data.skipping": "false"})
@@ -187,6 +170,55 @@ def test_apache_hudi_filters_by_our_column_statistics(
                 fewer.add(where)
         if (kind, hudi.version) != ("mor", "0.15.0"):  # which does not count these files
             assert fewer >= PRUNED, hudi.version
+
+
+WIDER = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()),
+                   ("qty", pa.int64()), ("ratio", pa.float64()), ("city", pa.string()),
+                   ("addr", pa.struct([("city", pa.string())])), ("raw", pa.binary())])  # fmt: skip
+NARROW = pa.schema([(f.name, f.type) for f in WIDER if f.name != "city"])
+NARROW = NARROW.set(3, pa.field("qty", pa.int32())).set(4, pa.field("ratio", pa.float32()))
+
+
+def numbered(keys: range, schema: pa.Schema) -> pa.Table:
+    made = [
+        {"id": f"k{i:03d}", "part": "p0", "ts": 1, "qty": i, "ratio": i / 2, "city": f"c{i:03d}",
+         "addr": {"city": f"c{i:03d}"}, "raw": b"%03d" % i}
+        for i in keys
+    ]  # fmt: skip
+    return pa.Table.from_pylist(made, schema)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_statistics_of_several_writers_and_schemas_hide_no_row(
+    tmp_path: Path, kind: str, hudis: list[ApacheHudi]
+) -> None:
+    """Columns that are added and widened, and files that each release has written."""
+    path = tmp_path / "t"
+    options = {**INDEXED, "hoodie.parquet.small.file.limit": "0"}
+    table = pyhudi.create_table(
+        path, NARROW, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        options=options,
+    )  # fmt: skip
+    table.bulk_insert(numbered(range(10), NARROW))
+    table.bulk_insert(numbered(range(10, 20), WIDER), schema_mode="widen")
+    table.upsert(numbered(range(5), WIDER))
+    stated = {**SKIPPING, "hoodie.parquet.small.file.limit": "0"}
+    for turn, hudi in enumerate(hudis):
+        file = tmp_path / f"rows{turn}.parquet"
+        pq.write_table(numbered(range(20 + 10 * turn, 30 + 10 * turn), WIDER), file)
+        hudi.ask("write", path=str(path), rows=str(file), operation="insert", conf=stated)
+        pyhudi.open_table(path, options=options).upsert(numbered(range(2, 4), WIDER))
+    last = 20 + 10 * len(hudis)
+    for hudi in hudis:
+        for i in (3, 12, *range(25, last, 10)):
+            for where in (
+                f"city = 'c{i:03d}'", f"addr.city = 'c{i:03d}'", f"qty = {i}", f"ratio = {i / 2}",
+                f"raw = X'{(b'%03d' % i).hex()}'", f"id = 'k{i:03d}'",
+            ):  # fmt: skip
+                found = scanned(hudi, path, where, SKIPPING)
+                assert found["rows"] == 1, (hudi.version, where)
+        for where, count in (("city is null", 5), ("city is not null", last - 5)):
+            assert scanned(hudi, path, where, SKIPPING)["rows"] == count, (hudi.version, where)
 
 
 def scanned(hudi: ApacheHudi, path: Path, where: str, conf: dict[str, str]) -> dict[str, Any]:
