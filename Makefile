@@ -129,6 +129,7 @@ chaos: build
 
 failing-disk: build
 	$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0}
+	$(BIN)/python -m tests.crash.disk reads
 	$(BIN)/python -m tests.crash.disk power
 
 failing-store: build

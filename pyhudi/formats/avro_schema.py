@@ -155,6 +155,9 @@ def _load(schema_json: str) -> dict[str, Any]:
         raise UnsupportedTableError("the Avro schema is nested too deeply") from error
     if not isinstance(record, dict) or not isinstance(record.get("fields"), list):
         raise CorruptFileError("the Avro schema is not a record")
+    for field in record["fields"]:
+        if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+            raise CorruptFileError("a field of the Avro schema has no name", field=str(field)[:80])
     return record
 
 

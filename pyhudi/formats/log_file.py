@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from typing import Final
@@ -34,6 +35,7 @@ _PREFIX: Final = len(MAGIC) + 8
 _SMALLEST: Final = 4 + 4 + 4 + 8 + 4 + 8  # version, kind, two empty maps, content length, pointer
 _PAGE: Final = 1 << 16
 _SEARCH: Final = 1 << 20
+_STATED_TEXT_MAX: Final = 1 << 20  # of a header that may be garbage
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
@@ -70,8 +72,9 @@ class HeaderKey(IntEnum):
 class LogBlock:
     """One block as framed; its content is still in the file.
 
-    header: keys unknown to us stay plain ints.  offset and size cover the whole block; for
-    CORRUPT everything up to the next block.
+    header: keys unknown to us stay plain ints; of a CORRUPT block what its first bytes state, or
+    nothing where they cannot be read.  offset and size cover the whole block; for CORRUPT
+    everything up to the next block.
     """
 
     kind: BlockKind
@@ -197,7 +200,7 @@ def _blocks(pages: _Pages, path: str) -> Iterator[LogBlock]:
         end = _framed_end(pages, at)
         if end is not None:
             if damage is not None:
-                yield _corrupt(damage, at)
+                yield _corrupt(pages, damage, at, path)
                 damage = None
             yield _parse(pages, at, end, path)
             at = end
@@ -205,12 +208,29 @@ def _blocks(pages: _Pages, path: str) -> Iterator[LogBlock]:
             damage = at if damage is None else damage
             at = _next_magic(pages, at + len(MAGIC))
     if damage is not None:
-        yield _corrupt(damage, pages.size)
+        yield _corrupt(pages, damage, pages.size, path)
 
 
-def _corrupt(start: int, end: int) -> LogBlock:
+def _corrupt(pages: _Pages, start: int, end: int, path: str) -> LogBlock:
     content = min(start + len(MAGIC), end)
-    return LogBlock(BlockKind.CORRUPT, {}, start, end - start, content, end - content)
+    header = _stated_header(pages, start, end, path)
+    return LogBlock(BlockKind.CORRUPT, header, start, end - start, content, end - content)
+
+
+def _stated_header(pages: _Pages, start: int, end: int, path: str) -> Mapping[HeaderKey | int, str]:
+    """The header of a data or delete block that does not frame, as far as it can be read."""
+    fields = _Fields(pages, min(start + _PREFIX, end), end, path)
+    found: dict[HeaderKey | int, str] = {}
+    with suppress(CorruptFileError):
+        fields.take(4)  # the version may be what is damaged
+        if _KINDS.get(fields.i32()) is BlockKind.COMMAND:
+            return found
+        for _ in range(fields.i32()):
+            key, length = fields.i32(), fields.i32()
+            if length > _STATED_TEXT_MAX:
+                break
+            found[_HEADER_KEYS.get(key, key)] = fields.take(length).decode("utf-8", "replace")
+    return found
 
 
 def _framed_end(pages: _Pages, at: int) -> int | None:
@@ -306,6 +326,8 @@ def _parse(pages: _Pages, at: int, end: int, path: str) -> LogBlock:
     content_offset = fields.at
     if not 0 <= content_length <= fields.end - fields.at:
         raise fields.bad("a log block's content is longer than the block")
+    if kind is BlockKind.COMMAND and content_length:
+        raise fields.bad("a command block of a log has content")
     fields.at += content_length
     fields.mapping()  # the footer: always empty, and nothing in it is of use
     fields.i64()

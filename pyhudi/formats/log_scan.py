@@ -3,10 +3,15 @@
 Pure; every reader of log files uses it: scans and compaction of the data table, planners, and
 the metadata table.  Two passes over the blocks in file order:
 
-1. corrupt blocks are skipped; data and delete blocks of instants that have not committed are
-   dropped; a rollback command removes the blocks that its target wrote before it;
+1. corrupt blocks are skipped, unless a committed instant wrote them; data and delete blocks of
+   instants that have not committed are dropped; a rollback command removes the blocks that its
+   target wrote before it;
 2. blocks that a log compaction merged are replaced by its blocks, at the position of the newest
    block that it merged.
+
+A corrupt block is what a writer leaves that fails while it appends.  One whose header names a
+committed instant has lost rows that were acknowledged, unless the write was attempted again in
+another log of the slice.  Apache Hudi skips it (docs/differences.md).
 
 A rollback command counts whenever it was written, and no block ends the scan early.
 Source: table_format 5.4, storage_format 2.7; BaseHoodieLogRecordReader.
@@ -42,7 +47,9 @@ def committed_blocks(blocks: Iterable[PlacedBlock], is_committed: IsCommitted) -
     """The data and delete blocks to merge, oldest first.
 
     blocks: all blocks of the slice's logs, in the order of the logs.
-    Raises CorruptFileError for a data or delete block without an instant.
+    Raises CorruptFileError for a data or delete block without an instant, for a block of captured
+    changes, which have logs of their own, and for a corrupt block of a committed instant that no
+    other log of the slice has blocks of.
     """
     by_instant = {
         time: _one_attempt(written) for time, written in _committed(blocks, is_committed).items()
@@ -72,12 +79,34 @@ def _committed(
 ) -> dict[str, list[PlacedBlock]]:
     """Blocks by instant, instants in order of first appearance."""
     by_instant: dict[str, list[PlacedBlock]] = {}
+    damaged: dict[str, PlacedBlock] = {}
     for placed in blocks:
         if placed.block.is_rollback:
             by_instant.pop(placed.block.target_instant or "", None)
+            damaged.pop(placed.block.target_instant or "", None)
         elif holds_committed_rows(placed, is_committed):
             by_instant.setdefault(_instant_of(placed), []).append(placed)
+        elif placed.block.kind is BlockKind.CDC:
+            raise CorruptFileError(
+                "captured changes in a log of rows", path=placed.path, offset=placed.block.offset
+            )
+        elif _is_damaged(placed.block, is_committed):
+            damaged.setdefault(_instant_of(placed), placed)
+    for instant, placed in damaged.items():
+        if all(whole.path == placed.path for whole in by_instant.get(instant, ())):
+            raise CorruptFileError(
+                "a log block of a committed write is damaged", path=placed.path,
+                offset=placed.block.offset, instant=instant,
+                hint="table.doctor() reports what can be done",
+            )  # fmt: skip
     return by_instant
+
+
+def _is_damaged(block: LogBlock, is_committed: IsCommitted) -> bool:
+    """Whether a committed instant wrote it; what is not a number is no instant but damage."""
+    stated = block.instant or ""
+    is_stated = block.kind is BlockKind.CORRUPT and stated.isdecimal()
+    return is_stated and is_committed(InstantTime(stated))
 
 
 def _one_attempt(blocks: list[PlacedBlock]) -> list[PlacedBlock]:

@@ -27,6 +27,7 @@ from pyhudi.health.findings import Finding, Mend, Severity
 from pyhudi.health.inventory import Ground
 from pyhudi.health.quarantine import set_aside_files
 from pyhudi.planning.cleaning import planned_files
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
 from pyhudi.table.properties import parse_properties
@@ -144,11 +145,17 @@ def _log(
         else:
             yield _nobodys(info, broken.what)
         return
-    if any(block.kind is BlockKind.CORRUPT for block in blocks):
+    corrupt = [block for block in blocks if block.kind is BlockKind.CORRUPT]
+    stated = {InstantTime(block.instant) for block in corrupt if block.instant}
+    lost = sorted(filter(ground.visibility.sees, stated))
+    if said is not None and lost:
+        why = f"blocks of {', '.join(lost)} cannot be read"
+        yield _torn(info.path, name.instant, "a log block of a committed write is damaged", why)
+    elif corrupt:
         yield Finding(
             "torn-block", Severity.WARNING if said is not None else Severity.INFO, info.path,
             "a log holds bytes that are no block",
-            "a writer died while it appended, or bytes were damaged; readers pass them over",
+            "a writer failed while it appended; readers skip them",
             "nothing, if a write failed at the time; compaction leaves the bytes behind",
         )  # fmt: skip
 

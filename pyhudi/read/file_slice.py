@@ -330,7 +330,7 @@ def log_entries(
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
     if not rules.is_event_time:
         return Deletes(decode_deletes(content, path=path).column("record_key"))
-    kinds = [needed.field(name).type for name in rules.ordering]
+    kinds = [needed.field(name).type for name in _present(rules, needed).ordering]
     wanted = kinds[0] if len(kinds) == 1 else kinds
     batch = decode_deletes(content, path=path, ordering_type=wanted)
     return Deletes(batch.column("record_key"), batch.column("ordering"))

@@ -91,7 +91,11 @@ class LocalFileSystem:
 
     def read(self, path: str) -> bytes:
         with _typed(self._file(path)) as place, open(place, "rb") as file:
-            return file.read()
+            size = os.fstat(file.fileno()).st_size
+            data = file.read()
+            if len(data) < size:  # a read ends early where the disk, or a file server, loses bytes
+                raise OSError(errno.EIO, f"{len(data)} of {size} bytes were read")
+            return data
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with contextlib.closing(self.open(path)) as file:
@@ -261,7 +265,8 @@ class LocalMutex:
         return math.inf
 
     def release(self) -> None:
-        _unlink(self._signature)
+        with contextlib.suppress(OSError):  # it is for information only
+            _unlink(self._signature)
         self._lock.release()
 
     @property

@@ -2,6 +2,7 @@
 
     python -m tests.crash.disk faults [--every N] [--seed S]     an error at each N-th call
     python -m tests.crash.disk power  [--every N]                a power loss after each N-th call
+    python -m tests.crash.disk reads                             an error at each call of one read
 
 Every operation is run in a new process on a copy of one table, with tests/support/disk_shim.c
 between it and the disk.  After a fault the table holds the old rows or the new ones, a call that
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import errno
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -32,6 +34,7 @@ import pyarrow as pa
 
 import pyhudi
 from pyhudi.errors import PyhudiError
+from pyhudi.storage.local import LocalFileSystem
 
 SHIM: Final = Path(__file__).parents[1] / "support" / "disk_shim.c"
 PROBLEMS: Final = 3  # the exit code
@@ -198,6 +201,28 @@ def sweep_faults(folder: Path, every: int, seed: int, operations: list[str]) -> 
     return totals
 
 
+def sweep_reads(folder: Path) -> Totals:
+    """Each error at each call of reading a file: all of its bytes, or an error of this package."""
+    totals, content = Totals(), bytes(range(256)) * 1024
+    (folder / "file").write_bytes(content)
+    fs = LocalFileSystem(folder)
+    _shim().disk_arm(-1, 0, 0)
+    fs.read("file")
+    for number in range(_shim().disk_calls()):
+        for error, after in itertools.product(ERRORS, (0, 1)):
+            totals.trials += 1
+            _shim().disk_arm(number, error, after)
+            try:
+                found = fs.read("file")
+                totals.succeeded += 1
+                if found != content:
+                    totals.add(f"{errno.errorcode[error]} at call {number}: {len(found)} bytes")
+            except PyhudiError:
+                totals.failed += 1
+    _shim().disk_arm(-1, 0, 0)
+    return totals
+
+
 def _fresh(base: Path, trial: Path) -> None:
     shutil.rmtree(trial, ignore_errors=True)
     shutil.copytree(base, trial)
@@ -318,7 +343,7 @@ def run_with_shim(*arguments: str, capture: bool = True) -> subprocess.Completed
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sweep", choices=("faults", "power"))
+    parser.add_argument("sweep", choices=("faults", "power", "reads"))
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS))
@@ -329,6 +354,8 @@ def main() -> int:
     folder = Path(root)
     if asked.sweep == "faults":
         totals = sweep_faults(folder, asked.every, asked.seed, asked.operations)
+    elif asked.sweep == "reads":
+        totals = sweep_reads(folder)
     else:
         totals = sweep_power(folder, asked.every, asked.operations)
     print(totals.line())

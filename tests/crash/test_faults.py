@@ -13,7 +13,8 @@ from tests.support.object_stores import shared_s3
 @pytest.mark.parametrize("arguments", [
     ("faults", "--every", "41", "--operations", "upsert", "compact"),
     ("power", "--every", "40", "--operations", "upsert", "clean"),
-], ids=["faults", "power"])  # fmt: skip
+    ("reads",),
+], ids=["faults", "power", "reads"])  # fmt: skip
 def test_a_failing_disk_leaves_the_old_rows_or_the_new(arguments: tuple[str, ...]) -> None:
     done = run_with_shim(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -187,3 +187,11 @@ def test_text_that_is_no_schema_is_corrupt(text: str) -> None:
     for reader in (avro_to_arrow, with_meta_fields, without_meta_fields):
         with pytest.raises(CorruptFileError):
             reader(text)
+
+
+@pytest.mark.parametrize("field", ['{"nme": "a", "type": "int"}', '"a"', '{"name": 1}', "null"])
+def test_a_field_without_a_name_is_corrupt(field: str) -> None:
+    text = f'{{"type": "record", "name": "r", "fields": [{field}]}}'
+    for call in (with_meta_fields, without_meta_fields):
+        with pytest.raises(CorruptFileError, match="no name"):
+            call(text)

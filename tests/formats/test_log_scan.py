@@ -150,3 +150,33 @@ def test_the_attempt_that_counts_decides_what_a_log_compaction_replaces() -> Non
 def test_a_block_of_rows_without_an_instant_is_corrupt(kind: BlockKind) -> None:
     with pytest.raises(CorruptFileError, match="no instant"):
         merged([rows("a", "1"), placed(kind, "lost")], "1", start="1")
+
+
+def damaged(name: str, instant: str) -> PlacedBlock:
+    return placed(BlockKind.CORRUPT, name, INSTANT_TIME=instant)
+
+
+@pytest.mark.parametrize("others", [[], [rows("x", "1")], [rows("log", "2")], [deletes("x", "1")]])
+def test_a_damaged_block_of_a_committed_instant_is_an_error(others: list[PlacedBlock]) -> None:
+    with pytest.raises(CorruptFileError, match="committed write is damaged"):
+        merged([*others, damaged("log", "2")], "1", "2")
+
+
+def test_a_damaged_block_of_no_committed_instant_is_skipped() -> None:
+    assert merged([rows("a", "1"), damaged("log", "2")], "1") == ["a"]
+    assert merged([rows("a", "1"), placed(BlockKind.CORRUPT, "log")], "1") == ["a"]
+
+
+def test_a_damaged_block_that_was_rolled_back_is_skipped() -> None:
+    blocks = [rows("a", "1"), damaged("log", "2"), rollback("r", "3", "2"), rows("again", "2")]
+    assert merged(blocks, "1", "2") == ["a", "again"]
+
+
+def test_a_damaged_block_of_a_write_that_was_attempted_again_is_skipped() -> None:
+    assert merged([damaged("log", "2"), rows("second attempt", "2")], "2") == ["second attempt"]
+
+
+def test_captured_changes_in_a_log_of_rows_are_an_error() -> None:
+    """They have logs of their own: here the kind of a block of rows is damaged."""
+    with pytest.raises(CorruptFileError, match="captured changes"):
+        merged([rows("a", "1"), placed(BlockKind.CDC, "b", INSTANT_TIME="2")], "1", "2")

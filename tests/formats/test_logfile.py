@@ -60,6 +60,7 @@ def test_a_log_compaction_names_the_instants_it_merged() -> None:
 
 @given(kinds, headers, st.binary(max_size=300))
 def test_a_written_block_reads_back(kind: BlockKind, header: dict, content: bytes) -> None:  # type: ignore[type-arg]
+    content = b"" if kind is BlockKind.COMMAND else content
     data = write_block(kind, header, content)
     (block,) = blocks_of(data)
     assert (block.kind, block.header, content_of(block, data)) == (kind, header, content)
@@ -106,6 +107,13 @@ class TestDamageAsApacheHudiSeesIt:
     def test_a_file_of_something_else_is_refused(self) -> None:
         with pytest.raises(CorruptFileError, match="#HUDI#"):
             blocks_of(b"PAR1 something else")
+
+
+def test_a_command_with_content_is_corrupt() -> None:
+    """A command is its header: the kind of a block of deletes or rows is damaged."""
+    block = write_block(BlockKind.COMMAND, {HeaderKey.INSTANT_TIME: "1"}, b"rows")
+    with pytest.raises(CorruptFileError, match="command"):
+        blocks_of(block)
 
 
 def test_a_magic_inside_garbage_does_not_hide_the_block_behind_it() -> None:

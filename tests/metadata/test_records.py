@@ -151,6 +151,14 @@ def test_an_entry_without_a_location_is_corrupt() -> None:
         decode_locations(values, SCHEMA, zone=UTC, path="t")
 
 
+@pytest.mark.parametrize("name", ["fileIdLowBits", "instantTime", "partitionName"])
+def test_a_schema_without_a_field_of_a_location_is_corrupt(name: str) -> None:
+    values = encode_locations(pa.array(["p"]), pa.array(["x"]), 0)
+    schema = SCHEMA.replace(f'"{name}"', '"other"')
+    with pytest.raises(CorruptFileError, match=name):
+        decode_locations(values, schema, zone=UTC, path="t")
+
+
 def test_every_cut_of_a_value_is_refused() -> None:
     value = encode_locations(pa.array(["part"]), pa.array(["file"]), 1795242513855)[0].as_py()
     for length in range(1, len(value)):

@@ -138,10 +138,16 @@ def test_empty_logs_and_marks_of_a_group_hold_nothing() -> None:
     assert layers(fs, MapSlice("files", 0, None, files, VALID)) == ()
 
 
-def test_a_torn_tail_leaves_the_blocks_before_it() -> None:
-    whole, torn = put("1", "a", "x"), put("2", "a", "y")
+def test_a_torn_append_of_an_unfinished_commit_leaves_the_blocks_before_it() -> None:
+    whole, torn = put("1", "a", "x"), put("unfinished", "a", "y")
     for cut in range(0, len(torn), 97):
         assert read([whole + torn[:cut]], ["a"]) == {"a": "x"}
+
+
+def test_a_damaged_block_of_a_committed_instant_is_an_error() -> None:
+    whole, damaged = put("1", "a", "x"), put("2", "a", "y")
+    with pytest.raises(CorruptFileError, match="committed write is damaged"):
+        read([whole + damaged[:-9]], ["a"])
 
 
 def test_blocks_of_rows_are_refused_by_name() -> None:

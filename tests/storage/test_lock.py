@@ -44,6 +44,14 @@ def test_the_lock_is_freed_by_an_error_inside(fs: FileSystem) -> None:
         pass
 
 
+def test_a_lock_is_freed_though_its_signature_cannot_be_removed(tmp_path: Path) -> None:
+    mutex = LocalFileSystem(tmp_path).mutex("lock")
+    assert mutex.acquire(0)
+    (tmp_path / "lock.holder").mkdir()
+    mutex.release()
+    assert LocalFileSystem(tmp_path).mutex("lock").acquire(0)
+
+
 def test_one_thread_at_a_time(fs: FileSystem) -> None:
     inside, most, order = 0, 0, []
 

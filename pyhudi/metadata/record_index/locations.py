@@ -133,6 +133,11 @@ def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path
     info = rows.field("recordIndexMetadata")
     if info.null_count != distinct.null_count:
         raise CorruptFileError("a record index entry holds no location", path=path)
+    if missing := set(LOCATION_FIELDS).difference(field.name for field in info.type):
+        raise CorruptFileError(
+            "the schema of record index entries lacks fields", path=path,
+            fields=",".join(sorted(missing)),
+        )  # fmt: skip
     names, ids, times = _places(info, zone)
     codes = coded.indices
     return Locations(

@@ -1,0 +1,69 @@
+"""Damage in a table's logs and properties is an error where it can be seen, and a typed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.formats.log_file import MAGIC
+
+SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
+
+
+def rows(keys: str, n: int) -> pa.Table:
+    return pa.table({"id": list(keys), "n": [n] * len(keys)}, schema=SCHEMA)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A merge-on-read table with a log of rows and one of deletes."""
+    table = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", ordering="n", table_type="mor",
+        options={"hoodie.logfile.data.block.format": "avro"},
+    )  # fmt: skip
+    table.bulk_insert(rows("abcd", 1))
+    table.upsert(rows("ab", 2))
+    table.delete(keys=["c"])
+    return tmp_path / "t"
+
+
+@pytest.mark.parametrize("log", [1, 2], ids=["rows", "deletes"])
+@pytest.mark.parametrize("at", [len(MAGIC) + 7, -1], ids=["length", "pointer"])
+def test_a_block_whose_length_is_damaged_is_an_error(place: Path, log: int, at: int) -> None:
+    (path,) = place.glob(f".*.log.{log}_*")
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="committed write is damaged") as caught:
+        pyhudi.open_table(place).scan().to_arrow()
+    assert caught.value.facts["path"] == path.name
+
+
+def test_a_damaged_block_is_reported_by_the_doctor_as_lost_rows(place: Path) -> None:
+    (path,) = place.glob(".*.log.1_*")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    found = [f for f in pyhudi.open_table(place).doctor().findings if f.path == path.name]
+    assert ("torn-data-file", True) in [(f.code, f.loses) for f in found]
+
+
+def test_an_append_that_was_cut_short_after_the_commits_is_skipped(place: Path) -> None:
+    (path,) = place.glob(".*.log.1_*")
+    whole = path.read_bytes()
+    path.write_bytes(whole + MAGIC + bytes(7))
+    found = pyhudi.open_table(place).scan(["id", "n"]).to_arrow().sort_by("id")
+    assert found.to_pydict() == {"id": ["a", "b", "d"], "n": [2, 2, 1]}
+
+
+def test_deletes_of_a_table_without_its_ordering_column_are_a_typed_error(place: Path) -> None:
+    properties = place / ".hoodie" / "hoodie.properties"
+    text = properties.read_text()
+    assert "precombine.field=n\n" in text
+    properties.write_text(text.replace("precombine.field=n\n", "precombine.field=nn\n"))
+    with pytest.raises(UnsupportedTableError, match="ordering column"):
+        pyhudi.open_table(place).scan().to_arrow()
