@@ -31,7 +31,7 @@ _ROUNDS: Final = 7
 _TRIES: Final = 3
 _STEP: Final = 0x9E3779B97F4A7C15F39CC0605CEDC835  # odd, so that all keys differ
 
-Clock = Callable[[], tuple[float, float]]
+Timer = Callable[[], tuple[float, float]]
 """Seconds of the wall clock and of this process's processor time."""
 
 
@@ -63,7 +63,7 @@ def _clock() -> tuple[float, float]:
 
 
 def measure_costs(
-    entries: int = 200_000, *, spread_max: float | None = None, clock: Clock = _clock
+    entries: int = 200_000, *, spread_max: float | None = None, clock: Timer = _clock
 ) -> Measured:
     """Seconds of work; writes two files of `entries` 36-character keys into a temporary folder.
 
@@ -99,7 +99,7 @@ def _write(plain: Path, packed: Path, entries: int) -> pa.Array:
     return keys
 
 
-def _measured(plain: Path, packed: Path, keys: pa.Array, clock: Clock) -> Measured:
+def _measured(plain: Path, packed: Path, keys: pa.Array, clock: Timer) -> Measured:
     """The constants by one try; their spread is infinite where they cannot be."""
     entries = len(keys)
     few = keys.take(pa.array(range(0, entries, max(1, entries // 50))))
@@ -121,7 +121,7 @@ def _measured(plain: Path, packed: Path, keys: pa.Array, clock: Clock) -> Measur
     return Measured(costs, spread)
 
 
-def _timed(path: Path, keys: pa.Array, method: str, clock: Clock) -> _Timing:
+def _timed(path: Path, keys: pa.Array, method: str, clock: Timer) -> _Timing:
     """Several look-ups by a new reader each, on one thread."""
     rounds = []
     for _ in range(_ROUNDS):

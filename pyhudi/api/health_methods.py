@@ -8,10 +8,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis, in_order
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import check_rebuildable, rebuild_metadata
 from pyhudi.health.metadata_verify import check_metadata
-from pyhudi.health.repair import RepairReport, repair
+from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.health.service_scheduler import ServicesReport, run_due
 from pyhudi.health.service_thread import BackgroundServices
 from pyhudi.options import Options
@@ -43,7 +43,7 @@ class CareVerbs:
         taken back if its files are damaged, else damaged files go and their file groups show what
         they held before.  Files that go are moved to `.hoodie/.set_aside`.  Raises LockError.
         """
-        return repair(
+        return execute_repair(
             self._fs, options=self._options, engine=self._engine, dry_run=dry_run,
             allow_loss=allow_loss,
         )  # fmt: skip
@@ -98,7 +98,7 @@ class MetadataCare:
     def verify(self, *, keys: bool = True) -> Diagnosis:
         """Hold it against the table: listing against `files`, statistics and blooms against
         footers, and (keys) the record index against every key; its own files too."""
-        ground = Ground.of(self._fs, load_config(self._fs))
+        ground = TableInventory.of(self._fs, load_config(self._fs))
         found = check_metadata(ground, with_keys=keys, engine=self._engine)
         return Diagnosis(self._fs.url, in_order(found), (("data files", len(ground.data_files)),))
 
@@ -115,7 +115,7 @@ class MetadataCare:
             check_rebuildable(self._fs)
             return self.verify()
         with table_lock(self._fs, self._options.write, "rebuild metadata"):
-            ground = Ground.of(self._fs, load_config(self._fs))
+            ground = TableInventory.of(self._fs, load_config(self._fs))
             check_none_kept(self._fs, ground.timeline)
             rebuild_metadata(self._fs, self._options, self._engine)
         return self.verify()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi.api.input_conversion import count_of, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.index.maintenance.rebuild import Tell, silent
+from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
@@ -129,7 +129,7 @@ class TableIndex:
             return external_indexes.repair_faults(self._fs, self._options, self._engine, kind)
         if dry_run:
             return record_index.repair_plan(self._state(), self._engine)
-        return record_index.repair(self._fs, self._options, self._engine)
+        return record_index.repair_index(self._fs, self._options, self._engine)
 
     def rebuild(
         self,
@@ -137,7 +137,7 @@ class TableIndex:
         *,
         kind: str | None = None,
         dry_run: bool = False,
-        progress: Tell | None = None,
+        progress: ReportProgress | None = None,
     ) -> IndexRebuild:
         """Build the index out of the table's keys: where there is none, where it is damaged, or
         with another number of buckets.
@@ -162,7 +162,9 @@ class TableIndex:
         if dry_run:
             return record_index.rebuild_plan(self._state(), self._options, built, buckets)
         tell = progress or silent
-        return record_index.rebuild(self._fs, self._options, self._engine, built, buckets, tell)
+        return record_index.rebuild_index(
+            self._fs, self._options, self._engine, built, buckets, tell
+        )
 
     def _kind(self, name: str | None) -> IndexKind:
         asked = self._options.write.index

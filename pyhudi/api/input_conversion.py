@@ -98,7 +98,7 @@ def count_of(value: int | None, name: str) -> int | None:
     return value
 
 
-def columns_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def selected_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """As `names_of`, but None where every column is meant."""
     return None if columns is None else names_of(columns)
 
@@ -136,7 +136,7 @@ def clustering_as_asked(
     return replace(options, services=replace(options.services, clustering=wanted))
 
 
-def check_partitions(
+def check_partition_names(
     partitions: str | Sequence[str] | None, known: Callable[[], list[str]]
 ) -> None:
     """Raise UserError for a partition that a caller names and the table does not have."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from pyhudi.api.input_conversion import (
-    check_partitions,
+    check_partition_names,
     clustering_as_asked,
     names_of,
     required_text,
@@ -22,7 +22,7 @@ from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.services.archival import ArchiveReport, described
+from pyhudi.services.archival import ArchiveReport, describe_archival
 from pyhudi.services.cancel_plan import UnscheduleReport
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.clustering import ClusteringReport
@@ -128,7 +128,7 @@ class ServiceVerbs:
         asked = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
-        check_partitions(partitions, lambda: self._state().partitions())
+        check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
             return table_services.clustering_plan(self._state(), asked)
         also_plans = asked is not self._options
@@ -164,7 +164,7 @@ class ServiceVerbs:
         asked = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
-        check_partitions(partitions, lambda: self._state().partitions())
+        check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
             return table_services.clustering_plan(self._state(), asked)
         return table_services.schedule_clustering(self._fs, asked)
@@ -213,7 +213,7 @@ class ServiceVerbs:
         stays.  dry_run: tell only.
         """
         if dry_run:
-            return described(self._state(), self._options)
+            return describe_archival(self._state(), self._options)
         return table_services.archive(self._fs, self._options)
 
     @property

@@ -14,10 +14,10 @@ from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
 from pyhudi.api.input_conversion import (
     arrow_schema,
-    columns_of,
     index_of,
     keys_to_delete,
     names_of,
+    selected_columns,
     table_name,
     table_type_of,
     text_of,
@@ -29,8 +29,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
-from pyhudi.health.repair import RepairReport
-from pyhudi.health.repair import repair as mend
+from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.keygen.key_values import key_texts, one_key_text
@@ -148,7 +147,7 @@ def repair(
 ) -> RepairReport:
     """`Table.repair` for a table that may be too damaged to be opened."""
     fs = locate(path, storage_options=storage_options)
-    return mend(fs, dry_run=dry_run, allow_loss=allow_loss)
+    return execute_repair(fs, dry_run=dry_run, allow_loss=allow_loss)
 
 
 class Table(WritingVerbs, ServiceVerbs, CareVerbs):
@@ -216,7 +215,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """
         return self._scan(
             ScanRequest(
-                columns=columns_of(columns),
+                columns=selected_columns(columns),
                 where=where,
                 as_of=as_of,
                 mode=_mode(mode),
@@ -259,7 +258,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         )
         return self._scan(
             ScanRequest(
-                columns=columns_of(columns),
+                columns=selected_columns(columns),
                 where=where,
                 with_meta=with_meta,
                 data_skipping=self._options.read.data_skipping,
@@ -283,7 +282,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         on either side.
         """
         return diff_rows(
-            self._state(), a, b, columns=columns_of(columns),
+            self._state(), a, b, columns=selected_columns(columns),
             where=where, engine=self._engine,
         )  # fmt: skip
 
@@ -325,7 +324,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The rows of these keys, reading only the file groups they are in.  keys: as `lookup`."""
-        return self._fetch(keys, columns_of(columns), self._engine)
+        return self._fetch(keys, selected_columns(columns), self._engine)
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
         state = self._state()

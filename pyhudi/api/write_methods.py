@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pyhudi.api.input_conversion import columns_of, incoming_rows, names_of, schema_mode_of
+from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
@@ -204,7 +204,7 @@ class WritingVerbs:
     ) -> Scan:
         """Rows of the snapshot as it will be once a kept write is published: what to audit."""
         state = as_if_published(self._state(), InstantTime(instant))
-        request = ScanRequest(columns=columns_of(columns), where=where, with_meta=with_meta)
+        request = ScanRequest(columns=selected_columns(columns), where=where, with_meta=with_meta)
         return Scan(lambda: state, request, engine=LocalEngine())
 
     def discard(self, instant: str) -> WriteReport:

@@ -9,10 +9,10 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import archive_number
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 
 
-def check_archive(ground: Ground) -> Iterator[Finding]:
+def check_archive(ground: TableInventory) -> Iterator[Finding]:
     """Files of the archive that are torn."""
     folder = ground.config.archive_folder
     torn = False

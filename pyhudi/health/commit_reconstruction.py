@@ -14,7 +14,7 @@ from pyhudi.filenames import BaseFileName, DataFileName, LogFileName
 from pyhudi.formats.avro_schema import without_meta_fields
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import read_blocks
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.planning.cleaning import planned_files, result_record
 from pyhudi.planning.compaction import compaction_record
 from pyhudi.records import FileGroupId, InstantTime
@@ -31,7 +31,7 @@ from pyhudi.timeline.service_payloads import (
 from pyhudi.transaction.rollback_plan import RolledBack, from_record, to_metadata
 
 
-def content_of(ground: Ground, instant: Instant) -> bytes | None:
+def reconstruct_content(ground: TableInventory, instant: Instant) -> bytes | None:
     """What the instant's completed file held, or what served as well; None: it cannot be told."""
     if instant.action in COMMITS:
         commit = _commit(ground, instant)
@@ -52,7 +52,7 @@ def content_of(ground: Ground, instant: Instant) -> bytes | None:
     return None
 
 
-def _rollback(ground: Ground, instant: Instant, record: dict[str, object]) -> bytes | None:
+def _rollback(ground: TableInventory, instant: Instant, record: dict[str, object]) -> bytes | None:
     planned = from_record(record, path=ground.log.path(instant))
     if planned is None:
         return None
@@ -62,7 +62,7 @@ def _rollback(ground: Ground, instant: Instant, record: dict[str, object]) -> by
     return write_avro(ROLLBACK_METADATA, to_metadata(done, root=ground.fs.url, took_millis=0))
 
 
-def _commit(ground: Ground, instant: Instant) -> CommitMetadata | None:
+def _commit(ground: TableInventory, instant: Instant) -> CommitMetadata | None:
     """The commit as its files tell it; None where what it replaced is not known, or where the
     metadata table names files of it that are not there."""
     profile = CommitMetadata()
@@ -99,7 +99,7 @@ def _commit(ground: Ground, instant: Instant) -> CommitMetadata | None:
 
 
 def _replaced(
-    ground: Ground, instant: Instant, profile: CommitMetadata
+    ground: TableInventory, instant: Instant, profile: CommitMetadata
 ) -> dict[str, tuple[str, ...]] | None:
     """File groups that a replace commit took out, as far as its plan or profile names them."""
     if profile.replaced:
@@ -119,7 +119,7 @@ def _replaced(
 
 
 def _base_stat(
-    ground: Ground, info: FileInfo, name: DataFileName, texts: list[str]
+    ground: TableInventory, info: FileInfo, name: DataFileName, texts: list[str]
 ) -> WriteStat | None:
     try:
         found = footer(ground.fs, info.path)
@@ -140,7 +140,7 @@ def _folder(info: FileInfo) -> str:
     return info.path.rpartition("/")[0]
 
 
-def _before(ground: Ground, info: FileInfo, name: DataFileName) -> InstantTime | None:
+def _before(ground: TableInventory, info: FileInfo, name: DataFileName) -> InstantTime | None:
     """The instant of the group's newest file before this one."""
     group = FileGroupId(_folder(info), name.file_id)
     return max(
@@ -155,7 +155,7 @@ def _before(ground: Ground, info: FileInfo, name: DataFileName) -> InstantTime |
 
 
 def _log_stat(
-    ground: Ground, info: FileInfo, name: LogFileName, time: InstantTime, texts: list[str]
+    ground: TableInventory, info: FileInfo, name: LogFileName, time: InstantTime, texts: list[str]
 ) -> WriteStat | None:
     """A log that holds blocks of the instant."""
     try:
@@ -174,7 +174,7 @@ def _log_stat(
     )  # fmt: skip
 
 
-def _listed_at(ground: Ground, time: InstantTime) -> set[str]:
+def _listed_at(ground: TableInventory, time: InstantTime) -> set[str]:
     """Base files of the instant that the metadata table lists."""
     metadata = ground.metadata
     if metadata is None:
@@ -187,7 +187,7 @@ def _listed_at(ground: Ground, time: InstantTime) -> set[str]:
     return {i.path for i in infos if f"_{time}." in i.name and not i.name.startswith(".")}
 
 
-def compaction_plan_of(ground: Ground, pending: Instant) -> bytes | None:
+def compaction_plan_of(ground: TableInventory, pending: Instant) -> bytes | None:
     """The plan of a pending compaction, by the logs that later writes put on it; None: no log
     was, and so nothing keeps the plan from being forgotten."""
     claimed = {

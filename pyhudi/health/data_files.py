@@ -24,7 +24,7 @@ from pyhudi.filenames import (
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import set_aside_files
 from pyhudi.planning.cleaning import planned_files
 from pyhudi.records import InstantTime
@@ -36,7 +36,7 @@ from pyhudi.timeline.instant import Action, State
 _OURS_BESIDE: Final = re.compile(r"\..*\.crc|\.hoodie_partition_metadata.*|_SUCCESS|\.pyhudi-.*")
 
 
-def check_partitions(ground: Ground) -> Iterator[Finding]:
+def check_partition_metafiles(ground: TableInventory) -> Iterator[Finding]:
     """Partition metafiles."""
     for partition in sorted(ground.files):
         path = join(partition, PARTITION_METAFILE)
@@ -56,7 +56,7 @@ def check_partitions(ground: Ground) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def check_files(ground: Ground) -> Iterator[Finding]:
+def check_files(ground: TableInventory) -> Iterator[Finding]:
     """Every base and log file, and every stranger beside them."""
     sizes = _sizes_said(ground)
     for infos in ground.files.values():
@@ -79,7 +79,7 @@ def _stranger(info: FileInfo) -> Finding:
 
 
 def _base(
-    ground: Ground, info: FileInfo, name: BaseFileName, sizes: Mapping[str, int]
+    ground: TableInventory, info: FileInfo, name: BaseFileName, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
     if not ground.visibility.sees(name.instant):
         if name.instant not in ground.timeline.pending.times:
@@ -99,7 +99,7 @@ def _base(
     yield _torn(info.path, name.instant, "a base file cannot be read", why)
 
 
-def _look_into(ground: Ground, info: FileInfo, name: BaseFileName) -> None:
+def _look_into(ground: TableInventory, info: FileInfo, name: BaseFileName) -> None:
     """Read what a base file says of itself.  Raises CorruptFileError."""
     if name.extension == ".parquet":
         footer(ground.fs, info.path)
@@ -125,7 +125,7 @@ def _torn(path: str, instant: str, what: str, why: str) -> Finding:
 
 
 def _log(
-    ground: Ground, info: FileInfo, name: LogFileName, sizes: Mapping[str, int]
+    ground: TableInventory, info: FileInfo, name: LogFileName, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
     said = sizes.get(info.path)
     if said is not None and info.size_bytes < said:
@@ -160,7 +160,7 @@ def _log(
         )  # fmt: skip
 
 
-def _sizes_said(ground: Ground) -> dict[str, int]:
+def _sizes_said(ground: TableInventory) -> dict[str, int]:
     """Sizes in bytes that commits on the active timeline state, by path."""
     return {
         stat.path: stat.size_bytes
@@ -170,7 +170,7 @@ def _sizes_said(ground: Ground) -> dict[str, int]:
     }
 
 
-def check_present(ground: Ground) -> Iterator[Finding]:
+def check_present(ground: TableInventory) -> Iterator[Finding]:
     """Files that commits wrote and that are there no more, though nothing took them away."""
     gone = _taken_away(ground)
     for instant, commit in ground.commits.items():
@@ -185,7 +185,7 @@ def check_present(ground: Ground) -> Iterator[Finding]:
                         f"{instant.action.value} {instant.time} names it")  # fmt: skip
 
 
-def check_paths(ground: Ground) -> Iterator[Finding]:
+def check_paths(ground: TableInventory) -> Iterator[Finding]:
     """Names and paths in commits that step out of the table."""
     for instant, commit in ground.commits.items():
         paths = {stat.path for stat in commit.stats} | {stat.partition for stat in commit.stats}
@@ -207,7 +207,7 @@ def _is_inside(path: str) -> bool:
     return True
 
 
-def _taken_away(ground: Ground) -> set[str]:
+def _taken_away(ground: TableInventory) -> set[str]:
     """Paths that cleans (archived ones, too), rollbacks and restores deleted, as far as they can
     be read, and those that a repair has moved out."""
     found = {path for path, _ in set_aside_files(ground.fs)}
@@ -221,7 +221,7 @@ def _taken_away(ground: Ground) -> set[str]:
     return found
 
 
-def _records(ground: Ground, instant: Any) -> Iterator[dict[str, Any]]:
+def _records(ground: TableInventory, instant: Any) -> Iterator[dict[str, Any]]:
     try:
         if instant.state is State.COMPLETED:
             yield ground.log.record(instant)

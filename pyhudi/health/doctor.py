@@ -14,9 +14,14 @@ from pyhudi.errors import (
 )
 from pyhudi.filenames import HOODIE
 from pyhudi.health.archive_checks import check_archive
-from pyhudi.health.data_files import check_files, check_partitions, check_paths, check_present
+from pyhudi.health.data_files import (
+    check_files,
+    check_partition_metafiles,
+    check_paths,
+    check_present,
+)
 from pyhudi.health.findings import Diagnosis, Finding, Severity, in_order
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.orphans import check_leftovers, check_pending
 from pyhudi.health.replaced_groups import check_replaced
@@ -25,12 +30,12 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import WRITABLE_VERSION, load_config
 from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
 
-Check = Callable[[Ground], Iterator[Finding]]
+Check = Callable[[TableInventory], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
     check_instants,
     check_paths,
-    check_partitions,
+    check_partition_metafiles,
     check_files,
     check_present,
     check_pending,
@@ -62,7 +67,7 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
         raise UnsupportedTableError(
             f"tables of version {config.version} cannot be examined", path=fs.url
         )
-    ground = Ground.of(fs, config)
+    ground = TableInventory.of(fs, config)
     for check in CHECKS:
         findings += _found(check, ground)
     findings += _found(
@@ -87,7 +92,7 @@ def check_is_table(fs: FileSystem) -> None:
         return
 
 
-def _found(check: Check, ground: Ground) -> list[Finding]:
+def _found(check: Check, ground: TableInventory) -> list[Finding]:
     """What one check finds; one that meets damage it does not know says so and ends."""
     found: list[Finding] = []
     try:
@@ -98,7 +103,7 @@ def _found(check: Check, ground: Ground) -> list[Finding]:
     return found
 
 
-def _unexpected(ground: Ground, broken: PyhudiError) -> Finding:
+def _unexpected(ground: TableInventory, broken: PyhudiError) -> Finding:
     return Finding(
         "unreadable", Severity.ERROR, str(broken.facts.get("path") or ground.fs.url),
         "a file of the table cannot be read", broken.what,

@@ -26,7 +26,7 @@ from pyhudi.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Ground:
+class TableInventory:
     """One moment of a table.  files: what lies in its partitions, by partition."""
 
     fs: FileSystem
@@ -37,7 +37,7 @@ class Ground:
     unmarked: frozenset[str] = field(default_factory=frozenset)  # partitions without a metafile
 
     @classmethod
-    def of(cls, fs: FileSystem, config: TableConfig) -> Ground:
+    def of(cls, fs: FileSystem, config: TableConfig) -> TableInventory:
         log = timeline_log(fs, config)
         timeline = log.load()
         files, unmarked = _inventory(fs, log, timeline)

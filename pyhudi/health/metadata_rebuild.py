@@ -17,7 +17,7 @@ from pyhudi.metadata.payloads import (
     RECORD_INDEX,
     MetadataPartition,
 )
-from pyhudi.metadata.rebuild import REBUILT, Wanted, rebuild
+from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import Heartbeats, Options, ReadOptions
@@ -46,7 +46,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     shards = None
     if RECORD_INDEX.path in listed:
         shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
-    wanted = Wanted(
+    wanted = RebuildRequest(
         shards,
         lambda: _stored_keys(fs),
         {
@@ -58,7 +58,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
-    config = rebuild(fs, config, wanted, engine=engine)
+    config = rebuild_metadata_table(fs, config, wanted, engine=engine)
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
     schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()

@@ -14,10 +14,10 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
 from pyhudi.health.data_files import check_files, check_present
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import set_aside_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
-from pyhudi.metadata.file_stats.records import IndexFile, index_file
+from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable, open_metadata
@@ -27,7 +27,7 @@ from pyhudi.timeline.commit_metadata import WriteStat
 
 
 def check_metadata(
-    ground: Ground, *, with_keys: bool = True, engine: Engine | None = None
+    ground: TableInventory, *, with_keys: bool = True, engine: Engine | None = None
 ) -> Iterator[Finding]:
     """Everything that is wrong with the metadata table; nothing where the table has none.
 
@@ -59,12 +59,12 @@ def check_metadata(
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
 
 
-def _own_ground(ground: Ground) -> Ground | None:
+def _own_ground(ground: TableInventory) -> TableInventory | None:
     """The metadata table looked at as a table; None where it has no properties."""
     fs = ground.fs.sub(METADATA_TABLE)
     if any(f.severity is Severity.ERROR for f in check_properties(fs)):
         return None
-    return Ground.of(fs, ground.config)
+    return TableInventory.of(fs, ground.config)
 
 
 def _broken(path: str, what: str, why: str) -> Finding:
@@ -86,7 +86,7 @@ def _of_metadata(finding: Finding) -> Finding:
 # ---- files --------------------------------------------------------------------------------------
 
 
-def _check_listing(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
+def _check_listing(ground: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
     listing = metadata.listing()
     listed = {
         info.path: info.size_bytes
@@ -125,7 +125,7 @@ def _stale(path: str, what: str, why: str = "its partition `files` is not up to 
 # ---- column statistics, blooms -------------------------------------------------------------------
 
 
-def _check_facts(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
+def _check_facts(ground: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
     if not {COLUMN_STATS.path, BLOOM_FILTERS.path} & metadata.partitions_listed:
         return
     indexes = []
@@ -137,7 +137,7 @@ def _check_facts(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
                 insert_count=0, size_bytes=info.size_bytes, write_bytes=0,
             )  # fmt: skip
             try:
-                indexes.append(index_file(IndexFile(ground.fs, stat)))
+                indexes.append(index_file(IndexedFile(ground.fs, stat)))
             except (CorruptFileError, FileMissingError):
                 continue  # the files' check tells
     for wrong in wrong_facts(metadata, indexes):
@@ -151,7 +151,9 @@ def _check_facts(ground: Ground, metadata: MetadataTable) -> Iterator[Finding]:
 # ---- record index -------------------------------------------------------------------------------
 
 
-def _check_keys(ground: Ground, metadata: MetadataTable, engine: Engine) -> Iterator[Finding]:
+def _check_keys(
+    ground: TableInventory, metadata: MetadataTable, engine: Engine
+) -> Iterator[Finding]:
     """Both ways: each key of the table has its file group, and the index knows no others."""
     state = replace(ground.state(), metadata=metadata)
     found = record_index.verify(state, engine, sample=None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HEARTBEATS, TEMP
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.options import Heartbeats
 from pyhudi.services.snapshot_pins import held_snapshots
@@ -17,7 +17,7 @@ from pyhudi.transaction.deferred_publish import kept_writes
 from pyhudi.transaction.rollback import failed_writes
 
 
-def check_pending(ground: Ground) -> Iterator[Finding]:
+def check_pending(ground: TableInventory) -> Iterator[Finding]:
     """Instants that nobody completes: failed writes, rollbacks and cleans cut short."""
     pending = [i for i in ground.timeline.pending if i.action not in (Action.REPLACE_COMMIT,)]
     try:
@@ -57,7 +57,7 @@ def check_pending(ground: Ground) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _built_on(ground: Ground, pending: Instant) -> str | None:
+def _built_on(ground: TableInventory, pending: Instant) -> str | None:
     """The first completed commit that continues a file of the pending one."""
     for instant, commit in ground.commits.items():
         if instant.time > pending.time and any(
@@ -67,7 +67,7 @@ def _built_on(ground: Ground, pending: Instant) -> str | None:
     return None
 
 
-def check_leftovers(ground: Ground) -> Iterator[Finding]:
+def check_leftovers(ground: TableInventory) -> Iterator[Finding]:
     """Markers, heartbeats and holds of the dead, and a rebuild that was cut short."""
     pending = ground.timeline.pending.times
     for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
@@ -106,7 +106,7 @@ def _is_over(name: str, timeline: Timeline) -> bool:
     return name.isdecimal() and last is not None and name <= last.time
 
 
-def _kept_files(ground: Ground) -> Iterator[Finding]:
+def _kept_files(ground: TableInventory) -> Iterator[Finding]:
     """Kept writes whose file says nothing."""
     for info in ground.fs.children(TEMP):
         path = f"{info.path}/kept.json"

@@ -37,7 +37,7 @@ def set_aside_files(fs: FileSystem) -> Iterator[tuple[str, str]]:
         yield info.path[len(SET_ASIDE) + 1 :].partition("/")[2], info.path
 
 
-def sweep(fs: FileSystem, paths: Iterable[str]) -> None:
+def delete_leftovers(fs: FileSystem, paths: Iterable[str]) -> None:
     """Delete leftovers of writes that are over: files, or folders with all below them."""
     for path in paths:
         if fs.children(path):

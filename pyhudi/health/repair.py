@@ -21,12 +21,12 @@ from typing import Any
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
-from pyhudi.health.commit_reconstruction import compaction_plan_of, content_of
+from pyhudi.health.commit_reconstruction import compaction_plan_of, reconstruct_content
 from pyhudi.health.doctor import check_is_table, examine
 from pyhudi.health.findings import Diagnosis, Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import rebuild_metadata
-from pyhudi.health.quarantine import set_aside, sweep
+from pyhudi.health.quarantine import delete_leftovers, set_aside
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
 from pyhudi.metadata.rebuild import finish_swap
@@ -37,9 +37,9 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.clock import format_instant, system_clock
-from pyhudi.timeline.instant import Action, Instant, State, parse
+from pyhudi.timeline.instant import Action, Instant, State, parse_instant_name
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.rollback import roll_back_failed, rollback
+from pyhudi.transaction.rollback import roll_back_failed, roll_back_newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class RepairReport:
         return f"<b>{html.escape(self.path)}: {len(self.left)} left</b><table>{rows}</table>"
 
 
-def plan(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
+def plan_repair(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
     """What there is to do, in order.  Pure.
 
     While data files are missing or torn and may not be given up, the metadata table stays as it
@@ -108,7 +108,7 @@ def plan(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
     return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
 
 
-def repair(
+def execute_repair(
     fs: FileSystem,
     *,
     options: Options | None = None,
@@ -127,7 +127,7 @@ def repair(
     settings, spread = options or Options(), engine or LocalEngine()
     if dry_run:
         found = examine(fs)
-        return RepairReport(fs.url, plan(found, allow_loss=allow_loss), found.findings, True)
+        return RepairReport(fs.url, plan_repair(found, allow_loss=allow_loss), found.findings, True)
     done: list[Step] = []
     notes: list[str] = []
     with table_lock(fs, settings.write, "repair"):
@@ -135,7 +135,7 @@ def repair(
         last: tuple[Step, ...] = ()
         for _ in range(len(Mend)):  # mending one thing shows the next
             found = examine(fs)
-            steps = plan(found, allow_loss=allow_loss)
+            steps = plan_repair(found, allow_loss=allow_loss)
             if not steps or steps == last:  # what did not help once does not help twice
                 break
             done += _carry_out(fs, found, steps, settings, spread, when, notes)
@@ -162,7 +162,7 @@ def _carry_out(
             case Mend.PROPERTIES:
                 _restore_properties(fs, notes)
             case Mend.SWEEP:
-                sweep(fs, [step.path for step in mine])
+                delete_leftovers(fs, [step.path for step in mine])
             case Mend.METADATA:
                 rebuild_metadata(fs, options, engine)
             case Mend.REPLACE:
@@ -187,7 +187,7 @@ def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
 def _mend_files(
     fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
 ) -> None:
-    ground = Ground.of(fs, load_config(fs))
+    ground = TableInventory.of(fs, load_config(fs))
     if steps[0].mend is Mend.SET_ASIDE and _undone(ground, steps, options, notes):
         return
     for step in steps:
@@ -204,14 +204,16 @@ def _mend_files(
 
 def _roll_back(fs: FileSystem, options: Options) -> None:
     config = load_config(fs)
-    ground = Ground.of(fs, finish_swap(fs, config))
+    ground = TableInventory.of(fs, finish_swap(fs, config))
     roll_back_failed(
         fs, ground.config, ground.log, metadata_rollback=rollback_metadata,
         heartbeats=options.write.concurrency.heartbeats,
     )  # fmt: skip
 
 
-def _undone(ground: Ground, steps: Sequence[Step], options: Options, notes: list[str]) -> bool:
+def _undone(
+    ground: TableInventory, steps: Sequence[Step], options: Options, notes: list[str]
+) -> bool:
     """Take the newest commit back if all that is damaged is its own, and nothing hinders."""
     newest = ground.timeline.commits.last
     if newest is None or not all(step.loses for step in steps):
@@ -221,7 +223,7 @@ def _undone(ground: Ground, steps: Sequence[Step], options: Options, notes: list
     if not {step.path for step in steps} <= own:
         return False
     try:
-        rollback(
+        roll_back_newest(
             ground.fs, ground.config, ground.log, newest.time, metadata_rollback=rollback_metadata,
             heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
@@ -232,13 +234,13 @@ def _undone(ground: Ground, steps: Sequence[Step], options: Options, notes: list
     return True
 
 
-def _recomplete(ground: Ground, step: Step, when: str, notes: list[str]) -> None:
-    instant = parse(step.path.rsplit("/", 1)[-1])
+def _recomplete(ground: TableInventory, step: Step, when: str, notes: list[str]) -> None:
+    instant = parse_instant_name(step.path.rsplit("/", 1)[-1])
     assert instant is not None
     if instant.action is Action.COMPACTION:
         _replan(ground, instant, step.path, when)
         return
-    content = content_of(ground, instant)
+    content = reconstruct_content(ground, instant)
     if content is None:
         notes.append(f"{step.path}: what it held cannot be told from the store")
         return
@@ -247,7 +249,7 @@ def _recomplete(ground: Ground, step: Step, when: str, notes: list[str]) -> None
     notes.append(f"{step.path}: written anew; counts of rows in it are those of its files")
 
 
-def _replan(ground: Ground, pending: Instant, path: str, when: str) -> None:
+def _replan(ground: TableInventory, pending: Instant, path: str, when: str) -> None:
     content = compaction_plan_of(ground, pending)
     if content is None:
         _forget(ground, path, when)
@@ -255,15 +257,15 @@ def _replan(ground: Ground, pending: Instant, path: str, when: str) -> None:
         ground.fs.replace(path, content)
 
 
-def _forget(ground: Ground, path: str, when: str) -> None:
+def _forget(ground: TableInventory, path: str, when: str) -> None:
     """Set aside every state file of an instant."""
-    instant = parse(path.rsplit("/", 1)[-1])
+    instant = parse_instant_name(path.rsplit("/", 1)[-1])
     assert instant is not None
     states = (ground.log.path(replace(instant, state=s)) for s in reversed(State))
     set_aside(ground.fs, [p for p in states if ground.fs.exists(p)], when)
 
 
-def _write_metafile(ground: Ground, path: str) -> None:
+def _write_metafile(ground: TableInventory, path: str) -> None:
     partition = path[: -len(PARTITION_METAFILE)].rstrip("/")
     times = [n.instant for p, (_, n) in ground.data_files.items()
              if p.rpartition("/")[0] == partition]  # fmt: skip

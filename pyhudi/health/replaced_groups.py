@@ -16,7 +16,7 @@ from pyhudi.filenames import DataFileName, LogFileName, join
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import Options
 from pyhudi.read.table_schema import schema_text
@@ -32,7 +32,7 @@ from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 _OPERATION = "INSERT_OVERWRITE"
 
 
-def check_replaced(ground: Ground) -> Iterator[Finding]:
+def check_replaced(ground: TableInventory) -> Iterator[Finding]:
     """File groups that an archived instant replaced and that readers see."""
     replaced = _replaced_by_archived(ground)
     if not replaced:
@@ -63,7 +63,7 @@ def _alive(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
     )  # fmt: skip
 
 
-def _replaced_by_archived(ground: Ground) -> dict[FileGroupId, InstantTime]:
+def _replaced_by_archived(ground: TableInventory) -> dict[FileGroupId, InstantTime]:
     """File groups that archived instants alone replaced, and when."""
     try:
         archived = ground.archive.commits
@@ -84,7 +84,7 @@ def _replaced_by_archived(ground: Ground) -> dict[FileGroupId, InstantTime]:
     return {group: at for group, at in gone.items() if group not in known}
 
 
-def _is_later(ground: Ground, path: str, name: DataFileName, at: InstantTime) -> bool:
+def _is_later(ground: TableInventory, path: str, name: DataFileName, at: InstantTime) -> bool:
     """Whether a file holds what was written after an instant.  Of a log the headers are read."""
     if not isinstance(name, LogFileName):
         return name.instant > at

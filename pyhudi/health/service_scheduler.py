@@ -17,9 +17,9 @@ from typing import Any
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
 from pyhudi.health.findings import Mend
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.orphans import check_leftovers
-from pyhudi.health.quarantine import sweep
+from pyhudi.health.quarantine import delete_leftovers
 from pyhudi.operations import due_policy, table_services
 from pyhudi.operations.due_policy import DuePolicy
 from pyhudi.operations.ttl import expire
@@ -28,7 +28,7 @@ from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
-from pyhudi.transaction.begin import opened, table_lock
+from pyhudi.transaction.begin import open_locked, table_lock
 from pyhudi.transaction.rollback import failed_writes
 
 
@@ -117,7 +117,7 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
     times = ", ".join(instant.time for instant in failed)
 
     def act() -> str:
-        with opened(fs, options, "services"):
+        with open_locked(fs, options, "services"):
             return f"rolled back {times}"
 
     why = f"writers died: {times}" if failed else "no write was left by the dead"
@@ -178,14 +178,14 @@ def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engi
 
     def act() -> str:
         with table_lock(fs, options.write, "services"):
-            sweep(fs, _swept(fs))
+            delete_leftovers(fs, _swept(fs))
         return f"deleted {len(paths)} leftovers"
 
     return _Due("leftovers", bool(paths), f"{len(paths)} markers and heartbeats of the dead", act)
 
 
 def _swept(fs: FileSystem) -> Iterator[str]:
-    ground = Ground.of(fs, load_config(fs))
+    ground = TableInventory.of(fs, load_config(fs))
     return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
 
 

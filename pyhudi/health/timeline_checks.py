@@ -13,7 +13,7 @@ from typing import Final
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.health.findings import Finding, Mend, Severity
-from pyhudi.health.inventory import Ground
+from pyhudi.health.inventory import TableInventory
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import is_valid, parse_properties
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
@@ -79,7 +79,7 @@ def _is_sound(fs: FileSystem, path: str) -> bool | None:
         return None
 
 
-def check_instants(ground: Ground) -> Iterator[Finding]:
+def check_instants(ground: TableInventory) -> Iterator[Finding]:
     """Every file of the timeline that somebody will read."""
     for instant in ground.timeline:
         if instant.is_completed:
@@ -88,7 +88,7 @@ def check_instants(ground: Ground) -> Iterator[Finding]:
             yield from _planned(ground, instant)
 
 
-def _completed(ground: Ground, instant: Instant) -> Iterator[Finding]:
+def _completed(ground: TableInventory, instant: Instant) -> Iterator[Finding]:
     path = ground.log.path(instant)
     try:
         data = ground.log.read(instant)
@@ -119,7 +119,7 @@ def _completed(ground: Ground, instant: Instant) -> Iterator[Finding]:
     )
 
 
-def _planned(ground: Ground, instant: Instant) -> Iterator[Finding]:
+def _planned(ground: TableInventory, instant: Instant) -> Iterator[Finding]:
     requested = replace(instant, state=State.REQUESTED)
     path = ground.log.path(requested)
     try:

@@ -22,7 +22,15 @@ from pyhudi._native import BloomFilter
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.filenames import METADATA_TABLE, join
 from pyhudi.formats.base_file import footer
-from pyhudi.index.key_join import Hits, Joined, Probes, ProbeWork, Told, by_partition, match_slice
+from pyhudi.index.key_join import (
+    FileStats,
+    Joined,
+    KeyMatches,
+    Probes,
+    ProbeWork,
+    by_partition,
+    match_slice,
+)
 from pyhudi.metadata.file_stats.collect import filter_pieces, read_filters, read_ranges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS
 from pyhudi.metadata.reader import MetadataTable
@@ -52,7 +60,7 @@ def filter_slices_unpruned(work: ProbeWork) -> pa.Table:
 
 
 def _filtered(work: ProbeWork, *, prune: bool) -> pa.Table:
-    hits = Hits(len(work.runs))
+    hits = KeyMatches(len(work.runs))
     for probes, slices in by_partition(work):
         for number, slice_, lens in lenses_of(work, slices):
             left = [some for p in probes if (some := candidates(p, lens, prune=prune))]
@@ -102,7 +110,7 @@ def _by_footer(work: ProbeWork, slice_: FileSlice) -> FileLens:
     return FileLens(bounds, found.bloom)
 
 
-def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> Told:
+def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
     """What the metadata table says of base files.
 
     Cost: a look-up a file.  Raises IndexNotReadyError if it does not keep both facts.
@@ -122,7 +130,7 @@ def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> Told:
         lows, highs = ranges.low.to_pylist(), ranges.high.to_pylist()
         for at in np.flatnonzero(ranges.is_bounded).tolist():
             bounds[bases[at].path] = (lows[at], highs[at])
-    return Told(bounds, filter_pieces(metadata))
+    return FileStats(bounds, filter_pieces(metadata))
 
 
 def candidates(probes: Probes, lens: FileLens, *, prune: bool) -> Probes | None:

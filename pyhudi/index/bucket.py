@@ -106,7 +106,7 @@ def _values(keys: Any, fields: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], 
     row, values = row[_flags(kept)], values.filter(kept)
     values = pc.if_else(pc.equal(values, _NULL), None, values)
     values = pc.if_else(pc.equal(values, _EMPTY), "", values)
-    apart = {at: values_of(keys[at].as_py(), fields) for at in np.flatnonzero(odd).tolist()}
+    apart = {at: hash_field_values(keys[at].as_py(), fields) for at in np.flatnonzero(odd).tolist()}
     if not apart:
         return row, values
     row = np.concatenate([row, np.repeat(list(apart), [len(v) for v in apart.values()])])
@@ -126,7 +126,7 @@ def _list_hashes(values: pa.Array, starts: npt.NDArray[np.int64]) -> npt.NDArray
     return hashes
 
 
-def values_of(key: str, fields: tuple[str, ...]) -> list[str | None]:
+def hash_field_values(key: str, fields: tuple[str, ...]) -> list[str | None]:
     """Values of the hash fields in a key of several fields."""
     found: list[str | None] = []
     start = 0

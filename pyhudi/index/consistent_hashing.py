@@ -45,7 +45,7 @@ from pyhudi.index.contract import Located, one_array, path_codes
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 
-FOLDER: Final = f"{HOODIE}/.bucket_index/consistent_hashing_metadata"
+HASHING_METADATA_FOLDER: Final = f"{HOODIE}/.bucket_index/consistent_hashing_metadata"
 SUFFIX: Final = ".hashing_meta"
 MARKER: Final = ".commit"
 FIRST: Final = "00000000000000"
@@ -158,7 +158,7 @@ def load_ring(
 
 def remove_rings(fs: FileSystem, instant: str) -> None:
     """Delete what a write that is taken back left: Apache Hudi stops at a ring of nobody's."""
-    folders, doomed = [FOLDER], []
+    folders, doomed = [HASHING_METADATA_FOLDER], []
     while folders:
         for entry in fs.children(folders.pop()):
             if entry.is_folder:
@@ -174,7 +174,7 @@ def ring_path(partition: str, instant: str) -> str:
 
 
 def _folder(partition: str) -> str:
-    return f"{FOLDER}/{partition}" if partition else FOLDER
+    return f"{HASHING_METADATA_FOLDER}/{partition}" if partition else HASHING_METADATA_FOLDER
 
 
 def ring_hashes(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.int64]:

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.index.contract import Finder, Located, Longs
-from pyhudi.index.key_join import Stored
+from pyhudi.index.key_join import SpilledTable
 from pyhudi.options import IndexKind
 from pyhudi.records import FileGroupId, InstantTime
 
@@ -55,7 +55,7 @@ class Changes:
     groups, or ENDED), held: bool (whether an entry of the key is believed now)]; distinct keys.
     """
 
-    tables: Sequence[Stored]
+    tables: Sequence[SpilledTable]
     groups: tuple[FileGroupId, ...]
 
 
@@ -75,7 +75,7 @@ class EntryStore(Protocol):
         """What opening it took, for the report."""
         ...
 
-    def finder(self, part: int, part_count: int, live: Stored) -> Finder:
+    def finder(self, part: int, part_count: int, live: SpilledTable) -> Finder:
         """Asks for the rows of one hash part.  live: the table's file groups (`live_groups`)."""
         ...
 
@@ -95,7 +95,7 @@ class EntryStore(Protocol):
         does not come about is made up for when the store is opened next."""
         ...
 
-    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+    def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         """PLACES of some keys, in the order asked; null keys are not found."""
         ...
 
@@ -106,7 +106,7 @@ def live_groups(groups: Sequence[FileGroupId]) -> pa.Table:
     return pa.table([pa.array(n, pa.string()) for n in names], ["partition", "file_id"])
 
 
-def only_live(located: Located, live: Stored) -> Located:
+def only_live(located: Located, live: SpilledTable) -> Located:
     """Of the places, those in file groups that the table has."""
     keep = are_live(located, live)
     if keep.all():
@@ -114,7 +114,7 @@ def only_live(located: Located, live: Stored) -> Located:
     return Located(located.rows[keep], located.homes[keep], located.groups)
 
 
-def are_live(located: Located, live: Stored) -> npt.NDArray[np.bool_]:
+def are_live(located: Located, live: SpilledTable) -> npt.NDArray[np.bool_]:
     """Which places are in file groups that the table has."""
     if not located.groups:
         return np.ones(len(located.rows), np.bool_)

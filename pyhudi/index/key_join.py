@@ -41,7 +41,7 @@ _FIRST_WIDE: Final = 0xEE
 _WIDE: Final = r"[\x{E000}-\x{10FFFF}]"
 
 
-class Stored(Protocol):
+class SpilledTable(Protocol):
     """A table that was put aside."""
 
     def load(self) -> pa.Table: ...
@@ -84,7 +84,7 @@ class Probes:
     wide: npt.NDArray[np.bool_]
 
 
-def probes_of(runs: Sequence[Stored], partition: str, *, everywhere: bool) -> list[Probes]:
+def probes_of(runs: Sequence[SpilledTable], partition: str, *, everywhere: bool) -> list[Probes]:
     """The keys that may be stored in a partition, of each run that has some."""
     found = []
     for number, run in enumerate(runs):
@@ -107,7 +107,7 @@ def probes_of(runs: Sequence[Stored], partition: str, *, everywhere: bool) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FileStats:
     """Key ranges of base files by path, and where their bloom filters are."""
 
     bounds: Mapping[str, tuple[str, str]]
@@ -126,9 +126,9 @@ class ProbeWork:
     fs: FileSystem
     spec: SliceSpec
     slices: tuple[tuple[int, FileSlice], ...]
-    runs: tuple[Stored, ...]
+    runs: tuple[SpilledTable, ...]
     everywhere: bool
-    told: Told | None = None
+    told: FileStats | None = None
     unpruned: frozenset[FileGroupId] = frozenset()
 
 
@@ -157,7 +157,7 @@ class Joined:
         return KeyTable(self.keys)
 
 
-class Hits:
+class KeyMatches:
     """Rows found, slice by slice."""
 
     def __init__(self, run_count: int) -> None:
@@ -183,7 +183,9 @@ class Hits:
         return table.replace_schema_metadata({_STARTS: starts.tobytes()})
 
 
-def match_slice(work: ProbeWork, slice_: FileSlice, keys: Joined, hits: Hits, number: int) -> None:
+def match_slice(
+    work: ProbeWork, slice_: FileSlice, keys: Joined, hits: KeyMatches, number: int
+) -> None:
     """Note which of some distinct keys a slice holds.
 
     Cost: one column of the base file, and the logs.
@@ -213,7 +215,7 @@ class HitsFinder:
     """Places of the rows of one part, out of what the probes found.  slices: their groups."""
 
     part: int
-    hits: tuple[Stored, ...]
+    hits: tuple[SpilledTable, ...]
     slices: tuple[FileGroupId, ...]
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
@@ -263,6 +265,15 @@ def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, File
 
 
 __all__ = [
-    "Hits", "HitsFinder", "Joined", "ProbeWork", "Probes", "Told", "by_partition", "dealt",
-    "key_run", "match_slice", "probes_of",
+    "FileStats",
+    "HitsFinder",
+    "Joined",
+    "KeyMatches",
+    "ProbeWork",
+    "Probes",
+    "by_partition",
+    "dealt",
+    "key_run",
+    "match_slice",
+    "probes_of",
 ]  # fmt: skip

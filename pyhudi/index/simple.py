@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pyhudi.index.key_join import Hits, Joined, ProbeWork, by_partition, match_slice
+from pyhudi.index.key_join import Joined, KeyMatches, ProbeWork, by_partition, match_slice
 
 
 def join_slices(work: ProbeWork) -> pa.Table:
     """Which keys of the runs are in which of the slices; see `probe` for the columns."""
-    hits = Hits(len(work.runs))
+    hits = KeyMatches(len(work.runs))
     for probes, slices in by_partition(work):
         keys = Joined(probes)
         for number, slice_ in slices:

@@ -29,7 +29,7 @@ NATURAL_DELETE: Final = 2
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-NOBODY: Final = -1
+NO_ENTRY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Folded:
     last: Ints
 
 
-def numbered(keys: pa.ChunkedArray) -> tuple[KeyTable, Ints, Ints]:
+def number_keys(keys: pa.ChunkedArray) -> tuple[KeyTable, Ints, Ints]:
     """(table of the keys, key number at each key's first row, key number of each row).
 
     Numbers follow the order of first appearance.
@@ -85,7 +85,7 @@ def numbered(keys: pa.ChunkedArray) -> tuple[KeyTable, Ints, Ints]:
     table = KeyTable(keys)
     first = np.asarray(table.first(keys))
     starts = np.flatnonzero(first == np.arange(len(first)))
-    number = np.full(len(first), NOBODY, np.int64)
+    number = np.full(len(first), NO_ENTRY, np.int64)
     number[starts] = np.arange(len(starts))
     return table, number, number[first]
 
@@ -122,10 +122,10 @@ class _Folding:
         self.entries, self.rules = entries, rules
         self.held = entries.rows.slice(0, 0)
         self.held_key = np.empty(0, np.int64)
-        self.at = np.full(count, NOBODY, np.int64)
+        self.at = np.full(count, NO_ENTRY, np.int64)
         self.order = Ranked.none(count)
         self.final = np.zeros(count, np.bool_)
-        self.last = np.full(count, NOBODY, np.int64)
+        self.last = np.full(count, NO_ENTRY, np.int64)
         self.aside: list[tuple[pa.Table, Ints]] = []
 
     def apply(self, at: Ints) -> None:
@@ -135,7 +135,7 @@ class _Folding:
         self._put_aside(key)
         mine, theirs = entries.order.take(at), self.order.take(key)
         loses = precedes(mine, theirs, rules) & (kind != NATURAL_DELETE)
-        data, alive = kind == DATA, self.at[key] != NOBODY
+        data, alive = kind == DATA, self.at[key] != NO_ENTRY
         merged = data & alive & (~loses | rules.beneath) & (not rules.picks)
         fresh = data & ~loses & ~merged
         killed = ~data & ~loses
@@ -164,11 +164,11 @@ class _Folding:
         leaves = going[self.held_key]
         if leaves.any():
             self.aside.append((self.held.filter(pa.array(leaves)), self.held_key[leaves]))
-            self.at[self.held_key[leaves]] = NOBODY
+            self.at[self.held_key[leaves]] = NO_ENTRY
             self._hold(self.held_key, self.held.filter(pa.array(~leaves)), self.held_key[~leaves])
 
     def _hold(self, gone: Ints, rows: pa.Table, key: Ints) -> None:
-        self.at[gone] = NOBODY
+        self.at[gone] = NO_ENTRY
         self.at[key] = np.arange(len(key))
         self.held, self.held_key = rows, key
 
@@ -191,7 +191,7 @@ class _Folding:
         self._put_aside(np.empty(0, np.int64))
         tables = [table for table, _ in self.aside] or [self.held]
         keys = [key for _, key in self.aside] or [self.held_key]
-        at = np.full(len(self.at), NOBODY, np.int64)
+        at = np.full(len(self.at), NO_ENTRY, np.int64)
         order = np.concatenate(keys)
         at[order] = np.arange(len(order))
         return Folded(pa.concat_tables(tables), at, self.order, self.final, self.last)
@@ -208,9 +208,9 @@ def precedes(mine: Ranked, theirs: Ranked, rules: MergeRules) -> Mask:
 def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRules) -> pa.Table:
     """The rows of base and log, each key's stored record merged first, by rules that do not
     compare: what a rewrite at every commit would have given.  base_key: as in `with_base`."""
-    rows = np.flatnonzero(base_key != NOBODY)
+    rows = np.flatnonzero(base_key != NO_ENTRY)
     count = len(rows)
-    kept = base.filter(pa.array(base_key == NOBODY))
+    kept = base.filter(pa.array(base_key == NO_ENTRY))
     whole = Entries(
         np.concatenate([base_key[rows], entries.key]),
         entries.key_count,
@@ -230,26 +230,26 @@ def with_base(
     base_key: number of the key of each base row, or NOBODY.  Of base rows with one key, all stay
     or the last is merged.
     """
-    rows = np.flatnonzero(base_key != NOBODY)
+    rows = np.flatnonzero(base_key != NO_ENTRY)
     key = base_key[rows]
     behind = precedes(folded.order.take(key), base_order.take(rows), rules) & ~folded.final[key]
-    blends = (folded.at[key] != NOBODY) & ~folded.final[key] & (not rules.picks)
+    blends = (folded.at[key] != NO_ENTRY) & ~folded.final[key] & (not rules.picks)
     blends &= ~behind | rules.beneath
     stays = np.zeros(len(folded.at), np.bool_)
     stays[key[behind & ~blends]] = True
     keep = np.ones(base.num_rows, np.bool_)
     keep[rows] = stays[key]
-    partner = np.full(len(folded.at), NOBODY, np.int64)
+    partner = np.full(len(folded.at), NO_ENTRY, np.int64)
     greater = np.zeros(len(folded.at), np.bool_)
     partner[key[blends]] = rows[blends]
     greater[key[blends]] = behind[blends]
-    blended = np.flatnonzero(partner != NOBODY)
+    blended = np.flatnonzero(partner != NO_ENTRY)
     merged = overlay(
         base.take(pa.array(partner[blended])),
         folded.rows.take(pa.array(folded.at[blended])),
         greater[blended],
         rules,
     )
-    alone = np.flatnonzero((folded.at != NOBODY) & (partner == NOBODY) & ~stays)
+    alone = np.flatnonzero((folded.at != NO_ENTRY) & (partner == NO_ENTRY) & ~stays)
     kept = base if keep.all() else base.filter(pa.array(keep))
     return pa.concat_tables([kept, merged, folded.rows.take(pa.array(folded.at[alone]))])

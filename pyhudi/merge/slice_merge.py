@@ -24,13 +24,13 @@ from pyhudi.merge.column_merge import plain
 from pyhudi.merge.log_fold import (
     DATA,
     NATURAL_DELETE,
-    NOBODY,
+    NO_ENTRY,
     ORDERED_DELETE,
     Entries,
     Ranked,
     fold_entries,
     fold_onto,
-    numbered,
+    number_keys,
     with_base,
 )
 from pyhudi.merge.merge_cache import Live, Outcome
@@ -97,7 +97,7 @@ class FoldColumns:
     keys: pa.ChunkedArray
     kinds: Any
     is_data: Any  # whether it is a row of a data block
-    ranks: Ranks
+    ranks: SliceRanks
 
 
 def folded_columns(
@@ -115,10 +115,10 @@ def _folded(
     rules: MergeRules,
     columns: Sequence[str],
     keys: pa.ChunkedArray,
-    ranks: Ranks,
+    ranks: SliceRanks,
 ) -> pa.Table:
     """`merge` by rules that the native fold does not know."""
-    table, number, key = numbered(keys)
+    table, number, key = number_keys(keys)
     is_data = _is_data(log)
     rows = [entry.select(columns) for entry in data_of(log)]
     if not rows:
@@ -135,7 +135,7 @@ def _folded(
     if base is None:
         return fold_entries(entries, rules).rows
     first = np.asarray(table.first(_text(base.column(rules.key_column))))
-    base_key = np.where(first >= 0, number[first], NOBODY)
+    base_key = np.where(first >= 0, number[first], NO_ENTRY)
     stored = plain(base.select(columns))
     if rules.function is not None:
         return fold_onto(stored, base_key, entries, rules)
@@ -153,7 +153,7 @@ def _ranked(values: Any, valid: Any, count: int) -> Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
+class SliceRanks:
     """Ordering values as int64, alike over base and log; None under commit-time order.  The
     flags are False where a value is null and so cannot be compared."""
 
@@ -214,12 +214,12 @@ def _row_kinds(rows: pa.Table, rules: MergeRules) -> Any:
     return kinds
 
 
-def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Ranks:
+def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> SliceRanks:
     if not rules.is_event_time:
-        return Ranks()
+        return SliceRanks()
     base_rows = 0 if base is None else base.num_rows
     values, valid = _rank_columns(base, log, rules)
-    return Ranks(values[base_rows:], valid[base_rows:], values[:base_rows], valid[:base_rows])
+    return SliceRanks(values[base_rows:], valid[base_rows:], values[:base_rows], valid[:base_rows])
 
 
 def _rank_columns(

@@ -34,7 +34,7 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.formats.log_block import empty_delete_block
-from pyhudi.metadata.file_writers import HFILE, write_base
+from pyhudi.metadata.file_writers import HFILE, write_base_hfile
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     COMMIT_SCHEMA,
@@ -297,7 +297,7 @@ def _write_first(
 ) -> WriteStat:
     keys, values = rows
     name = BaseFileName(partition.file_id(number), new_write_token(number), time, HFILE)
-    size = write_base(fs, partition.path, name, keys, values)
+    size = write_base_hfile(fs, partition.path, name, keys, values)
     return first_stat(partition, number, name, entries=len(keys), size_bytes=size)
 
 

@@ -30,14 +30,14 @@ from pyhudi._native.memory import give_back
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
-from pyhudi.metadata.file_writers import HFILE, write_base, write_base_in_pieces
+from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_pieces
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
     KEPT,
-    PAYLOADS,
+    PARTITION_PAYLOADS,
     RECORD_INDEX,
     SCHEMA,
     MetadataPartition,
@@ -50,11 +50,11 @@ from pyhudi.metadata.record_index.k_way_merge import (
     Piece,
     UnsortedError,
     entries_at_most,
-    living,
     merged_pieces,
+    rows_with_values,
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
-from pyhudi.metadata.visible_instants import CLEAN, COMPACTION, suffixed
+from pyhudi.metadata.visible_instants import CLEAN_SUFFIX, COMPACTION_SUFFIX, suffixed
 from pyhudi.planning.cleaning import (
     Claims,
     CleanPlan,
@@ -90,7 +90,7 @@ longer: archival takes it that what is older than the last compaction is in base
 PENDING_MAX: Final = 1000
 """Delta commits since the last compaction up to which writes go on while an instant of the data
 table is pending: Apache Hudi's `hoodie.metadata.max.deltacommits.when_pending`."""
-RETAINED: Final = 20
+COMMITS_RETAINED: Final = 20
 """Commits of the metadata table whose readers still find their slices."""
 
 _OWN_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
@@ -188,7 +188,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
     if not chosen:
         return False
     plan = write_avro(COMPACTION_PLAN, compaction_record(chosen))
-    requested = table.log.request_at(suffixed(newest, COMPACTION), Action.COMPACTION, plan)
+    requested = table.log.request_at(suffixed(newest, COMPACTION_SUFFIX), Action.COMPACTION, plan)
     _compact(table, requested, engine)
     return True
 
@@ -284,7 +284,7 @@ def rewrite(task: Rewrite) -> WriteStat | None:
         keys, values = merged(task.fs, piece)
         if not len(keys) and piece.base is None:
             return None
-        done = write_base(task.fs, piece.partition, name, keys, values), len(keys)
+        done = write_base_hfile(task.fs, piece.partition, name, keys, values), len(keys)
     size, count = done
     if not size:
         return None
@@ -341,20 +341,20 @@ def merged_newest(fs: FileSystem, piece: MapSlice) -> Piece:
     newest = pa.array(latest(all_keys))
     if piece.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
         _check_no_appends(all_values, newest, piece)
-    return living(all_keys, all_values, newest)
+    return rows_with_values(all_keys, all_values, newest)
 
 
 def _in_our_schema(piece: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
     if piece.partition == RECORD_INDEX.path:
         return transcode_locations(values, layer.schema, path=layer.path)
-    return transcode(values, layer.schema, PAYLOADS[piece.partition], path=layer.path)
+    return transcode(values, layer.schema, PARTITION_PAYLOADS[piece.partition], path=layer.path)
 
 
 def _check_no_appends(values: pa.Array, newest: pa.Array, piece: MapSlice) -> None:
     """A log that was appended to has several ranges, which would have to be widened."""
     older = np.ones(len(values), np.bool_)
     older[newest.to_numpy()] = False
-    field = PAYLOADS[piece.partition]
+    field = PARTITION_PAYLOADS[piece.partition]
     hidden = values.filter(pa.array(older)).drop_null()
     rows = codec(SCHEMA).decode_column(hidden, fields=[field], path=piece.partition)
     if pc.any(pc.starts_with(rows.field(field).field("fileName"), ".")).as_py():
@@ -399,12 +399,12 @@ def _clean_if_due(table: MetadataTable) -> None:
         StoreListing(log.fs),
         partitions=[partition.path for partition in _listed(table)],
     )
-    keep_from = earliest_kept(table.timeline, RETAINED)
+    keep_from = earliest_commit(table.timeline, COMMITS_RETAINED)
     newest = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).last
     if keep_from is None or newest is None:
         return
     useless = outdated_files(view, keep_from.time)
-    at = suffixed(newest.time, CLEAN)
+    at = suffixed(newest.time, CLEAN_SUFFIX)
     if not useless or any(i.time == at for i in table.timeline):
         return
     plan = CleanPlan("KEEP_LATEST_COMMITS", useless, kept_from=keep_from, newest=newest.time)
@@ -412,7 +412,7 @@ def _clean_if_due(table: MetadataTable) -> None:
     _clean(log, log.request_at(at, Action.CLEAN, content))
 
 
-def earliest_kept(own: Timeline, retained: int) -> Instant | None:
+def earliest_commit(own: Timeline, retained: int) -> Instant | None:
     """The oldest of the newest `retained` commits; None if there are no more than that.  Pure."""
     done = own.where(_MERGED, State.COMPLETED).instants
     return done[len(done) - retained] if len(done) > retained else None

@@ -21,7 +21,7 @@ from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
-from pyhudi.metadata.file_stats.records import IndexFile, bloom_key, index_file
+from pyhudi.metadata.file_stats.records import IndexedFile, bloom_key, index_file
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
@@ -145,7 +145,7 @@ class Targets:
         return hashes_of(self.elastic)[-1]
 
 
-def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
+def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
     """Where the delta commit at `time` may write.  Cost: one folder listing a partition."""
     stage = secrets.randbelow(1 << 31)
 
@@ -173,7 +173,7 @@ def targets_of(table: MetadataTable, time: InstantTime) -> Targets:
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
     """Begin the delta commit at `time`, or go on with one that was begun and not completed."""
-    targets = targets_of(table, time)
+    targets = log_targets(table, time)
     log = table.log
     begun = [i for i in table.timeline.pending if i.time == time]
     instant = begun[0] if begun else log.request_at(time, Action.DELTA_COMMIT)
@@ -249,7 +249,7 @@ class MetadataCommit:
         if not ranges and not filters:
             return []
         files = [stat for stat in stats if stat.path and (ranges or stat.log_version is None)]
-        tasks = [IndexFile(self._table.data_fs, stat) for stat in files]
+        tasks = [IndexedFile(self._table.data_fs, stat) for stat in files]
         found = LocalEngine().run(index_file, tasks, label="file-index")
         bounds = {i.range_key(r.column): r.to_record(i.file_name) for i in found for r in i.ranges}
         blooms = {

@@ -23,7 +23,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 
 HFILE: Final = ".hfile"
-BLOCK_BYTES_MAX: Final = 512 << 20
+LOG_BLOCK_BYTES_MAX: Final = 512 << 20
 """Keys and values of one log block before compression; Apache Hudi reads a block into one array."""
 
 _BASE_BLOCK_BYTES: Final = 24 << 10
@@ -40,7 +40,7 @@ def value_blocks(keys: pa.Array, values: pa.Array, *, instant: InstantTime) -> I
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA}
     count = len(keys)
     size = keys.nbytes + values.nbytes
-    step = max(1, count * BLOCK_BYTES_MAX // max(size, 1))
+    step = max(1, count * LOG_BLOCK_BYTES_MAX // max(size, 1))
     for start in range(0, count, step):
         with HFileWriter(None, compression="gz", metadata=_FILE_INFO) as writer:
             writer.add(keys[start : start + step], values[start : start + step])
@@ -63,7 +63,7 @@ def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[by
         return sink.tell()
 
 
-def write_base(
+def write_base_hfile(
     fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
 ) -> int:
     """Write a base HFile of sorted, distinct keys, with a bloom filter over them; its size."""

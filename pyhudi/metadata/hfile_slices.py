@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pyhudi._native.hfile.block_cache import BlockCache
 from pyhudi._native.hfile.reader import HFileReader
-from pyhudi._native.hfile.source import mapped as mapped_file
+from pyhudi._native.hfile.source import map_file
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.formats.delete_block import decode_deletes
@@ -126,7 +126,7 @@ Layer = ValueLayer | DeleteLayer
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class LayerMatches:
     """Values that one layer gave: positions (in the keys asked) and their bytes."""
 
     positions: NDArray[np.int64]
@@ -135,7 +135,9 @@ class Hits:
     path: str
 
 
-def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "auto") -> list[Hits]:
+def newest_values(
+    fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "auto"
+) -> list[LayerMatches]:
     """The newest value of each key; a key in no hit is absent or deleted.
 
     fs: rooted at the metadata table.  keys: strings or binary without nulls, in any order.
@@ -147,12 +149,12 @@ def newest(fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "au
 
 def asked(
     found: Sequence[Layer], keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
-) -> tuple[list[Hits], NDArray[np.int64]]:
+) -> tuple[list[LayerMatches], NDArray[np.int64]]:
     """(`newest` of layers, oldest first; positions of keys that none of them mentions).
 
     told: what each file took is added there.
     """
-    hits: list[Hits] = []
+    hits: list[LayerMatches] = []
     left = np.arange(len(keys), dtype=np.int64)
     for layer in reversed(found):
         if not len(left):
@@ -167,7 +169,7 @@ def asked(
             if values.null_count == len(values):
                 continue
             known = values.is_valid().to_numpy(zero_copy_only=False)
-            hits.append(Hits(left[known], values.drop_null(), layer.schema, layer.path))
+            hits.append(LayerMatches(left[known], values.drop_null(), layer.schema, layer.path))
         if known.any():
             rest = np.flatnonzero(~known)
             left, keys = left[rest], keys.take(pa.array(rest))
@@ -289,7 +291,7 @@ def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
     local_path = getattr(fs, "local_path", None)
     if local_path is None:
         return fs.open(file.path)
-    whole = mapped_file(local_path(file.path))
+    whole = map_file(local_path(file.path))
     return Held(whole.buffer, file.path, mapped=whole.mapped)
 
 

@@ -66,7 +66,7 @@ COLUMN_RANGE: Final = 3
 FILE_FILTER: Final = 4
 RECORD_LOCATION: Final = 5
 
-PAYLOADS: Final = {
+PARTITION_PAYLOADS: Final = {
     FILES.path: "filesystemMetadata",
     RECORD_INDEX.path: "recordIndexMetadata",
     COLUMN_STATS.path: "ColumnStatsMetadata",
@@ -267,14 +267,14 @@ def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray
 
     Raises UnsupportedTableError for bounds that ours has no type for.
     """
-    field = PAYLOADS[COLUMN_STATS.path]
+    field = PARTITION_PAYLOADS[COLUMN_STATS.path]
     rows = codec(schema).decode_column(values, fields=[field], path=path)
     return _fitted(rows.field(field), codec(SCHEMA).arrow_schema.field(field).type, path)
 
 
 def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
     """Entries of `bloom_filters`; `values` has no nulls."""
-    field = PAYLOADS[BLOOM_FILTERS.path]
+    field = PARTITION_PAYLOADS[BLOOM_FILTERS.path]
     rows = codec(schema).decode_column(values, fields=[field], path=path)
     found: list[dict[str, Any]] = rows.field(field).to_pylist()
     return found

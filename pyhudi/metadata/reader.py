@@ -29,7 +29,7 @@ from pyhudi.metadata.elastic.store import (
     is_elastic,
     newest_state,
     next_sequence,
-    publish,
+    publish_state,
 )
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.payloads import (
@@ -132,7 +132,7 @@ class MetadataTable:
             partitions=[partition.path],
             limit=limit,
         )
-        found = numbered(view.latest_slices(), partition)
+        found = in_group_order(view.latest_slices(), partition)
         if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
             # which lose no part of a file
             check_whole(found, self._written, partition)
@@ -238,7 +238,7 @@ class MetadataTable:
         state = before.with_logs(stats, instant)
         covered = frozenset({*self.data.commits.times, instant})
         since = first_write(self.data) or instant
-        publish(
+        publish_state(
             own,
             replace(
                 state, sequence=next_sequence(own), instant=instant, since=since, covered=covered
@@ -257,7 +257,9 @@ def _expired(fs: FileSystem, time: InstantTime) -> SnapshotExpiredError:
     )  # fmt: skip
 
 
-def numbered(pieces: Iterable[FileSlice], partition: MetadataPartition) -> tuple[FileSlice, ...]:
+def in_group_order(
+    pieces: Iterable[FileSlice], partition: MetadataPartition
+) -> tuple[FileSlice, ...]:
     """Slices in the order of their groups' numbers.  Raises CorruptFileError if one is missing."""
     by_number: dict[int | None, FileSlice] = {}
     count = 0
@@ -362,7 +364,7 @@ __all__ = [
     "MetadataTable",
     "RecordIndex",
     "file_records",
-    "numbered",
+    "in_group_order",
     "open_metadata",
     "own_log",
 ]

@@ -40,7 +40,7 @@ _COMPLETE: Final = f"{REBUILT}/complete"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RebuildRequest:
     """What the new metadata table is to hold beside the listing.
 
     shard_count: groups of the record index, None: without one.  keys: the table's record keys,
@@ -52,7 +52,9 @@ class Wanted:
     facts: Mapping[MetadataPartition, int] = field(default_factory=dict)
 
 
-def rebuild(fs: FileSystem, config: TableConfig, wanted: Wanted, *, engine: Engine) -> TableConfig:
+def rebuild_metadata_table(
+    fs: FileSystem, config: TableConfig, wanted: RebuildRequest, *, engine: Engine
+) -> TableConfig:
     """Build, then swap; the properties as stored then.  The caller holds the table's lock.
 
     Raises IndexNotReadyError while a write is pending; the old metadata table then stands.

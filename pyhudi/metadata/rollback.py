@@ -25,7 +25,7 @@ from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta_commit import start_delta
-from pyhudi.metadata.elastic.store import forget, is_elastic
+from pyhudi.metadata.elastic.store import is_elastic, remove_undone
 from pyhudi.metadata.hfile_slices import OpenLog, StoredFile, open_log
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED
 from pyhudi.metadata.reader import MetadataTable, open_metadata
@@ -65,12 +65,12 @@ def rollback_metadata(
         table = _opened(fs, config, log, timeline)
     if not any(i.time == at for i in table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)):
         start_delta(table, at).finish_records(_records(log_files))
-    take_back(config, table.log, failed.time, suffixed(at, ROLLBACK))
+    undo_delta_commit(config, table.log, failed.time, suffixed(at, ROLLBACK))
     if is_elastic(config):
-        forget(fs, [failed.time])
+        remove_undone(fs, [failed.time])
 
 
-def settle(config: TableConfig, table: MetadataTable) -> MetadataTable:
+def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable:
     """Take back delta commits that nobody will complete, and finish rollbacks cut short.
 
     A pending delta commit whose data instant is pending too is left: it goes with that one.
@@ -85,10 +85,10 @@ def settle(config: TableConfig, table: MetadataTable) -> MetadataTable:
         if target is None:
             log.forget(pending)
         else:
-            take_back(config, log, InstantTime(target), pending.time)
+            undo_delta_commit(config, log, InstantTime(target), pending.time)
     for pending in log.load().where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT):
         if pending.time not in table.data.pending.times:
-            take_back(config, log, pending.time, suffixed(pending.time, ROLLBACK))
+            undo_delta_commit(config, log, pending.time, suffixed(pending.time, ROLLBACK))
     return table.again()
 
 
@@ -124,7 +124,9 @@ def _records(log_files: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, 
     return records and {ALL_PARTITIONS: dict.fromkeys(records, 0), **records}
 
 
-def take_back(config: TableConfig, log: TimelineLog, failed: InstantTime, at: InstantTime) -> None:
+def undo_delta_commit(
+    config: TableConfig, log: TimelineLog, failed: InstantTime, at: InstantTime
+) -> None:
     """Roll back one delta commit of the metadata table, if it left anything.  May be repeated.
 
     log: of the metadata table.  at: the rollback's instant there.

@@ -15,17 +15,19 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
-COMPACTION: Final = "001"
-CLEAN: Final = "002"
+COMPACTION_SUFFIX: Final = "001"
+CLEAN_SUFFIX: Final = "002"
 RESTORE: Final = "003"
 INDEXER: Final = "004"
-LOG_COMPACTION: Final = "005"
+LOG_COMPACTION_SUFFIX: Final = "005"
 ROLLBACK: Final = "006"
 FIRST_INIT: Final = 10
 """Metadata partitions are created at `<last data instant>010`, `011`, ..."""
 
 _DIGITS: Final = 17  # of a data table's instant
-_SERVICES: Final = frozenset({COMPACTION, CLEAN, RESTORE, INDEXER, LOG_COMPACTION, ROLLBACK})
+_SERVICES: Final = frozenset(
+    {COMPACTION_SUFFIX, CLEAN_SUFFIX, RESTORE, INDEXER, LOG_COMPACTION_SUFFIX, ROLLBACK}
+)
 _ROLLBACKS: Final = (Action.ROLLBACK, Action.RESTORE)
 
 

@@ -28,7 +28,7 @@ from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_lo
 from pyhudi.metadata.payloads import KEPT, RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
-from pyhudi.metadata.rollback import settle
+from pyhudi.metadata.rollback import finish_rollbacks
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import WRITABLE_VERSION, TableConfig
 from pyhudi.table.timeline_facts import check_not_bootstrapped
@@ -147,7 +147,7 @@ def begin_metadata(
         raise IndexNotReadyError(
             "the table has no metadata table", path=fs.url, hint="create one before writing"
         )
-    table = settle(config, table)
+    table = finish_rollbacks(config, table)
     table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
     check_bounded(table.timeline, timeline, instant)
     return start_delta(table, instant.time)

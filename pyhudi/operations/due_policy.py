@@ -99,7 +99,7 @@ def _log_compaction_trigger(table: OnTimeline, options: Options) -> Due:
 
 
 def _log_compaction_work(state: TableState, options: Options) -> Due:
-    found = log_compaction.proposed(state, options)
+    found = log_compaction.propose_log_compaction(state, options)
     least = options.services.compaction.log_blocks_min
     why = f"{len(found.slices)} file slices have {least} log blocks or more"
     return Due(bool(found.slices), "; ".join((why, *found.notes)))
@@ -120,25 +120,25 @@ def _clean_trigger(table: OnTimeline, options: Options) -> Due:
     if planned := _planned(cleaning.pending_cleans(table.timeline)):
         return planned
     rules = options.services
-    if cleaning.is_due(table.timeline, rules, table.zone):
+    if cleaning.is_clean_due(table.timeline, rules, table.zone):
         return Due(True, "commits are older than those retained")
     return Due(False, "too few commits since the last clean, or none older than those retained")
 
 
 def _clean_work(state: TableState, options: Options) -> Due:
-    count = cleaning.propose(state, options).file_count
+    count = cleaning.propose_clean(state, options).file_count
     return Due(bool(count), f"{count} files that no reader needs")
 
 
 def _archival_trigger(table: OnTimeline, options: Options) -> Due:
     most = options.services.commits_kept_max
-    if archival.is_due(table.timeline, options.services):
+    if archival.is_archival_due(table.timeline, options.services):
         return Due(True, f"more than {most} instants of a kind")
     return Due(False, f"no more than {most} instants of a kind")
 
 
 def _archival_work(state: TableState, options: Options) -> Due:
-    found = archival.described(state, options)
+    found = archival.describe_archival(state, options)
     why = f"{len(found.instants)} old instants"
     if found.held_by:
         why += f", more are held by {found.held_by}"

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from pyhudi.engine import Engine
 from pyhudi.index.hbase.hbase_index import HBaseStore
-from pyhudi.index.maintenance.rebuild import Tell, gather_keys, plan_build
+from pyhudi.index.maintenance.rebuild import ReportProgress, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats
-from pyhudi.index.maintenance.verify import BucketCheck, gathered
+from pyhudi.index.maintenance.verify import BucketCheck, summarize
 from pyhudi.index.rocksdb.rocksdb_index import RocksStore
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.operations.record_index import scratch
+from pyhudi.operations.record_index import key_spill
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -50,7 +50,7 @@ def rebuild_store(
     engine: Engine,
     kind: IndexKind,
     buckets: int | None,
-    tell: Tell,
+    tell: ReportProgress,
 ) -> IndexRebuild:
     """Build the index anew.  RocksDB: as the record index, keys are put aside without the lock,
     and a build that was killed goes on where it stopped.  HBase: an entry is put for each key;
@@ -70,8 +70,8 @@ def rebuild_store(
     count = buckets or before
     first = plan_build(seen, KeyHash(count))
     gather_keys(first, engine, tell)
-    with alone(fs, options, "rebuild index") as state, scratch(fs, engine) as staging:
-        opening = rocksdb.Opening(rules, staging, count, publishes=True, tell=tell)
+    with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
+        opening = rocksdb.StoreOpening(rules, staging, count, publishes=True, tell=tell)
         built = rocksdb.build_rocks(state, engine, opening)
     written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
     report = IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=written)
@@ -87,7 +87,7 @@ def verify_store(
     """
     began = time.monotonic()
     opened = _opened(state, options, engine, kind)
-    with scratch(state.fs, engine) as staging:
+    with key_spill(state.fs, engine) as staging:
         return _check_of(state, check_store(state, opened, engine, staging), began)
 
 
@@ -97,14 +97,14 @@ def repair_store_plan(
     """What `repair_faults` would do now; nothing changes."""
     began = time.monotonic()
     opened = _opened(state, options, engine, kind)
-    with scratch(state.fs, engine) as staging:
+    with key_spill(state.fs, engine) as staging:
         checks = check_store(state, opened, engine, staging)
         return replace(_repair_of(state, checks, began), dry_run=True)
 
 
 def repair_faults(fs: FileSystem, options: Options, engine: Engine, kind: IndexKind) -> IndexRepair:
     """Catch up with the table, check the index and repair it, under the table's lock."""
-    with alone(fs, options, "repair index") as state, scratch(fs, engine) as staging:
+    with alone(fs, options, "repair index") as state, key_spill(fs, engine) as staging:
         began = time.monotonic()
         buckets = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
         opening = Opening(options.write.index_rules, staging, engine, buckets, publishes=True)
@@ -133,7 +133,7 @@ def _opened(state: TableState, options: Options, engine: Engine, kind: IndexKind
 def _check_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
     newest = state.timeline.commits.last
     return IndexCheck(
-        instant=newest.time if newest else None, seconds=_since(began), **gathered(checks)
+        instant=newest.time if newest else None, seconds=_since(began), **summarize(checks)
     )
 
 

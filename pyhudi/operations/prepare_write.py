@@ -55,7 +55,7 @@ from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Setting, WriteRequest
+from pyhudi.write.write_steps import WriteContext, WriteRequest
 
 _SCRATCH = "pyhudi-"
 
@@ -155,12 +155,12 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     return load_config(fs)
 
 
-def make_setting(
+def make_context(
     fs: FileSystem,
     now: Timeline | None,
     request: WriteRequest,
     staging: Staging,
-) -> tuple[Setting, FittedSchema]:
+) -> tuple[WriteContext, FittedSchema]:
     """now: the timeline, listed under a lock that is held still; None: it is listed."""
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
@@ -172,7 +172,7 @@ def make_setting(
         if fitted.widened:
             check_no_logs(fitted, state.view().latest_slices())
     return (
-        Setting(
+        WriteContext(
             state,
             request.engine,
             staging,
@@ -224,7 +224,7 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
 
 
 @contextmanager
-def scratch(
+def write_spill(
     fs: FileSystem, request: WriteRequest, given: Staging | None = None
 ) -> Iterator[Staging]:
     """Where the write stages its rows: memory if tasks share it and the rows are in it anyway;

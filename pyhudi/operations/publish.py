@@ -21,7 +21,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_commit
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import check_table
-from pyhudi.transaction.conflicts import Conflict, Touched, completed_since, find_conflict
+from pyhudi.transaction.conflicts import Conflict, WriteSet, completed_since, find_conflict
 from pyhudi.transaction.deferred_publish import Kept, forget_kept, kept_writes, load_kept
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
@@ -81,7 +81,7 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
 def _conflict(log: TimelineLog, kept: Kept, now: Timeline, mine: Instant) -> Conflict | None:
     """What has come between.  Nothing of the plan was retained but the file groups, so any commit
     may have changed a key that the write looked up."""
-    touched = Touched(read_commit(kept.content, path=log.path(mine)).groups)
+    touched = WriteSet(read_commit(kept.content, path=log.path(mine)).groups)
     found = find_conflict(log, before=kept.known, now=now, mine=mine, touched=touched)
     if found is not None and not found.instant.is_completed:
         return found

@@ -13,10 +13,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import TEMP
 from pyhudi.formats.base_file import footer
-from pyhudi.index.maintenance.rebuild import Tell, build_now, gather_keys, plan_build
+from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
-from pyhudi.index.maintenance.verify import BucketCheck, check_index, gathered
+from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
 from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.metadata.elastic.create import anew
 from pyhudi.metadata.elastic.state import IndexRule
@@ -43,7 +43,7 @@ def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexChe
     if sample is not None:
         seed = secrets.randbits(63)
         return _told(state, check_sample(state, engine, sample, seed=seed), began)
-    with scratch(state.fs, engine) as store:
+    with key_spill(state.fs, engine) as store:
         return _report(state, check_index(state, engine, store), began)
 
 
@@ -58,9 +58,9 @@ def compare(state: TableState, engine: Engine, since: str, until: str | None) ->
     )
 
 
-def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
+def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
     """Check the index and mend what is wrong, under the table's lock."""
-    with alone(fs, options, "repair index") as state, scratch(fs, engine) as store:
+    with alone(fs, options, "repair index") as state, key_spill(fs, engine) as store:
         began = time.monotonic()
         checks = check_index(state, engine, store)
         check = _report(state, checks, began)
@@ -75,7 +75,7 @@ def repair(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
 def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
     """What `repair` would do now; nothing changes."""
     began = time.monotonic()
-    with scratch(state.fs, engine) as store:
+    with key_spill(state.fs, engine) as store:
         checks = check_index(state, engine, store)
         put, ended = mended(checks)
         faulty = sum(1 for each in checks if each.faults is not None)
@@ -95,13 +95,13 @@ def rebuild_plan(
     return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
 
 
-def rebuild(
+def rebuild_index(
     fs: FileSystem,
     options: Options,
     engine: Engine,
     kind: IndexKind,
     buckets: int | None,
-    tell: Tell,
+    tell: ReportProgress,
 ) -> IndexRebuild:
     """Put keys aside without the lock; then, under it, those that changed since, and the rest."""
     began = time.monotonic()
@@ -174,7 +174,7 @@ def _bucket_count(
 
 
 def _report(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
-    return _told(state, gathered(checks), began)
+    return _told(state, summarize(checks), began)
 
 
 def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
@@ -187,7 +187,7 @@ def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
 
 
 @contextmanager
-def scratch(fs: FileSystem, engine: Engine) -> Iterator[FileStaging]:
+def key_spill(fs: FileSystem, engine: Engine) -> Iterator[FileStaging]:
     """Where keys are put aside: this machine's disk, or, for tasks elsewhere, the table's own
     temporary folder."""
     if engine.shares_memory:

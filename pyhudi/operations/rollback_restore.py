@@ -18,23 +18,25 @@ from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
-from pyhudi.services.cleaning import carry_out as carry_out_clean
-from pyhudi.services.cleaning import claim as claim_clean
-from pyhudi.services.cleaning import pending_cleans
+from pyhudi.services.cleaning import claim_clean, execute_clean, pending_cleans
 from pyhudi.services.indexing.hbase import open_hbase
 from pyhudi.services.savepoint import (
     Savepoint,
     create_savepoint,
     planned_savepoint,
+    remove_savepoint,
     savepoint_at,
 )
-from pyhudi.services.savepoint import delete_savepoint as drop_savepoint
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
 from pyhudi.transaction.heartbeat import living
-from pyhudi.transaction.restore import RestoreReport, carry_out, propose, schedule
-from pyhudi.transaction.rollback import plan_rollback
-from pyhudi.transaction.rollback import rollback as roll_back
+from pyhudi.transaction.restore import (
+    RestoreReport,
+    execute_restore,
+    propose_restore,
+    write_restore_plan,
+)
+from pyhudi.transaction.rollback import plan_rollback, roll_back_newest
 from pyhudi.transaction.rollback_plan import RollbackPlan
 
 
@@ -60,7 +62,7 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
     with alone(fs, options, "rollback") as state:
         _check_no_clean(state)
         _tell_hbase(state, options, {InstantTime(instant)})
-        done = roll_back(
+        done = roll_back_newest(
             fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata,
             heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
@@ -109,7 +111,7 @@ def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
         if begun:
             beats.pop_all()
     for clean, beat in begun:
-        carry_out_clean(state, clean, beat, options)
+        execute_clean(state, clean, beat, options)
 
 
 def _check_no_clean(state: TableState) -> None:
@@ -145,7 +147,7 @@ def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> Savepoin
     """Remove a savepoint.  Raises UserError if there is none."""
     with alone(fs, options, "delete savepoint") as state:
         saved = savepoint_at(state, InstantTime(instant))
-        drop_savepoint(state.log, state.timeline, InstantTime(instant))
+        remove_savepoint(state.log, state.timeline, InstantTime(instant))
         return saved
 
 
@@ -155,11 +157,11 @@ def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
     with alone(fs, options, "restore") as state:
         _check_nobody_writes(state, options)
         _check_no_clean(state)
-        planned = schedule(state, InstantTime(instant))
+        planned = write_restore_plan(state, InstantTime(instant))
         if planned is None:
             return RestoreReport(instant, notes=("nothing was written after it",))
         _tell_hbase(state, options, {i.time for i in state.timeline if i.time > instant})
-        report = carry_out(fs, state.config, state.log, planned)
+        report = execute_restore(fs, state.config, state.log, planned)
         _put_right(fs, options)
         return report
 
@@ -194,7 +196,7 @@ def _check_nobody_writes(state: TableState, options: Options) -> None:
 
 def restore_plan(state: TableState, instant: str) -> RestoreReport:
     """What `restore` would take back now; nothing changes."""
-    plans = propose(state, InstantTime(instant))
+    plans = propose_restore(state, InstantTime(instant))
     deleted, command_blocks = _removed(plans)
     return RestoreReport(
         restored_to=instant,

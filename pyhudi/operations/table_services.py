@@ -11,36 +11,38 @@ from contextlib import ExitStack, contextmanager
 from pyhudi.engine import Engine
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
-from pyhudi.services.archival import ArchiveReport
-from pyhudi.services.archival import carry_out as carry_out_archival
+from pyhudi.services.archival import ArchiveReport, execute_archival
 from pyhudi.services.cancel_plan import UnscheduleReport, unschedule
-from pyhudi.services.cleaning import CleanReport, pending_cleans, propose
-from pyhudi.services.cleaning import carry_out as carry_out_clean
-from pyhudi.services.cleaning import claim as claim_clean
-from pyhudi.services.cleaning import schedule as schedule_clean
+from pyhudi.services.cleaning import (
+    CleanReport,
+    claim_clean,
+    execute_clean,
+    pending_cleans,
+    propose_clean,
+    write_clean_plan,
+)
 from pyhudi.services.clustering import (
     ClusteringReport,
+    clustering_report,
+    execute_clustering,
     pending_clusterings,
+    propose_clustering,
+    write_clustering_plan,
 )
-from pyhudi.services.clustering import carry_out as carry_out_clustering
-from pyhudi.services.clustering import proposed as proposed_clustering
-from pyhudi.services.clustering import report_of as clustering_report_of
-from pyhudi.services.clustering import schedule as schedule_clusters
 from pyhudi.services.compaction import (
     CompactionReport,
-    carry_out,
+    compaction_report,
+    execute_compaction,
     pending_compactions,
-    proposed,
-    report_of,
-    schedule,
+    propose_compaction,
+    write_compaction_plan,
 )
-from pyhudi.services.log_compaction import LogCompactionReport
-from pyhudi.services.log_compaction import carry_out as carry_out_log_compaction
-from pyhudi.services.plan_execution import claim
+from pyhudi.services.log_compaction import LogCompactionReport, execute_log_compaction
+from pyhudi.services.plan_execution import claim_plan
 from pyhudi.services.snapshot_pins import drop_dead_holds
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.begin import check_table, opened
+from pyhudi.transaction.begin import check_table, open_locked
 
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
@@ -48,9 +50,9 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
     with alone(fs, options, "compact") as state:
         pending = pending_compactions(state.timeline)
         if not pending:
-            planned = schedule(state, options)
+            planned = write_compaction_plan(state, options)
             pending = [planned] if planned else []
-        taken = [claim(state, each, options) for each in pending]
+        taken = [claim_plan(state, each, options) for each in pending]
     mine = [each for each in taken if each is not None]
     if not mine:
         nothing = "no file group has logs" if not pending else "another process carries it out"
@@ -58,20 +60,20 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
     with ExitStack() as beats:  # a failure ends all claims
         for each in mine:
             beats.callback(each.beat.stop)
-        return report_of([carry_out(each, options, engine) for each in mine])
+        return compaction_report([execute_compaction(each, options, engine) for each in mine])
 
 
 def compact_logs(fs: FileSystem, options: Options, engine: Engine) -> LogCompactionReport:
     """Merge the log blocks of slices that have many."""
     with alone(fs, options, "compact logs") as state:
-        return carry_out_log_compaction(state, options, engine)
+        return execute_log_compaction(state, options, engine)
 
 
 def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
     """Write a plan to the timeline for `compact` or Apache Hudi to run; its instant, or None if
     no file group has logs."""
     with alone(fs, options, "schedule compaction") as state:
-        planned = schedule(state, options)
+        planned = write_compaction_plan(state, options)
         return str(planned.time) if planned else None
 
 
@@ -85,7 +87,7 @@ def unschedule_plan(
 
 def compaction_plan(state: TableState, options: Options) -> CompactionReport:
     """What `compact` would do now; nothing changes."""
-    pieces = proposed(state, options)
+    pieces = propose_compaction(state, options)
     return CompactionReport(
         file_groups=len(pieces),
         log_files=sum(len(p.logs) for p in pieces),
@@ -110,25 +112,25 @@ def cluster(
         pending = pending_clusterings(state.log, state.timeline)
         notes = _unknown_partitions(state, options)
         if also_plans or not pending:
-            planned = schedule_clusters(state, options)
+            planned = write_clustering_plan(state, options)
             if planned:
                 pending.append(planned)
             else:
                 notes = (*notes, "no file group to lay out anew")
-        taken = [claim(state, each, options) for each in pending]
+        taken = [claim_plan(state, each, options) for each in pending]
     mine = [each for each in taken if each is not None]
     if len(mine) < len(taken):
         notes = (*notes, "another process carries out what is planned")
     with ExitStack() as beats:  # a failure ends all claims
         for each in mine:
             beats.callback(each.beat.stop)
-        done = [carry_out_clustering(each, options, engine) for each in mine]
+        done = [execute_clustering(each, options, engine) for each in mine]
     notes += tuple(
         f"planned clustering {each.instant.time} was rolled back: its file groups have changed"
         for each in done
         if each.plan is None
     )
-    return clustering_report_of(done, notes=notes)
+    return clustering_report(done, notes=notes)
 
 
 def _unknown_partitions(state: TableState, options: Options) -> tuple[str, ...]:
@@ -141,13 +143,13 @@ def schedule_clustering(fs: FileSystem, options: Options) -> str | None:
     """Write a plan to the timeline for `cluster` or Apache Hudi to run; its instant, or None if
     no file group qualifies."""
     with alone(fs, options, "schedule clustering") as state:
-        planned = schedule_clusters(state, options)
+        planned = write_clustering_plan(state, options)
         return str(planned.time) if planned else None
 
 
 def clustering_plan(state: TableState, options: Options) -> ClusteringReport:
     """What `cluster` would do now; nothing changes."""
-    plan = proposed_clustering(state, options)
+    plan = propose_clustering(state, options)
     return ClusteringReport(
         partitions=len({group.partition for group in plan.groups}),
         file_groups=len(plan.slices),
@@ -167,16 +169,16 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
         left = pending_cleans(state.timeline)
         beats = [(each, claim_clean(state, each, options)) for each in left]
         reports = [
-            carry_out_clean(state, each, beat, options) for each, beat in beats if beat is not None
+            execute_clean(state, each, beat, options) for each, beat in beats if beat is not None
         ]
         if len(reports) < len(left):
             return CleanReport(dropped=dropped, notes=("another process cleans",))
         if reports:
             state = load_state(fs, options.read)
-        planned = schedule_clean(state, options)
+        planned = write_clean_plan(state, options)
         beat = claim_clean(state, planned, options) if planned else None
     if planned and beat:
-        reports.append(carry_out_clean(state, planned, beat, options))
+        reports.append(execute_clean(state, planned, beat, options))
     if not reports:
         return CleanReport(dropped=dropped, notes=("nothing can go",))
     return CleanReport(
@@ -191,7 +193,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
 
 def clean_plan(state: TableState, options: Options) -> CleanReport:
     """What `clean` would do now; nothing changes."""
-    plan = propose(state, options)
+    plan = propose_clean(state, options)
     return CleanReport(
         files=plan.file_count,
         partitions=len(plan.files),
@@ -205,12 +207,12 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
 def archive(fs: FileSystem, options: Options) -> ArchiveReport:
     """Move what is old from the timelines of the table and its metadata table to the archive."""
     with alone(fs, options, "archive") as state:
-        return carry_out_archival(state, options)
+        return execute_archival(state, options)
 
 
 @contextmanager
 def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
     """The table under its lock, without remains of dead writers."""
-    with opened(fs, options, purpose) as state:
+    with open_locked(fs, options, purpose) as state:
         check_table(state.config)
         yield state

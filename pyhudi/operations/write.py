@@ -27,9 +27,9 @@ from pyhudi.errors import OvertakenError, WriteConflictError
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.operations.inline_services import after_write
-from pyhudi.operations.prepare_write import Ready, make_ready, make_setting, scratch
+from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.options import Concurrency
-from pyhudi.services.clustering import make_way
+from pyhudi.services.clustering import cancel_clustering
 from pyhudi.services.duplicate_key_conflicts import check_rows
 from pyhudi.services.indexing.external_indexes import told_mismatches
 from pyhudi.storage.best_effort_cleanup import tolerating
@@ -44,11 +44,11 @@ from pyhudi.write import plan_steps as steps
 from pyhudi.write.input.row_replay import ReplayedRows
 from pyhudi.write.input.schema_check import FittedSchema
 from pyhudi.write.instant_content import content_of, profile_of, requested
-from pyhudi.write.overwrite import NOTHING
+from pyhudi.write.overwrite import NOTHING_REPLACED
 from pyhudi.write.placement.hashing_metadata import keep_rings
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import PlannedWrite, Setting, WriteRequest, touched
-from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, report_of, write_files
+from pyhudi.write.write_steps import PlannedWrite, WriteContext, WriteRequest, write_set
+from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -70,18 +70,18 @@ def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
         return _dry_run(fs, request)
     if not request.options.write.concurrency.optimistic or not request.publish:
         return _attempt(fs, request, LockPolicy.WHOLE_WRITE)
-    with scratch(fs, request) as staging:
+    with write_spill(fs, request) as staging:
         replayed = replace(request, rows=ReplayedRows(request.rows))
         return _with_retries(fs, replayed, staging)
 
 
 def _dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
     """What the write would do to the table as it is now."""
-    with scratch(fs, request) as staging:
-        setting, _ = make_setting(fs, None, request, staging)
+    with write_spill(fs, request) as staging:
+        setting, _ = make_context(fs, None, request, staging)
         planned = _plan(setting, request)
         notes = _replace_notes(planned)
-        return report_of(setting, planned, instant=None, files=None, dry_run=True, notes=notes)
+        return write_report(setting, planned, instant=None, files=None, dry_run=True, notes=notes)
 
 
 def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> WriteReport:
@@ -118,8 +118,8 @@ def _attempt(
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
             return ready
-        with scratch(fs, request, staging) as place:
-            setting, fitted = make_setting(fs, ready.timeline, request, place)
+        with write_spill(fs, request, staging) as place:
+            setting, fitted = make_context(fs, ready.timeline, request, place)
             action, content = requested(setting.state, operation)
             transaction.plan_on(setting.state, action, content, request.engine)
             planned = _plan(setting, request)
@@ -130,7 +130,7 @@ def _attempt(
             return done.carry_out()
 
 
-def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:
+def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
     """What goes where; the table is only read.  Raises UserError, SchemaError,
     WriteConflictError."""
     operation, watch = request.operation, setting.watch
@@ -151,7 +151,7 @@ def _plan(setting: Setting, request: WriteRequest) -> PlannedWrite:
         lost = steps.losing_rows(setting, parts, shards, view)
     with watch.phase("assign"):
         tags, assigned, order_by = steps.assign_batch(setting, parts, shards, view, operation)
-    replaced = NOTHING
+    replaced = NOTHING_REPLACED
     if operation.replaces:
         with watch.phase("replace"):
             replaced = steps.replaced_groups_of(setting, operation, view, emptied)
@@ -175,7 +175,7 @@ class _Write:
 
     transaction: Transaction
     request: WriteRequest
-    setting: Setting
+    setting: WriteContext
     planned: PlannedWrite
     fitted: FittedSchema
     ready: Ready
@@ -185,7 +185,7 @@ class _Write:
         transaction, setting, planned = self.transaction, self.setting, self.planned
         if not transaction.is_whole and setting.options.concurrency.detects_early:
             beats = setting.options.concurrency.heartbeats
-            check_early(setting.state, transaction.instant, touched(setting, planned), beats)
+            check_early(setting.state, transaction.instant, write_set(setting, planned), beats)
         entries = self._start()
         with setting.watch.phase("write"):
             files = write_files(setting, planned, transaction.instant, entries)
@@ -212,8 +212,8 @@ class _Write:
         goes into are rolled back where the options ask for it.  The lock is held."""
         transaction, setting = self.transaction, self.setting
         if setting.options.drops_clusterings:
-            groups = touched(setting, self.planned).groups
-            self.dropped = make_way(setting.state, groups, setting.options)
+            groups = write_set(setting, self.planned).groups
+            self.dropped = cancel_clustering(setting.state, groups, setting.options)
         if self.dropped:
             transaction.relist()
         return transaction.begin_metadata(setting.engine)
@@ -223,7 +223,7 @@ class _Write:
         transaction, setting, planned = self.transaction, self.setting, self.planned
         fs, at = setting.state.fs, transaction.instant.time
         remove_leftovers(fs, at, stats=files.stats)
-        with transaction.ending(touched(setting, planned)) as ending:
+        with transaction.ending(write_set(setting, planned)) as ending:
             check_rows(setting, planned, transaction.instant, ending.now)
             self._ensure_partitions(ending)
             metadata = transaction.metadata or self._begin_metadata()
@@ -249,12 +249,12 @@ class _Write:
     def _ensure_partitions(self, ending: Ending) -> None:
         """A clean of an empty partition may have deleted its metafile meanwhile."""
         if ending.cleaned:
-            for partition in sorted(touched(self.setting, self.planned).written):
+            for partition in sorted(write_set(self.setting, self.planned).written):
                 ensure_partition(ending.state.fs, partition, ending.mine.time)
 
     def _report(self, files: WrittenFiles) -> WriteReport:
         setting, planned, request, fitted = self.setting, self.planned, self.request, self.fitted
-        report = report_of(
+        report = write_report(
             setting,
             planned,
             instant=self.transaction.instant,
@@ -272,9 +272,9 @@ class _Write:
         return replace(report, notes=(*report.notes, *_lost_notes(report, request)))
 
 
-def _nothing_to_write(setting: Setting, planned: PlannedWrite) -> WriteReport:
+def _nothing_to_write(setting: WriteContext, planned: PlannedWrite) -> WriteReport:
     notes = ("nothing to write", *_replace_notes(planned))
-    return report_of(setting, planned, instant=None, files=None, notes=notes)
+    return write_report(setting, planned, instant=None, files=None, notes=notes)
 
 
 def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
@@ -301,7 +301,7 @@ def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
     return tuple(f"no such partition: {name}" for name in planned.replaced.unknown)
 
 
-def _index_notes(setting: Setting, planned: PlannedWrite) -> Iterator[str]:
+def _index_notes(setting: WriteContext, planned: PlannedWrite) -> Iterator[str]:
     for store in setting.index.stores:
         yield from store.notes
     yield from (told_mismatches(n, count) for n, count in planned.mismatches.items() if count)

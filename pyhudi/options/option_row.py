@@ -47,7 +47,9 @@ def honoured(
     return Row(name, Fate.HONOURED, note, value, to, aliases=aliases)
 
 
-def mapped(name: str, value: Value, to: str, note: str, *, aliases: tuple[str, ...] = ()) -> Row:
+def translated(
+    name: str, value: Value, to: str, note: str, *, aliases: tuple[str, ...] = ()
+) -> Row:
     """A name whose value is translated; `note` says into what, and the report repeats it."""
     return Row(name, Fate.MAPPED, note, value, to, aliases=aliases)
 

@@ -21,7 +21,7 @@ from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import COMMITS, WRITES, Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 
-NOTHING: InstantTime = InstantTime("")
+NO_INSTANT: InstantTime = InstantTime("")
 """A bound before every instant."""
 
 

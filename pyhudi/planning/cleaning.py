@@ -21,7 +21,7 @@ from pyhudi.timeline.timeline import Timeline
 
 SAVEPOINTS: Final = "savepointed_timestamps"
 """In a clean's extraMetadata: the savepoints there were, commas between."""
-HOLDS: Final = "pyhudi_holds"
+PINS_KEY: Final = "pyhudi_holds"
 """In a clean's extraMetadata: the snapshots that readers held, likewise."""
 
 
@@ -128,7 +128,7 @@ class CleanPlan:
     @property
     def kept(self) -> dict[str, tuple[InstantTime, ...]]:
         """Snapshots that were kept whatever their age, by their name in extraMetadata."""
-        return {SAVEPOINTS: self.savepoints, HOLDS: self.holds}
+        return {SAVEPOINTS: self.savepoints, PINS_KEY: self.holds}
 
 
 def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:

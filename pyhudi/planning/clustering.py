@@ -63,7 +63,7 @@ class ClusterGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """How rows are laid out.  columns: none where they stay as they come."""
 
     columns: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class ClusteringPlan:
     """What a clustering takes on.  single_files: each group is to become one file."""
 
     groups: tuple[ClusterGroup, ...]
-    order: Order
+    order: SortOrder
     single_files: bool = False
 
     @property
@@ -133,7 +133,7 @@ def clusterable(
     """
     wanted = set(partitions)
     claimed = view.pending.claimed
-    order = Order(options.sort_columns, options.layout)
+    order = SortOrder(options.sort_columns, options.layout)
     by_partition: dict[str, list[FileSlice]] = {}
     for piece in view.latest_slices():
         base_bytes = piece.base.size_bytes if piece.base else 0
@@ -183,7 +183,7 @@ def _planned_bytes(piece: FileSlice) -> int:
     return piece.base.size_bytes if piece.base else NEW_BASE_BYTES
 
 
-def _is_worth_it(group: ClusterGroup, order: Order, options: ClusteringOptions) -> bool:
+def _is_worth_it(group: ClusterGroup, order: SortOrder, options: ClusteringOptions) -> bool:
     if len(group.slices) > 1 or order.columns:
         return True
     alike = group.output_count == 1 and not group.slices[0].logs
@@ -309,7 +309,7 @@ def planned_clustering(
     return ClusteringPlan(tuple(groups), order)
 
 
-def _order(strategy: Mapping[str, Any], *, at: InstantTime, layout: Layout) -> Order:
+def _order(strategy: Mapping[str, Any], *, at: InstantTime, layout: Layout) -> SortOrder:
     name = (strategy.get("strategyClassName") or _SORT_AND_SIZE).rsplit(".", 1)[-1]
     if name not in _KNOWN:
         raise UnsupportedTableError(
@@ -320,7 +320,7 @@ def _order(strategy: Mapping[str, Any], *, at: InstantTime, layout: Layout) -> O
     columns = tuple(filter(None, (c.strip() for c in params.get(SORT_COLUMNS, "").split(","))))
     if stated := params.get(LAYOUT):
         layout = Layout(stated.upper())
-    return Order(columns, layout)
+    return SortOrder(columns, layout)
 
 
 def _found(view: TableView, part: Mapping[str, Any]) -> FileSlice | None:

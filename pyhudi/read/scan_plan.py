@@ -21,7 +21,7 @@ from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_wind
 from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
-from pyhudi.read.skipping.file_slices import Skipped, Wanted, skip
+from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
 from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.read.snapshot_availability import check_not_expired, check_reached
 from pyhudi.read.table_snapshot import TableState
@@ -158,7 +158,7 @@ def _skipped(
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
-    wanted = Wanted(where, spec.table, spec.filter_columns, is_newest, fixed)
+    wanted = SkippingRequest(where, spec.table, spec.filter_columns, is_newest, fixed)
     # Statistics of a skeleton file say nothing about the columns that its source file holds.
     known = [piece for piece in found.slices if piece.source is None]
     skipped = skip(state, known, wanted)

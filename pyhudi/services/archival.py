@@ -22,7 +22,7 @@ from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.planning.archival import (
-    NOTHING,
+    NO_INSTANT,
     ArchivePlan,
     Bounds,
     archivable,
@@ -33,7 +33,7 @@ from pyhudi.planning.archival import (
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
-from pyhudi.services.cleaning import earliest_kept
+from pyhudi.services.cleaning import earliest_retained
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing, is_partition
 from pyhudi.table.properties import load_config
@@ -65,7 +65,7 @@ class ArchiveReport(Report):
     notes: tuple[str, ...] = ()
 
 
-def is_due(timeline: Timeline, rules: ServiceOptions) -> bool:
+def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
     """Whether there is more of some kind than is kept at most.  No I/O."""
     most = rules.commits_kept_max
     return len(timeline.commits) > most or any(
@@ -74,11 +74,11 @@ def is_due(timeline: Timeline, rules: ServiceOptions) -> bool:
     )
 
 
-def propose(state: TableState, options: Options) -> ArchivePlan:
+def propose_archival(state: TableState, options: Options) -> ArchivePlan:
     """What leaves the table's timeline now."""
     rules = options.services
     least, most = rules.commits_kept_min, rules.commits_kept_max
-    earliest = earliest_kept(state.timeline, rules, state.zone)
+    earliest = earliest_retained(state.timeline, rules, state.zone)
     if earliest is not None:  # what cleaning keeps readable stays where it is looked up
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)
@@ -136,7 +136,7 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
     compacted = None
     if "files" in state.config.metadata_partitions:
         last = own_log(state.fs, state.config).load().where({Action.COMMIT}, State.COMPLETED).last
-        compacted = last.time if last else NOTHING
+        compacted = last.time if last else NO_INSTANT
         commits["the metadata table's compaction"] = compacted
     known = {why: time for why, time in commits.items() if time is not None}
     return Bounds(known, compacted, kept)
@@ -180,7 +180,7 @@ def propose_metadata(state: TableState, going: Iterable[Instant], options: Optio
     if "files" not in state.config.metadata_partitions:
         return ArchivePlan()
     gone = {i.time for i in going}
-    first = next((i.time for i in state.timeline.commits if i.time not in gone), NOTHING)
+    first = next((i.time for i in state.timeline.commits if i.time not in gone), NO_INSTANT)
     own = own_log(state.fs, state.config).load()
     bounds = {
         "the table's first commit": first,
@@ -197,11 +197,11 @@ def propose_metadata(state: TableState, going: Iterable[Instant], options: Optio
     )
 
 
-def carry_out(state: TableState, options: Options) -> ArchiveReport:
+def execute_archival(state: TableState, options: Options) -> ArchiveReport:
     """Archive what can go, of the table and of its metadata table."""
     rules = options.services
     files = ArchiveFiles(state.log, state.config.archive_folder)
-    plan = propose(state, options)
+    plan = propose_archival(state, options)
     mark_rings(state, replacements(plan))
     gone, written = _archive(files, state.timeline, plan, rules)
     merged = _merge(files, rules)
@@ -248,9 +248,9 @@ def _merge(files: ArchiveFiles, rules: ServiceOptions) -> int:
     return files.merge(count=rules.archive_merge_count, bytes_max=rules.archive_merge_bytes)
 
 
-def described(state: TableState, options: Options) -> ArchiveReport:
-    """What `carry_out` would do now; nothing changes."""
-    plan = propose(state, options)
+def describe_archival(state: TableState, options: Options) -> ArchiveReport:
+    """What `execute_archival` would do now; nothing changes."""
+    plan = propose_archival(state, options)
     told = propose_metadata(state, plan.instants, options)
     return ArchiveReport(
         instants=tuple(i.time for i in plan.instants),

@@ -26,7 +26,7 @@ from pyhudi.index.bucket import BucketRule
 from pyhudi.index.consistent_hashing import Ring, RingShare
 from pyhudi.index.selection import choose_index
 from pyhudi.options import Options
-from pyhudi.planning.clustering import ChildNode, ClusterGroup, ClusteringPlan, Order
+from pyhudi.planning.clustering import ChildNode, ClusterGroup, ClusteringPlan, SortOrder
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.clustering_tasks import ClusterWork, OutputTask, Stretch
@@ -53,7 +53,7 @@ def resize_plan(
         if ring.is_kept:
             groups += resized(ring, by_partition[partition], options, rule)
     wanted = options.services.clustering
-    return ClusteringPlan(tuple(groups[: wanted.groups_max]), Order(wanted.sort_columns))
+    return ClusteringPlan(tuple(groups[: wanted.groups_max]), SortOrder(wanted.sort_columns))
 
 
 def resized(

@@ -25,7 +25,7 @@ from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.planning.cleaning import (
-    HOLDS,
+    PINS_KEY,
     Claims,
     CleanPlan,
     Retention,
@@ -51,7 +51,7 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed
-from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.heartbeat import Heartbeat
 
@@ -79,7 +79,7 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
     return list(timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT))
 
 
-def is_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> bool:
+def is_clean_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> bool:
     """Whether a clean after a write may find files to delete, and enough commits have completed
     since the last clean.  No I/O."""
     if pending_cleans(timeline):
@@ -89,10 +89,10 @@ def is_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> bo
     if len(since) < rules.clean_after_commits:
         return False
     by_versions = rules.cleaning is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
-    return by_versions or earliest_kept(timeline, rules, zone) is not None
+    return by_versions or earliest_retained(timeline, rules, zone) is not None
 
 
-def propose(state: TableState, options: Options) -> CleanPlan:
+def propose_clean(state: TableState, options: Options) -> CleanPlan:
     """What can be deleted now."""
     rules = options.services
     newest = state.timeline.commits.last
@@ -101,7 +101,7 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     held = _files_held(state, holds)
     replaced = replaced_groups(state.log, state.timeline)
     kept_from = _not_past(
-        earliest_kept(state.timeline, rules, state.zone),
+        earliest_retained(state.timeline, rules, state.zone),
         state.timeline.commits,
         _replaced_under(held, replaced),
     )
@@ -124,7 +124,9 @@ def propose(state: TableState, options: Options) -> CleanPlan:
     return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
 
 
-def earliest_kept(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> Instant | None:
+def earliest_retained(
+    timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None
+) -> Instant | None:
     """The earliest instant whose readers find all they need after a clean; None: all of them."""
     commits, pending = timeline.commits, _writing(timeline)
     match rules.cleaning:
@@ -278,9 +280,9 @@ def _emptied(
     return tuple(sorted(touched - stays - late - {""}))
 
 
-def schedule(state: TableState, options: Options) -> Instant | None:
+def write_clean_plan(state: TableState, options: Options) -> Instant | None:
     """Write a plan down; None if nothing can go."""
-    plan = propose(state, options)
+    plan = propose_clean(state, options)
     if not plan.file_count:
         return None
     content = write_avro(CLEANER_PLAN, plan_record(plan, root=_root(state)))
@@ -292,8 +294,8 @@ def _root(state: TableState) -> str:
     return state.fs.url.removeprefix("file://")
 
 
-def claim(state: TableState, pending: Instant, options: Options) -> Heartbeat | None:
-    """Take a plan on: its heartbeat, for `carry_out`; None if somebody is at it.
+def claim_clean(state: TableState, pending: Instant, options: Options) -> Heartbeat | None:
+    """Take a plan on: its heartbeat, for `execute_clean`; None if another process runs it.
 
     The caller holds the table's lock.
     """
@@ -302,7 +304,7 @@ def claim(state: TableState, pending: Instant, options: Options) -> Heartbeat | 
     return claimed(state.fs, pending, options.write)
 
 
-def carry_out(
+def execute_clean(
     state: TableState, pending: Instant, beat: Heartbeat, options: Options
 ) -> CleanReport:
     """Run a plan, from wherever it was left; writers go on beside it."""
@@ -320,7 +322,7 @@ def carry_out(
         }
         for partition, names in deleted.items():
             fs.delete(join(partition, name) for name in names)
-        with finishing(state, pending, options.write, touched=Touched(frozenset())) as ending:
+        with finishing(state, pending, options.write, touched=WriteSet(frozenset())) as ending:
             ended = _ended(fs, record.get("partitionsToBeDeleted") or ())
             if is_new or not _is_told(state, pending, ending.now):
                 ending.begin_metadata().finish((), (), deleted=deleted, dropped_partitions=ended)
@@ -337,7 +339,7 @@ def carry_out(
         files=sum(map(len, deleted.values())),
         partitions=len(deleted),
         kept_from=result["earliestCommitToRetain"] or None,
-        held=tuple(filter(None, (result["extraMetadata"].get(HOLDS) or "").split(","))),
+        held=tuple(filter(None, (result["extraMetadata"].get(PINS_KEY) or "").split(","))),
     )
 
 

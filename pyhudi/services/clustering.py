@@ -59,7 +59,7 @@ from pyhudi.services.clustering_tasks import (
     write_output,
 )
 from pyhudi.services.plan_execution import Claim
-from pyhudi.services.row_rewriting import Rewriting, rewriting, scratch
+from pyhudi.services.row_rewriting import Rewriting, rewriting, row_spill
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.spill import Staged, staging_folder
 from pyhudi.table.timeline_facts import pending_plans
@@ -70,7 +70,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import is_claimed, table_lock
-from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.rollback import is_clustering, roll_back_service
@@ -119,7 +119,7 @@ def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
     return [instant for instant in pending if is_clustering(log, instant)]
 
 
-def proposed(state: TableState, options: Options) -> ClusteringPlan:
+def propose_clustering(state: TableState, options: Options) -> ClusteringPlan:
     """The plan that would be made now.  Raises OptionError, UserError."""
     choice = choose_index(state.config, options.write)
     rule = None if choice is None else choice.bucket
@@ -137,9 +137,9 @@ def proposed(state: TableState, options: Options) -> ClusteringPlan:
     return clusterable(state.view(partitions=partitions), wanted, partitions=partitions)
 
 
-def schedule(state: TableState, options: Options) -> Instant | None:
+def write_clustering_plan(state: TableState, options: Options) -> Instant | None:
     """Write a plan down; None if there is nothing to lay out."""
-    plan = proposed(state, options)
+    plan = propose_clustering(state, options)
     if not plan.groups:
         return None
     record = clustering_record(plan, root=state.fs.url.removeprefix("file://"))
@@ -147,7 +147,7 @@ def schedule(state: TableState, options: Options) -> Instant | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ClusteringOutcome:
     """A clustering that was carried out, or (plan None) rolled back for good."""
 
     instant: Instant
@@ -155,7 +155,7 @@ class Done:
     stats: tuple[WriteStat, ...] = ()
 
 
-def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
+def execute_clustering(taken: Claim, options: Options, engine: Engine) -> ClusteringOutcome:
     """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
     nothing else."""
     state, pending = taken.state, taken.instant
@@ -169,7 +169,7 @@ def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
         if plan is None:
             with table_lock(state.fs, options.write, f"drop clustering {pending.time}"):
                 drop(state, pending)
-            return Done(pending, None)
+            return ClusteringOutcome(pending, None)
         check_sortable(plan.order.columns, state.schema(), option=SORT_COLUMNS)
         return _publish(state, pending, plan, options, engine)
 
@@ -182,7 +182,7 @@ def drop(state: TableState, pending: Instant) -> None:
     )  # fmt: skip
 
 
-def make_way(
+def cancel_clustering(
     state: TableState, groups: AbstractSet[FileGroupId], options: WriteOptions
 ) -> tuple[str, ...]:
     """Roll back for good the plans that have claimed one of these groups, for a write that
@@ -212,7 +212,7 @@ def make_way(
 
 def _publish(
     state: TableState, pending: Instant, plan: ClusteringPlan, options: Options, engine: Engine
-) -> Done:
+) -> ClusteringOutcome:
     fs = state.fs
     how = rewriting(state, pending, options)
     rings, fields = resized_rings(state, plan, options, pending.time)
@@ -238,7 +238,7 @@ def _publish(
         extra={"schema": how.avro_schema},
         replaced={partition: tuple(ids) for partition, ids in replaced.items()},
     )
-    touched = Touched(frozenset(piece.group for piece in plan.slices))
+    touched = WriteSet(frozenset(piece.group for piece in plan.slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
@@ -247,7 +247,7 @@ def _publish(
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):
         remove_markers(fs, completed.time)
-    return Done(completed, plan, stats)
+    return ClusteringOutcome(completed, plan, stats)
 
 
 def _hash(state: TableState) -> KeyHash | None:
@@ -269,7 +269,7 @@ def _lay_out(
     """Write the new file groups and their index entries."""
     fs, targets = how.plan.fs, waiting.shard_targets()
     size = sum(group.size_bytes for group in plan.groups)
-    with scratch(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
+    with row_spill(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
         work = ClusterWork(
             how.plan, how.spec, plan.order, options.sample_rows, staging, waiting.hash
         )
@@ -335,12 +335,12 @@ def _stretches(group: ClusterGroup, number: int) -> tuple[Stretch, ...]:
     return tuple(found)
 
 
-Ranges = tuple[tuple[Staged, ...], ...]
+SortRanges = tuple[tuple[Staged, ...], ...]
 
 
 def _dealt(
     work: ClusterWork, groups: Sequence[ClusterGroup], engine: Engine
-) -> list[tuple[Sorter, Ranges]]:
+) -> list[tuple[Sorter, SortRanges]]:
     """For each group what sorts it, and its rows put aside range by range."""
     asks = [
         SampleTask(work, piece, _share(work, group, piece.size_bytes))
@@ -378,7 +378,9 @@ def _share(work: ClusterWork, group: ClusterGroup, size_bytes: int) -> int:
     return max(1, work.sample_rows * size_bytes // max(1, group.size_bytes))
 
 
-def report_of(done: Sequence[Done], *, notes: tuple[str, ...] = ()) -> ClusteringReport:
+def clustering_report(
+    done: Sequence[ClusteringOutcome], *, notes: tuple[str, ...] = ()
+) -> ClusteringReport:
     """The report of clusterings that were carried out."""
     plans = [each.plan for each in done if each.plan is not None]
     stats = [stat for each in done for stat in each.stats]

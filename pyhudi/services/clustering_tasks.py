@@ -28,7 +28,7 @@ from pyhudi.index.consistent_hashing import RingShare
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.writer import ShardTarget, write_shard
 from pyhudi.options import Layout
-from pyhudi.planning.clustering import Order
+from pyhudi.planning.clustering import SortOrder
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.services.space_filling_curves import Curve
@@ -41,7 +41,7 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.file_writers import new_bloom, write_base_file
 from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
-from pyhudi.write.input.batch import Part, key_part, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers
 
 _NUMBER: Final = "number"
@@ -56,7 +56,7 @@ class ClusterWork:
 
     plan: FilePlan
     spec: SliceSpec
-    order: Order
+    order: SortOrder
     sample_rows: int
     staging: Staging
     hash: KeyHash | None
@@ -70,7 +70,7 @@ class Sorter:
     curve: Curve | None = None
 
     @classmethod
-    def of(cls, order: Order, sample: pa.Table) -> Sorter:
+    def of(cls, order: SortOrder, sample: pa.Table) -> Sorter:
         if order.layout is Layout.LINEAR or len(order.columns) < 2:
             return cls(order.columns)
         return cls(order.columns, Curve.of(order.layout, sample.select(list(order.columns))))
@@ -173,7 +173,7 @@ class Output:
     """A written file; keys: its record keys by index shard, where the table has an index."""
 
     stat: WriteStat
-    keys: Part | None
+    keys: BatchChunk | None
 
 
 def write_output(task: OutputTask) -> Output | None:
@@ -278,7 +278,7 @@ class MoveTask:
     fs: FileSystem
     instant: Instant
     target: ShardTarget
-    moved: tuple[tuple[Part, FileGroupId], ...]
+    moved: tuple[tuple[BatchChunk, FileGroupId], ...]
 
 
 def write_moves(task: MoveTask) -> WriteStat | None:

@@ -40,7 +40,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 
@@ -98,7 +98,7 @@ def pending_compactions(timeline: Timeline) -> list[Instant]:
     return list(timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT))
 
 
-def proposed(state: TableState, options: Options) -> list[FileSlice]:
+def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
     """The slices that a plan made now would merge."""
     if not state.config.is_merge_on_read:
         raise UserError(
@@ -135,9 +135,9 @@ def _counts(state: TableState, path: str, visibility: Visibility) -> bool:
         )
 
 
-def schedule(state: TableState, options: Options) -> Instant | None:
+def write_compaction_plan(state: TableState, options: Options) -> Instant | None:
     """Write a plan down; None if there is nothing to merge."""
-    chosen = proposed(state, options)
+    chosen = propose_compaction(state, options)
     if not chosen:
         return None
     return state.log.request(
@@ -145,7 +145,7 @@ def schedule(state: TableState, options: Options) -> Instant | None:
     )
 
 
-def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
+def execute_compaction(taken: Claim, options: Options, engine: Engine) -> CompactionOutcome:
     """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
     nothing else."""
     with taken.running(options):
@@ -153,18 +153,20 @@ def carry_out(taken: Claim, options: Options, engine: Engine) -> Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompactionOutcome:
     """A completed compaction."""
 
     instant: Instant
     stats: tuple[WriteStat, ...]
 
 
-_NOTHING = Touched(frozenset())
+_NOTHING = WriteSet(frozenset())
 """Writers may touch the groups of a plan: what they write lies on top of the new files."""
 
 
-def _publish(state: TableState, pending: Instant, options: Options, engine: Engine) -> Done:
+def _publish(
+    state: TableState, pending: Instant, options: Options, engine: Engine
+) -> CompactionOutcome:
     fs, log = state.fs, state.log
     gone = replaced_groups(log, state.timeline)
     operations = [
@@ -186,10 +188,12 @@ def _publish(state: TableState, pending: Instant, options: Options, engine: Engi
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):
         remove_markers(fs, completed.time)
-    return Done(completed, stats)
+    return CompactionOutcome(completed, stats)
 
 
-def report_of(done: Sequence[Done], *, notes: tuple[str, ...] = ()) -> CompactionReport:
+def compaction_report(
+    done: Sequence[CompactionOutcome], *, notes: tuple[str, ...] = ()
+) -> CompactionReport:
     """The report of compactions that were carried out."""
     stats = [stat for each in done for stat in each.stats]
     return CompactionReport(

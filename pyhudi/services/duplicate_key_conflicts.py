@@ -28,11 +28,11 @@ from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import completed_since
-from pyhudi.write.input.batch import Part, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, rows_of_shard
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows
-from pyhudi.write.placement.tagging import NEW, Action, ShardTags
-from pyhudi.write.write_steps import PlannedWrite, Setting, asks_index
+from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
+from pyhudi.write.write_steps import PlannedWrite, WriteContext, needs_index_lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Clash:
     key: str | None = None
 
 
-def check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
+def check_rows(setting: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
     """Raise OvertakenError for what file groups do not tell: columns, and new keys."""
     state = setting.state
     since = completed_since(state.timeline, now)
@@ -72,14 +72,14 @@ def check_rows(setting: Setting, planned: PlannedWrite, mine: Instant, now: Time
         )  # fmt: skip
 
 
-def _find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash | None:
+def _find_clash(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> Clash | None:
     """A new key of this write that a commit since its begin has inserted; None if there is none.
 
     Cost: one look-up of the new keys in the entries of those commits.
     """
     state = setting.state
     since = completed_since(state.timeline, now)
-    asked = asks_index(setting, planned.operation)
+    asked = needs_index_lookup(setting, planned.operation)
     if not since or not asked or not (planned.new or planned.missing):
         return None
     if setting.index.records is None:
@@ -95,7 +95,9 @@ def _find_clash(setting: Setting, planned: PlannedWrite, now: Timeline) -> Clash
     return None if key is None else Clash(since[-1], key)
 
 
-def _same_partition(setting: Setting, planned: PlannedWrite, since: list[Instant]) -> Clash | None:
+def _same_partition(
+    setting: WriteContext, planned: PlannedWrite, since: list[Instant]
+) -> Clash | None:
     choice = setting.index.choice
     if choice.kind is IndexKind.BUCKET:  # equal keys meet in one bucket, which is a file group
         return None
@@ -120,14 +122,14 @@ class _LookUp:
 
     fs: FileSystem
     added: IndexShard
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     given: int
     shard: ShardTags
     lost: Staged | None
 
 
 def _tasks(
-    setting: Setting, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
+    setting: WriteContext, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
 ) -> Iterator[_LookUp]:
     merged = any(shard.folded is not None for shard in planned.shards)
     given = len(planned.parts) - (len(planned.shards) if merged else 0)
@@ -169,7 +171,7 @@ def _look_up(task: _LookUp) -> str | None:
     part, row, home, action = (
         tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
     )
-    fresh = (action == Action.PUT) & (home == NEW)
+    fresh = (action == RowAction.PUT) & (home == NEW)
     if (gone := lost_of(task.lost, tags.num_rows)) is not None:
         fresh &= ~gone
     at = np.flatnonzero(fresh)

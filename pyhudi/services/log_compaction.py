@@ -38,7 +38,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.transaction.begin import is_claimed
-from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.rollback import roll_back_service
@@ -74,7 +74,7 @@ class Proposal:
     notes: tuple[str, ...]
 
 
-def proposed(state: TableState, options: Options) -> Proposal:
+def propose_log_compaction(state: TableState, options: Options) -> Proposal:
     """Slices in no plan with at least `hoodie.log.compaction.blocks.threshold` blocks to merge.
 
     Blocks of unfinished writes, and those that a log compaction has merged, do not count.  Opens
@@ -112,13 +112,15 @@ def proposed(state: TableState, options: Options) -> Proposal:
     return Proposal(tuple(found), tuple(notes))
 
 
-def carry_out(state: TableState, options: Options, engine: Engine) -> LogCompactionReport:
+def execute_log_compaction(
+    state: TableState, options: Options, engine: Engine
+) -> LogCompactionReport:
     """Plan a log compaction and run it.  The caller holds the table's lock.
 
     A failure that can be caught leaves nothing of it.
     """
     state, notes = _without_plans(state, options)
-    proposal = proposed(state, options)
+    proposal = propose_log_compaction(state, options)
     notes += proposal.notes
     if not proposal.slices:
         return LogCompactionReport(notes=(*notes, "no file group has so many log blocks"))
@@ -150,8 +152,8 @@ def carry_out(state: TableState, options: Options, engine: Engine) -> LogCompact
 
 
 def would_do(state: TableState, options: Options) -> LogCompactionReport:
-    """What `carry_out` would do now; nothing changes."""
-    proposal = proposed(state, options)
+    """What `execute_log_compaction` would do now; nothing changes."""
+    proposal = propose_log_compaction(state, options)
     return LogCompactionReport(
         file_groups=len(proposal.slices),
         log_files=sum(len(piece.logs) for piece in proposal.slices),
@@ -176,7 +178,7 @@ def _publish(
     content = CommitMetadata(
         tuple(stats), operation="LOG_COMPACT", compacted=True, extra={"schema": how.avro_schema}
     )
-    touched = Touched(frozenset(piece.group for piece in slices))
+    touched = WriteSet(frozenset(piece.group for piece in slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         complete(state, inflight, content.to_json())

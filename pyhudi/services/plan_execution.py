@@ -46,7 +46,7 @@ class Claim:
                 raise
 
 
-def claim(state: TableState, pending: Instant, options: Options) -> Claim | None:
+def claim_plan(state: TableState, pending: Instant, options: Options) -> Claim | None:
     """Take a plan on; None if somebody is at it.  The caller holds the table's lock.
 
     What an attempt that died has written is rolled back first.

@@ -58,7 +58,7 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
 
 
 @contextmanager
-def scratch(
+def row_spill(
     fs: FileSystem, engine: Engine, instant: InstantTime, *, in_memory: bool
 ) -> Iterator[Staging]:
     """Where tasks put rows aside: memory if they share it and `in_memory`, else files, of this

@@ -106,7 +106,7 @@ def savepoint_at(state: TableState, instant: InstantTime) -> Savepoint:
     raise no_savepoint(state.timeline, instant)
 
 
-def delete_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:
+def remove_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:
     """Let cleaning and archival have the snapshot again.  Raises UserError if there is none."""
     for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED):
         if saved.time == instant:

@@ -28,7 +28,7 @@ from pyhudi.read.time_travel import PointInTime, as_instant
 from pyhudi.records import InstantTime
 from pyhudi.services.savepoint import check_not_going
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.timeline.instant import COMPLETES_AS, Instant, file_name, parse
+from pyhudi.timeline.instant import COMPLETES_AS, Instant, file_name, parse_instant_name
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.heartbeat import Beat, is_alive
 
@@ -139,7 +139,7 @@ def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
         if not token or not at.isdecimal() or info.is_folder:
             continue
         facts = _facts(fs, info)
-        found = map(parse, map(str, facts.get("pending") or ()))
+        found = map(parse_instant_name, map(str, facts.get("pending") or ()))
         yield HeldSnapshot(
             InstantTime(at),
             f"{facts.get('reader', 'unknown')} since {facts.get('since', 'unknown')}",

@@ -28,7 +28,7 @@ from pyhudi.options import Layout
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers
 
 _BITS_MAX: Final = 16
-Ranks = npt.NDArray[np.uint64]
+CurveRanks = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Curve:
             sorted_columns.append(column)
         return cls(layout, tuple(sample.schema.names), tuple(sorted_columns))
 
-    def numbers(self, rows: pa.Table) -> Ranks:
+    def numbers(self, rows: pa.Table) -> CurveRanks:
         """The number of each row.  rows: with the curve's columns, of the sample's types."""
         bits = _bits(len(self.columns))
         ranks = [
@@ -69,7 +69,7 @@ def _bits(column_count: int) -> int:
     return min(_BITS_MAX, 63 // max(1, column_count))
 
 
-def _ranks(values: pa.Table, sample: pa.Table, bits: int) -> Ranks:
+def _ranks(values: pa.Table, sample: pa.Table, bits: int) -> CurveRanks:
     """Of each value the part of the sample at or before it, as a number of `bits` bits."""
     if not sample.num_rows:
         return np.zeros(values.num_rows, np.uint64)
@@ -87,7 +87,7 @@ def _passed(values: pa.Table, sample: pa.Table) -> npt.NDArray[np.int64]:
     return range_numbers(values, sample)
 
 
-def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:
+def interleave(ranks: Sequence[CurveRanks], bits: int) -> CurveRanks:
     """The bits of all ranks in turn, the highest first."""
     count = len(ranks)
     number = np.zeros_like(ranks[0])
@@ -99,7 +99,7 @@ def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:
     return number
 
 
-def hilbert_transpose(ranks: Sequence[Ranks], bits: int) -> list[Ranks]:
+def hilbert_transpose(ranks: Sequence[CurveRanks], bits: int) -> list[CurveRanks]:
     """Ranks of which the interleaved bits are the place on the Hilbert curve."""
     axes = [rank.copy() for rank in ranks]
     first = axes[0]

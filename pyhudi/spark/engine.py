@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pyhudi.spark.frames import default_parallelism, numbers
 from pyhudi.spark.job_submission import ship
-from pyhudi.spark.worker import Items, Order, run_items
+from pyhudi.spark.worker import Items, TaskOrder, run_items
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ class SparkEngine:
             return []
         hands = min(len(items), self._parallelism)
         frame = numbers(self.spark, hands, slices=hands)
-        order = Order(run_items, Items(task, tuple(items), hands))
+        order = TaskOrder(run_items, Items(task, tuple(items), hands))
         results: dict[int, R] = {}
         for returned in ship(frame, order, label=label):
             number, result = returned.value

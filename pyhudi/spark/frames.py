@@ -79,7 +79,7 @@ def default_parallelism(spark: SparkSession) -> int:
 
 
 @contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def with_job_description(spark: SparkSession, text: str) -> Iterator[None]:
     """Jobs started here are shown under this name, where the session can show one."""
     if is_connect(spark):
         yield

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from pyhudi.errors import PyhudiError, UserError
-from pyhudi.spark.frames import MapArrow, described, map_arrow
-from pyhudi.spark.worker import Failure, Order, Value, own_version, read_error
+from pyhudi.spark.frames import MapArrow, map_arrow, with_job_description
+from pyhudi.spark.worker import Failure, TaskOrder, TaskValue, own_version, read_error
 
 _OUTCOMES: Final = StructType(
     [
@@ -52,14 +52,14 @@ class Returned:
     value: Any
 
 
-def ship(frame: DataFrame, order: Order, *, label: str) -> list[Returned]:
+def ship(frame: DataFrame, order: TaskOrder, *, label: str) -> list[Returned]:
     """Run an order over every partition of a DataFrame in one job; its values by task and place.
 
     A task may run twice: the values of one attempt come back.  Raises the pyhudi error a task
     raised, WorkerPythonError, or what Spark raised for any other reason.
     """
     spark = frame.sparkSession
-    with described(spark, f"pyhudi: {label}"), translated():
+    with with_job_description(spark, f"pyhudi: {label}"), translated():
         rows = map_arrow(frame, remote(order, "outcomes"), _OUTCOMES).collect()
     found = []
     for task, place, body in sorted(rows, key=lambda row: (row[0], row[1])):
@@ -67,12 +67,12 @@ def ship(frame: DataFrame, order: Order, *, label: str) -> list[Returned]:
         match outcome:
             case Failure(error):
                 raise error
-            case Value(value):
+            case TaskValue(value):
                 found.append(Returned(task, place, value))
     return found
 
 
-def remote(order: Order, entry: str) -> MapArrow:
+def remote(order: TaskOrder, entry: str) -> MapArrow:
     """A function over Arrow batches that does `order` by `pyhudi.spark.worker.<entry>`."""
     packed = cloudpickle.dumps(order)  # type: ignore[no-untyped-call]
     release = own_version()

@@ -19,9 +19,16 @@ from pyhudi.records import PARTITION_PATH
 from pyhudi.spark.job_submission import ship
 from pyhudi.spark.parquet_frames import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.types import to_arrow
-from pyhudi.spark.worker import Batches, Order
+from pyhudi.spark.worker import Batches, TaskOrder
 from pyhudi.storage.spill import Staging
-from pyhudi.write.input.batch import PART_ROWS, KeyPlan, KeyRows, Part, gathered, stage_rows
+from pyhudi.write.input.batch import (
+    PART_ROWS,
+    BatchChunk,
+    KeyPlan,
+    KeyRows,
+    in_bounded_batches,
+    stage_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class SparkRows:
     def schema(self) -> pa.Schema:
         return to_arrow(self.frame.schema)
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         work = StageWork(plan, staging)
         stretches = row_groups(self.frame, self.schema, plan.schema.names, rows=PART_ROWS)
         if stretches is not None:
@@ -42,7 +49,7 @@ class SparkRows:
             found = engine.run(stage_file, cuts, label="key")
             return [part for parts in found for part in parts]
         frame = _selected(self.frame, plan.schema.names)
-        return _staged(frame, Order(stage_batches, work))
+        return _staged(frame, TaskOrder(stage_batches, work))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class SparkKeys:
     def schema(self) -> pa.Schema:
         return pa.schema([])
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         names = self.rule.key_fields
         absent = [name for name in names if name not in self.frame.columns]
         if absent:
@@ -71,7 +78,7 @@ class SparkKeys:
             )  # fmt: skip
         work = StageWork(replace(plan, rule=self.rule), staging, self.tells_partitions)
         wanted = (*names, *self.rule.partition_fields, PARTITION_PATH)
-        return _staged(_selected(self.frame, wanted), Order(stage_keys, work))
+        return _staged(_selected(self.frame, wanted), TaskOrder(stage_keys, work))
 
 
 def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -83,7 +90,7 @@ def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in kept))
 
 
-def _staged(frame: DataFrame, order: Order) -> list[Part]:
+def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:
     return [returned.value for returned in ship(frame, order, label="key")]
 
 
@@ -96,10 +103,10 @@ class StageWork:
     tells_partitions: bool = True
 
 
-def stage_batches(work: StageWork, batches: Batches) -> Iterator[Part]:
+def stage_batches(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
     """Parts of the rows that come in the batches; runs on workers."""
     first = 0
-    for rows in gathered(batches):
+    for rows in in_bounded_batches(batches):
         yield stage_rows(rows, work.plan, work.staging, first_row=first)
         first += rows.num_rows
 
@@ -112,7 +119,7 @@ class FileCut:
     stretch: RowGroups
 
 
-def stage_file(cut: FileCut) -> list[Part]:
+def stage_file(cut: FileCut) -> list[BatchChunk]:
     """Parts of the rows of some row groups; runs on workers."""
     first = cut.stretch.first_row
     parts = []
@@ -123,10 +130,10 @@ def stage_file(cut: FileCut) -> list[Part]:
     return parts
 
 
-def stage_keys(work: StageWork, batches: Batches) -> Iterator[Part]:
+def stage_keys(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
     """Parts of the keys that come in the batches; runs on workers."""
     first = 0
-    for rows in gathered(batches):
+    for rows in in_bounded_batches(batches):
         keys = record_keys(rows, work.plan.rule, first_row=first)
         found = KeyRows(keys, _paths(work, rows))
         yield from found.stage(work.plan, work.staging, LocalEngine(1))

@@ -20,7 +20,7 @@ from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
 from pyhudi.spark.job_submission import remote
 from pyhudi.spark.parquet_reader import native_frame, native_tasks
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
-from pyhudi.spark.worker import Batches, Order
+from pyhudi.spark.worker import Batches, TaskOrder
 
 _BATCH_ROWS: Final = 32 * 1024
 _WAVES: Final = 32
@@ -51,7 +51,7 @@ def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask])
     work = ReadWork(packed, as_spark(plan.schema))
     slices = max(1, min(len(tasks), _WAVES * default_parallelism(spark)))
     frame = numbers(spark, len(tasks), slices=slices)
-    return map_arrow(frame, remote(Order(read_batches, work), "rows"), to_spark(plan.schema))
+    return map_arrow(frame, remote(TaskOrder(read_batches, work), "rows"), to_spark(plan.schema))
 
 
 def read_batches(work: ReadWork, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from pyhudi.api import table as api
-from pyhudi.api.input_conversion import columns_of, keys_to_delete
+from pyhudi.api.input_conversion import keys_to_delete, selected_columns
 from pyhudi.api.option_consistency import agreed, check_function, with_merge
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
@@ -206,7 +206,7 @@ class SparkTable(api.Table):
         return lookup(state, self._options, self._key_texts(keys, state), LocalEngine())
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
-        return self._fetch(keys, columns_of(columns), LocalEngine())
+        return self._fetch(keys, selected_columns(columns), LocalEngine())
 
     def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
         """A DataFrame of keys is collected: look-ups by key run on the driver."""

@@ -29,7 +29,7 @@ _MARKED: Final = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TaskValue:
     """One thing a task gave back."""
 
     value: Any
@@ -43,7 +43,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TaskOrder:
     """What a task is to do: `function(argument, batches)` gives its values."""
 
     function: Function
@@ -65,7 +65,7 @@ def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     place = 0
     try:
         for place, value in enumerate(work.function(work.argument, batches)):
-            yield _row(task, place, Value(value))
+            yield _row(task, place, TaskValue(value))
     except StorageError as error:
         if error.retryable:
             raise _TryAgainError(_written(error)) from error
@@ -81,17 +81,17 @@ def rows(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from work.function(work.argument, batches)
 
 
-def _opened(order: bytes) -> Order:
+def _opened(order: bytes) -> TaskOrder:
     """The order.  What its modules made stays for good and is kept from the garbage collector,
     which PySpark runs in full after each task: that costs more than a small task does."""
-    work: Order = pickle.loads(order)
+    work: TaskOrder = pickle.loads(order)
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
     return work
 
 
-def _row(task: int, place: int, outcome: Value | Failure) -> pa.RecordBatch:
+def _row(task: int, place: int, outcome: TaskValue | Failure) -> pa.RecordBatch:
     return pa.record_batch(
         {
             "task": pa.array([task], pa.int32()),

@@ -31,7 +31,7 @@ from pyhudi.storage.range_reader import (
 )
 from pyhudi.storage.webhdfs import NameNode
 
-SCHEMES: Final = ("hdfs", "webhdfs")
+HDFS_SCHEMES: Final = ("hdfs", "webhdfs")
 _HTTP_PORT: Final = 9870
 
 

@@ -38,7 +38,7 @@ from pyhudi.storage.range_reader import (
 )
 from pyhudi.storage.store_failures import failure, retry_config, watched
 
-SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
+OBJECT_STORE_SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
 _ATTEMPT: Final = "pyhudiattempt"
 """Metadata of an object: the token of the put that made it.  Azure allows no hyphen in the name."""

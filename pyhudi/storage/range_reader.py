@@ -16,7 +16,7 @@ AHEAD_BYTES: Final = 256 << 10  # asked for on opening: most logs, most footers,
 _IN_MEMORY_BYTES: Final = 64 << 20  # a sink that grows beyond is kept on the local disk
 
 
-class Ranges(Protocol):
+class RangeStore(Protocol):
     """A store that gives ranges of its files."""
 
     @property
@@ -30,7 +30,7 @@ class Ranges(Protocol):
 class RangedFile:
     """RandomAccess by range requests, with the bytes that came with the opening."""
 
-    def __init__(self, fs: Ranges, path: str, size: int, held_at: int, held: bytes) -> None:
+    def __init__(self, fs: RangeStore, path: str, size: int, held_at: int, held: bytes) -> None:
         self._fs = fs
         self._path = path
         self._size = size

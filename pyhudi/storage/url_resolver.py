@@ -15,11 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 from pyhudi.errors import UserError
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.hdfs import SCHEMES as HDFS_SCHEMES
-from pyhudi.storage.hdfs import HdfsFileSystem
+from pyhudi.storage.hdfs import HDFS_SCHEMES, HdfsFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.storage.object_store import SCHEMES, ObjectStoreFileSystem
+from pyhudi.storage.object_store import OBJECT_STORE_SCHEMES, ObjectStoreFileSystem
 
 _MEMORY: Final = MemoryStore()
 
@@ -45,14 +44,14 @@ def locate(
         return LocalFileSystem(unquote(urlsplit(text).path))
     if scheme == "memory":
         return MemoryFileSystem(_MEMORY, rest.strip("/"))
-    if scheme in SCHEMES:
+    if scheme in OBJECT_STORE_SCHEMES:
         return ObjectStoreFileSystem(text, storage_options)
     if scheme in HDFS_SCHEMES:
         return HdfsFileSystem(text, storage_options)
     raise UserError(
         f"stores of the scheme {scheme}: are not served yet",
         path=text,
-        hint=f"these are: file, memory, {', '.join((*SCHEMES, *HDFS_SCHEMES))}",
+        hint=f"these are: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
     )
 
 

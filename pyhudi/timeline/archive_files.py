@@ -23,7 +23,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.archive import archived_times
 from pyhudi.timeline.archive_entries import MERGE_PLAN, blocks, entry
-from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, parse
+from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, parse_instant_name
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_avro, write_avro
 
@@ -147,7 +147,7 @@ def state_files(
     of states.  One listing."""
     found: dict[tuple[InstantTime, Action], list[tuple[FileInfo, Instant]]] = {}
     for info in log.fs.children(log.folder):
-        instant = None if info.is_folder else parse(info.name)
+        instant = None if info.is_folder else parse_instant_name(info.name)
         if instant is not None:
             key = (instant.time, COMPLETES_AS[instant.action])
             found.setdefault(key, []).append((info, instant))

@@ -100,7 +100,7 @@ def file_name(instant: Instant) -> str:
 
 
 @lru_cache(maxsize=1 << 15)
-def parse(name: str) -> Instant | None:
+def parse_instant_name(name: str) -> Instant | None:
     """The instant a file of the timeline folder stands for; None for any other file.
 
     The inverse of `file_name`: what it would not write (`T.compaction`, `T.commit.inflight`) is

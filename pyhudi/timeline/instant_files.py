@@ -19,7 +19,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata
-from pyhudi.timeline.instant import Action, Instant, State, file_name, parse
+from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
 from pyhudi.timeline.late_commits import TAKES_BACK, suspects, taken_back
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.timeline.service_payloads import read_avro, read_commit
@@ -32,7 +32,7 @@ _SPARE = 20  # commits that are kept in memory though they are archived
 @lru_cache(maxsize=16)
 def _timeline(names: tuple[str, ...]) -> Timeline:
     """The timeline that files of these names make: most loads find what the one before found."""
-    found = map(parse, names)
+    found = map(parse_instant_name, names)
     return Timeline.of(instant for instant in found if instant is not None)
 
 

@@ -14,7 +14,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pyhudi.records import InstantTime
-from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State, parse
+from pyhudi.timeline.instant import (
+    COMMITS,
+    COMPLETES_AS,
+    Action,
+    Instant,
+    State,
+    parse_instant_name,
+)
 from pyhudi.timeline.rolled_back_instants import newest_list
 
 TAKES_BACK: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
@@ -32,7 +39,7 @@ def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
         ".rollback" in name or ".restore" in name for name in names
     ):
         return ()
-    found = [instant for name in names if (instant := parse(name)) is not None]
+    found = [instant for name in names if (instant := parse_instant_name(name)) is not None]
     states: dict[tuple[InstantTime, Action], int] = {}
     for instant in found:
         key = (instant.time, COMPLETES_AS[instant.action])

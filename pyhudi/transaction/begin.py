@@ -41,7 +41,7 @@ def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock
 
 
 @contextmanager
-def opened(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
+def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
     """The table under its lock, without remains of dead writers.
 
     Raises LockError, WriteConflictError while a write waits to be published.

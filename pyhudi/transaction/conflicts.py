@@ -35,7 +35,7 @@ _REWRITES: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class WriteSet:
     """What a transaction changes.
 
     groups: file groups written or replaced.  written: partitions that rows go to.  replaced:
@@ -71,7 +71,7 @@ def completed_since(before: Timeline, now: Timeline) -> list[Instant]:
 
 
 def find_conflict(
-    log: TimelineLog, *, before: Timeline, now: Timeline, mine: Instant, touched: Touched
+    log: TimelineLog, *, before: Timeline, now: Timeline, mine: Instant, touched: WriteSet
 ) -> Conflict | None:
     """The first instant since `before` that does not go with this transaction."""
     ours = {touched.likeness(group) for group in touched.groups}
@@ -100,7 +100,7 @@ def find_conflict(
     return None
 
 
-def _meets(other: CommitMetadata, touched: Touched) -> bool:
+def _meets(other: CommitMetadata, touched: WriteSet) -> bool:
     """Whether one takes out a partition that the other writes to."""
     if other.operation in _REWRITES:
         return False

@@ -25,7 +25,7 @@ from pyhudi.errors import CorruptFileError, WriteConflictError
 from pyhudi.filenames import TEMP
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import WRITES, Instant, State, parse
+from pyhudi.timeline.instant import WRITES, Instant, State, parse_instant_name
 from pyhudi.timeline.timeline import Timeline
 
 _NAME: Final = "kept.json"
@@ -60,7 +60,9 @@ def load_kept(fs: FileSystem, instant: Instant) -> Kept:
     path = _path(instant.time)
     try:
         body = json.loads(fs.read(path))
-        known = Timeline.of(i for name in body["known"] if (i := parse(name)) is not None)
+        known = Timeline.of(
+            i for name in body["known"] if (i := parse_instant_name(name)) is not None
+        )
         return Kept(known, body["content"].encode(), dict(body["report"]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise CorruptFileError("not the file of a kept write", path=path) from broken

@@ -10,13 +10,15 @@ from __future__ import annotations
 from pyhudi.options import Heartbeats
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.timeline.instant import WRITES, Instant, State
-from pyhudi.transaction.conflicts import Conflict, Touched, find_conflict
+from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
 from pyhudi.transaction.finish import overtaken_by
 from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.markers import list_markers
 
 
-def check_early(state: TableState, mine: Instant, touched: Touched, heartbeats: Heartbeats) -> None:
+def check_early(
+    state: TableState, mine: Instant, touched: WriteSet, heartbeats: Heartbeats
+) -> None:
     """Raise OvertakenError if a write of this instant would be overtaken as things stand.
 
     state: what the write was planned on.  Cost: one listing of the timeline, and the markers of

@@ -22,7 +22,7 @@ from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.conflicts import Conflict, Touched, find_conflict
+from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
 from pyhudi.transaction.deferred_publish import is_kept
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.rollback import is_clustering, without_lock
@@ -52,7 +52,7 @@ class Ending:
 
 @contextmanager
 def finishing(
-    state: TableState, mine: Instant, options: WriteOptions, *, touched: Touched
+    state: TableState, mine: Instant, options: WriteOptions, *, touched: WriteSet
 ) -> Iterator[Ending]:
     """The end of a transaction, under the table's lock.
 
@@ -67,7 +67,7 @@ def finishing(
         yield Ending(state, mine, now, cleaned, options.metadata_compact_after)
 
 
-def check_nothing_between(state: TableState, mine: Instant, touched: Touched) -> Timeline:
+def check_nothing_between(state: TableState, mine: Instant, touched: WriteSet) -> Timeline:
     """The timeline now, under the table's lock.  Raises OvertakenError if the table has changed
     under a transaction."""
     config = load_config(state.fs)

@@ -44,7 +44,7 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
-from pyhudi.transaction.conflicts import Touched
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.deferred_publish import Kept, store_kept
 from pyhudi.transaction.finish import Ending, complete, finishing
 from pyhudi.transaction.heartbeat import Heartbeat
@@ -155,7 +155,7 @@ class Transaction:
         self._instant = self.state.log.start(self.instant, profile)
 
     @contextmanager
-    def ending(self, touched: Touched) -> Iterator[Ending]:
+    def ending(self, touched: WriteSet) -> Iterator[Ending]:
         """The end, under the lock.  Raises OvertakenError where another writer came between,
         before anything is changed; LockError."""
         with finishing(self.state, self.instant, self.options, touched=touched) as ending:

@@ -17,8 +17,7 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.restore import carry_out as finish_restore
-from pyhudi.transaction.restore import pending_restores
+from pyhudi.transaction.restore import execute_restore, pending_restores
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.transaction.rollback_plan import RolledBack
 
@@ -56,7 +55,7 @@ def recover(
     _forget_unfinished_savepoints(log, timeline)
     restores = pending_restores(timeline)
     for restore in restores:
-        finish_restore(fs, config, log, restore)
+        execute_restore(fs, config, log, restore)
     if restores:
         config = load_config(fs)
     done = roll_back_failed(

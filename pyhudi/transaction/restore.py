@@ -45,17 +45,17 @@ from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.restore_metadata import restore_metadata
 from pyhudi.transaction.rollback import (
-    forget,
     plan_completed,
-    take_back,
+    remove_instant,
+    undo_instant,
     unpublish,
 )
 from pyhudi.transaction.rollback_files import files_of_compaction, files_of_pending
 from pyhudi.transaction.rollback_plan import (
     RollbackPlan,
     RolledBack,
+    build_rollback_plan,
     from_record,
-    plan,
     to_metadata,
     to_record,
 )
@@ -79,7 +79,7 @@ class RestoreReport(Report):
     notes: tuple[str, ...] = ()
 
 
-def propose(state: TableState, to: InstantTime) -> list[RollbackPlan]:
+def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
     """How each instant after `to` would be taken back, newest first; nothing changes.
 
     Raises UserError for what is no completed commit, where a savepoint stands on a later one, or
@@ -133,16 +133,16 @@ def _plans(
         else:
             ends = replace(instant, action=COMPLETES_AS[instant.action])
             if instant.action is Action.COMPACTION:
-                planned = plan(ends, files_of_compaction(fs, log, instant))
+                planned = build_rollback_plan(ends, files_of_compaction(fs, log, instant))
             else:
-                planned = plan(ends, files_of_pending(fs, log, instant))
+                planned = build_rollback_plan(ends, files_of_pending(fs, log, instant))
         stays = (r for r in planned.removals if r.files or r.base_instant not in times)
         yield replace(planned, removals=tuple(stays))
 
 
-def schedule(state: TableState, to: InstantTime) -> Instant | None:
+def write_restore_plan(state: TableState, to: InstantTime) -> Instant | None:
     """Write the plan down; None if nothing was written after `to`."""
-    undone = propose(state, to)
+    undone = propose_restore(state, to)
     if not undone:
         return None
     record = {
@@ -159,7 +159,9 @@ def pending_restores(timeline: Timeline) -> list[Instant]:
     return list(timeline.where({Action.RESTORE}, State.REQUESTED, State.INFLIGHT))
 
 
-def carry_out(fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant) -> RestoreReport:
+def execute_restore(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
+) -> RestoreReport:
     """Run a restore, from wherever it was left."""
     began = time.monotonic()
     record = log.requested(at)
@@ -170,11 +172,11 @@ def carry_out(fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
     check_lock(fs)
     for planned in plans:
         unpublish(log, planned)
-    done = [take_back(fs, log, planned, at.time) for planned in plans]
+    done = [undo_instant(fs, log, planned, at.time) for planned in plans]
     _end_partitions(fs, plans)
     log.remember_rolled_back(planned.time for planned in plans)
     for planned in plans:
-        forget(log, planned)
+        remove_instant(log, planned)
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
     restore_metadata(fs, config, log, to=to, at=at.time, wanted=work.metadata)

@@ -63,8 +63,8 @@ from pyhudi.transaction.rollback_plan import (
     Removal,
     RollbackPlan,
     RolledBack,
+    build_rollback_plan,
     from_record,
-    plan,
     to_metadata,
     to_record,
 )
@@ -125,7 +125,9 @@ def roll_back_failed(
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
         check_not_built_on(log, timeline, failed)
-        planned = plan(failed, files_of_pending(fs, log, failed, by_markers=by_markers))
+        planned = build_rollback_plan(
+            failed, files_of_pending(fs, log, failed, by_markers=by_markers)
+        )
         planned = replace(planned, keeps_request=False)
         at = _request(fs, log, planned)
         done.append(
@@ -135,7 +137,7 @@ def roll_back_failed(
     return done
 
 
-def rollback(
+def roll_back_newest(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,
@@ -174,7 +176,7 @@ def plan_completed(
 ) -> RollbackPlan:
     """How a completed commit is taken back, whatever stands on it."""
     files = files_of_completed(fs, log.commit(done), done, has_logs=config.is_merge_on_read)
-    return plan(done, files)
+    return build_rollback_plan(done, files)
 
 
 def roll_back_service(
@@ -196,7 +198,7 @@ def roll_back_service(
     found = files_of_compaction(fs, log, pending) if compacts else files_of_pending(
         fs, log, pending
     )  # fmt: skip
-    planned = replace(plan(pending, found), keeps_request=keeps_request)
+    planned = replace(build_rollback_plan(pending, found), keeps_request=keeps_request)
     at = _request(fs, log, planned)
     return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
 
@@ -305,7 +307,7 @@ def execute(
     check_lock(fs)
     if at.state is State.REQUESTED:
         at = log.start(at)
-    done = take_back(fs, log, planned, at.time)
+    done = undo_instant(fs, log, planned, at.time)
     if "files" in config.metadata_partitions:
         metadata_rollback(
             fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
@@ -316,7 +318,7 @@ def execute(
     else:  # before the instant goes: no marker of a file that stays may outlive it
         leave_markers_of_unseen(fs, done)
         log.remember_rolled_back([at.time, planned.time])
-    forget(log, planned)
+    remove_instant(log, planned)
     unpublish(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
     result = to_metadata(done, root=fs.url, took_millis=took_millis)
@@ -334,7 +336,7 @@ def unpublish(log: TimelineLog, planned: RollbackPlan) -> None:
     log.unpublish(Instant(planned.time, COMPLETES_AS[planned.action], State.COMPLETED))
 
 
-def take_back(
+def undo_instant(
     fs: FileSystem, log: TimelineLog, planned: RollbackPlan, at: InstantTime
 ) -> RolledBack:
     """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
@@ -351,7 +353,7 @@ def take_back(
     return RolledBack(failed, at, deleted, commands, logs)
 
 
-def forget(log: TimelineLog, planned: RollbackPlan) -> None:
+def remove_instant(log: TimelineLog, planned: RollbackPlan) -> None:
     """Remove what is left of the instant on the timeline: its inflight file, and its request
     unless that is a plan to be carried out again."""
     ends = COMPLETES_AS[planned.action]

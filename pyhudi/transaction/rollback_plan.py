@@ -59,7 +59,7 @@ class RollbackPlan:
     keeps_request: bool = False
 
 
-def plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
+def build_rollback_plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
     """Take back `failed`, given the files that may be its own.  Pure.
 
     Files at its instant are deleted, but a failed compaction keeps the logs that later writes

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyhudi.index.external_index import ENDED
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.batch import Part
+from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows, targets_of
-from pyhudi.write.placement.tagging import HELD, NEW, Action, entry_column
+from pyhudi.write.placement.tagging import HELD, NEW, RowAction, entry_column
 
 Ints = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -53,14 +53,14 @@ def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> E
     column = entry_column(index)
     if column in table.schema.names:
         entry = table.column(column).to_numpy()
-        fresh = (action == Action.PUT) & (entry > 0)
-        dead = (action == Action.DELETE) & (entry > 0)
+        fresh = (action == RowAction.PUT) & (entry > 0)
+        dead = (action == RowAction.DELETE) & (entry > 0)
         held = entry == HELD
     else:
-        fresh = (action == Action.PUT) & (home == NEW)
-        dead = (action == Action.DELETE) & (home != NEW)
+        fresh = (action == RowAction.PUT) & (home == NEW)
+        dead = (action == RowAction.DELETE) & (home != NEW)
         number = part.astype(np.int64) << 32 | row
-        held = np.isin(number, number[action == Action.LEAVE])
+        held = np.isin(number, number[action == RowAction.LEAVE])
     gone = lost_of(lost, table.num_rows)
     if gone is not None:
         fresh &= ~gone
@@ -75,7 +75,7 @@ def _in_order(part: Ints, row: Ints, mask: Mask) -> npt.NDArray[np.int64]:
     return at[row_order(part[at], row[at])]
 
 
-def keys_of(parts: Sequence[Part], part: Ints, row: Ints) -> pa.Array:
+def keys_of(parts: Sequence[BatchChunk], part: Ints, row: Ints) -> pa.Array:
     """Record keys of rows given in order of (part, row)."""
     column = take_rows(parts, part, row, columns=[RECORD_KEY]).column(RECORD_KEY)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -88,7 +88,7 @@ class ChangeTask:
 
     index: str
     asked: bool
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     tags: Staged
     route: Route
     lost: Staged | None
@@ -103,7 +103,7 @@ class Changed:
     table: Staged
 
 
-def put_changes(task: ChangeTask) -> Changed | None:
+def spill_changes(task: ChangeTask) -> Changed | None:
     """Put a shard's changes of an index aside; None where there are none."""
     rows = entry_rows(task.tags, task.route, task.lost, task.index)
     if rows.is_empty:

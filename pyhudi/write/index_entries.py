@@ -13,7 +13,7 @@ from pyhudi.storage.spill import Staged
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.write.index_changes import entry_rows, keys_of
-from pyhudi.write.input.batch import Part
+from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.tagging import RECORDS
 
@@ -25,7 +25,7 @@ class EntryTask:
     fs: FileSystem
     instant: Instant
     target: ShardTarget
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     tags: Staged
     route: Route
     lost: Staged | None

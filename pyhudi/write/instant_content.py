@@ -29,7 +29,13 @@ from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.tagging import Duplicates
-from pyhudi.write.write_steps import Operation, PlannedWrite, Setting, asks_index, duplicates_of
+from pyhudi.write.write_steps import (
+    Operation,
+    PlannedWrite,
+    WriteContext,
+    duplicates_of,
+    needs_index_lookup,
+)
 from pyhudi.write.write_tasks import WrittenFiles
 
 
@@ -82,7 +88,11 @@ def _profile_stat(target: Target) -> WriteStat:
 
 
 def content_of(
-    setting: Setting, planned: PlannedWrite, files: WrittenFiles, now: Timeline, at: InstantTime
+    setting: WriteContext,
+    planned: PlannedWrite,
+    files: WrittenFiles,
+    now: Timeline,
+    at: InstantTime,
 ) -> bytes:
     """The content of the completed file.  now: the timeline under the lock that the commit point
     holds.  at: the instant of the write."""
@@ -97,7 +107,12 @@ def content_of(
 
 
 def _key_marks(
-    setting: Setting, planned: PlannedWrite, files: WrittenFiles, *, now: Timeline, at: InstantTime
+    setting: WriteContext,
+    planned: PlannedWrite,
+    files: WrittenFiles,
+    *,
+    now: Timeline,
+    at: InstantTime,
 ) -> dict[str, str]:
     """The mark of a commit, empty where nothing is certain.
 
@@ -113,7 +128,7 @@ def _key_marks(
     return {} if starts else {KEYS: LOOKED_UP}
 
 
-def _starts_empty(setting: Setting, planned: PlannedWrite, now: Timeline) -> bool:
+def _starts_empty(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> bool:
     """Whether no row stays that was in the table before."""
     match planned.operation:
         case Operation.INSERT_OVERWRITE_TABLE:
@@ -126,7 +141,7 @@ def _starts_empty(setting: Setting, planned: PlannedWrite, now: Timeline) -> boo
             return not len(now.commits) and setting.state.archive.is_empty
 
 
-def _keys_differ(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -> bool:
+def _keys_differ(setting: WriteContext, planned: PlannedWrite, files: WrittenFiles) -> bool:
     """Whether no two rows written have one key: the index has as many new entries as rows."""
     if _one_row_a_key(setting, planned.operation):
         return True
@@ -134,14 +149,14 @@ def _keys_differ(setting: Setting, planned: PlannedWrite, files: WrittenFiles) -
     return bool(files.index) and entries == planned.new and not planned.matched
 
 
-def _adds_no_known_key(setting: Setting, operation: Operation) -> bool:
+def _adds_no_known_key(setting: WriteContext, operation: Operation) -> bool:
     """Whether each key that is added was looked for in the whole table, and is added once."""
     if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
         return True
-    return asks_index(setting, operation) and _one_row_a_key(setting, operation)
+    return needs_index_lookup(setting, operation) and _one_row_a_key(setting, operation)
 
 
-def _one_row_a_key(setting: Setting, operation: Operation) -> bool:
+def _one_row_a_key(setting: WriteContext, operation: Operation) -> bool:
     """Whether rows of one key were combined, in whatever partitions they are."""
     rules = setting.state.rules if operation.brings_rows else None
     combined = duplicates_of(setting.options, operation, rules) is not Duplicates.KEEP

@@ -16,7 +16,7 @@ from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.spill import Staging
-from pyhudi.write.input.batch import PART_ROWS, KeyPlan, Part, gathered, key_part
+from pyhudi.write.input.batch import PART_ROWS, BatchChunk, KeyPlan, in_bounded_batches, key_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class MatchedRows:
     def schema(self) -> pa.Schema:
         return pa.schema([])
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         slices = [task.slice for task in self.tasks]
         searches = [
             Search(tuple(self.tasks[number] for number, _ in some), plan.hash, staging)
@@ -53,7 +53,7 @@ class Search:
     staging: Staging
 
 
-def search(work: Search) -> list[Part]:
+def search(work: Search) -> list[BatchChunk]:
     """Parts of the rows found; runs on workers.  Holds a row group, and the keys of a part."""
     batches = (batch for task in work.tasks for batch in _found(task))
     return [
@@ -64,7 +64,7 @@ def search(work: Search) -> list[Part]:
             paths=rows.column("partition"),
             file_ids=rows.column("file_id"),
         )
-        for rows in gathered(batches, rows_max=PART_ROWS)
+        for rows in in_bounded_batches(batches, rows_max=PART_ROWS)
     ]
 
 

@@ -30,7 +30,7 @@ from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice, TableView
-from pyhudi.write.input.batch import Part, key_part, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Replaced:
         }
 
 
-NOTHING = Replaced()
+NOTHING_REPLACED = Replaced()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Drain:
     slice: FileSlice
 
 
-def _drain(task: _Drain) -> tuple[int, Part | None]:
+def _drain(task: _Drain) -> tuple[int, BatchChunk | None]:
     """Rows of a slice, and their keys by index shard if there is an index."""
     plan, slice_ = task.plan, task.slice
     if not plan.shards and slice_.base is not None and not slice_.logs:
@@ -115,7 +115,7 @@ def _drain(task: _Drain) -> tuple[int, Part | None]:
 class _End:
     plan: TakeOut
     shard: IndexShard
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     groups: frozenset[FileGroupId]
 
 
@@ -190,7 +190,7 @@ def _escaped(pattern: str) -> str:
     return "".join(f"[{c}]" if c in "[?" else c for c in pattern)
 
 
-def check_within(parts: Sequence[Part], partitions: Sequence[str]) -> None:
+def check_within(parts: Sequence[BatchChunk], partitions: Sequence[str]) -> None:
     """Raise UserError for rows outside the partitions a static overwrite replaces."""
     held = {path for part in parts for path, _ in part.partition_counts}
     if outside := sorted(held - set(partitions)):

@@ -25,7 +25,7 @@ from pyhudi.read.log_inserts import groups_with_log_inserts
 from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
-from pyhudi.write.input.batch import KeyPlan, Part, Rows
+from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
 from pyhudi.write.overwrite import (
     Replaced,
     TakeOut,
@@ -40,19 +40,19 @@ from pyhudi.write.placement.hashing_metadata import rings_of
 from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
 from pyhudi.write.placement.record_size import record_bytes
 from pyhudi.write.placement.sorted_insert import by_range, sort_columns
-from pyhudi.write.placement.tagging import Known, ShardTags, TagPlan
+from pyhudi.write.placement.tagging import ExistingKeyPolicy, ShardTags, TagPlan
 from pyhudi.write.write_steps import (
     Operation,
-    Setting,
-    asks_index,
+    WriteContext,
     duplicates_of,
-    looks_known_keys_up,
+    looks_up_known_keys,
+    needs_index_lookup,
 )
 
-_KNOWN = {KnownKeys.DROP: Known.DROP, KnownKeys.FAIL: Known.REFUSE}
+_KNOWN = {KnownKeys.DROP: ExistingKeyPolicy.DROP, KnownKeys.FAIL: ExistingKeyPolicy.REFUSE}
 
 
-def check_rules(setting: Setting) -> None:
+def check_rules(setting: WriteContext) -> None:
     """Raise UnsupportedTableError for merge rules that cannot be followed."""
     rules = setting.state.rules
     rules.check()
@@ -63,7 +63,7 @@ def check_rules(setting: Setting) -> None:
         )
 
 
-def stage_batch(setting: Setting, rows: Rows, operation: Operation) -> tuple[Part, ...]:
+def stage_batch(setting: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
     """The batch with record keys, partition paths and index shards, staged once."""
     rules = setting.state.rules if operation.brings_rows else None
     has_index_files = setting.index.records is not None
@@ -75,7 +75,10 @@ def stage_batch(setting: Setting, rows: Rows, operation: Operation) -> tuple[Par
 
 
 def emptied(
-    setting: Setting, parts: tuple[Part, ...], operation: Operation, partitions: Sequence[str]
+    setting: WriteContext,
+    parts: tuple[BatchChunk, ...],
+    operation: Operation,
+    partitions: Sequence[str],
 ) -> tuple[Sequence[str], tuple[str, ...]]:
     """(partitions that a replace commit empties, names that no partition has)."""
     if not operation.replaces:
@@ -98,12 +101,12 @@ def reached(shards: Iterable[ShardTags], emptied: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _paths(parts: Iterable[Part]) -> set[str]:
+def _paths(parts: Iterable[BatchChunk]) -> set[str]:
     return {path for part in parts for path, _ in part.partition_counts}
 
 
 def rings_of_batch(
-    setting: Setting, parts: tuple[Part, ...], emptied: Sequence[str]
+    setting: WriteContext, parts: tuple[BatchChunk, ...], emptied: Sequence[str]
 ) -> dict[str, Ring]:
     """The rings the write goes by, of a bucket index that hashes consistently."""
     rule = setting.index.choice.bucket
@@ -115,13 +118,16 @@ def rings_of_batch(
 
 
 def tag_batch(
-    setting: Setting, parts: tuple[Part, ...], operation: Operation, rings: Mapping[str, Ring]
+    setting: WriteContext,
+    parts: tuple[BatchChunk, ...],
+    operation: Operation,
+    rings: Mapping[str, Ring],
 ) -> list[ShardTags]:
     if not sum(part.row_count for part in parts):
         return []
     rules = setting.state.rules if operation.brings_rows else None
     index, is_delete = setting.index, operation is Operation.DELETE
-    looked_up = looks_known_keys_up(setting, operation)
+    looked_up = looks_up_known_keys(setting, operation)
     plan = TagPlan(
         setting.state.fs,
         parts,
@@ -130,16 +136,16 @@ def tag_batch(
         rules,
         deletes_all=is_delete,
         moves=index.choice.moves,
-        asked=asks_index(setting, operation),
+        asked=needs_index_lookup(setting, operation),
         is_global=index.choice.is_global,
-        known=_KNOWN[setting.options.known_keys] if looked_up else Known.UPDATE,
+        known=_KNOWN[setting.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE,
         skips_unchanged=setting.skips_unchanged,
         copies=is_delete and may_have_copies(index, setting.state, parts),
     )
     return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation, rings))
 
 
-def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) -> Where:
+def _where(setting: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:
     """What an index looks through; nothing of what a replace commit takes out."""
     view = setting.state.view()
     rules = setting.state.rules
@@ -149,7 +155,9 @@ def _where(setting: Setting, operation: Operation, rings: Mapping[str, Ring]) ->
     return Where(slices, spec, rings, inserts)
 
 
-def with_merged(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[Part, ...]:
+def with_merged(
+    parts: tuple[BatchChunk, ...], shards: Sequence[ShardTags]
+) -> tuple[BatchChunk, ...]:
     """The parts, and behind them the rows each shard merged."""
     if all(shard.folded is None for shard in shards):
         return parts
@@ -161,8 +169,8 @@ def with_merged(parts: tuple[Part, ...], shards: Sequence[ShardTags]) -> tuple[P
 
 
 def losing_rows(
-    setting: Setting,
-    parts: tuple[Part, ...],
+    setting: WriteContext,
+    parts: tuple[BatchChunk, ...],
     shards: Sequence[ShardTags],
     view: TableView,
 ) -> list[Staged | None]:
@@ -200,8 +208,8 @@ def losing_rows(
 
 
 def assign_batch(
-    setting: Setting,
-    parts: tuple[Part, ...],
+    setting: WriteContext,
+    parts: tuple[BatchChunk, ...],
     shards: Sequence[ShardTags],
     view: TableView,
     operation: Operation,
@@ -230,14 +238,14 @@ def assign_batch(
     return shards, assigned, order_by
 
 
-def _logs_inserts(setting: Setting, operation: Operation) -> bool:
+def _logs_inserts(setting: WriteContext, operation: Operation) -> bool:
     """Whether new keys may go to logs.  A plain insert's may not: one that is there would merge."""
     merges = setting.state.config.is_merge_on_read
-    return merges and setting.index.logs_inserts and asks_index(setting, operation)
+    return merges and setting.index.logs_inserts and needs_index_lookup(setting, operation)
 
 
 def replaced_groups_of(
-    setting: Setting, operation: Operation, view: TableView, chosen: Sequence[str]
+    setting: WriteContext, operation: Operation, view: TableView, chosen: Sequence[str]
 ) -> Replaced:
     """What leaves the table with this write."""
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]

@@ -23,10 +23,10 @@ from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.transaction.conflicts import Touched
-from pyhudi.write.input.batch import Part, Rows
+from pyhudi.transaction.conflicts import WriteSet
+from pyhudi.write.input.batch import BatchChunk, Rows
 from pyhudi.write.overwrite import (
-    NOTHING,
+    NOTHING_REPLACED,
     Replaced,
 )
 from pyhudi.write.placement.assignment import Assignment
@@ -87,7 +87,7 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class Setting:
+class WriteContext:
     """Where and how a write happens.
 
     schema: the user columns the table has with this batch; avro_schema: the same as Avro JSON.
@@ -110,11 +110,11 @@ class PlannedWrite:
     """A write ready to run: what goes where."""
 
     operation: Operation
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     shards: tuple[ShardTags, ...]
     lost: tuple[Staged | None, ...]
     assignment: Assignment
-    replaced: Replaced = NOTHING
+    replaced: Replaced = NOTHING_REPLACED
     order_by: tuple[str, ...] = ()
     skips_unchanged: bool = False
     rings: tuple[Ring, ...] = ()  # of a bucket index that hashes consistently, kept or not
@@ -178,15 +178,15 @@ class WriteRequest:
     finds: Callable[[TableState], Rows] | None = None  # the rows, in the state that is planned on
 
 
-def looks_known_keys_up(setting: Setting, operation: Operation) -> bool:
+def looks_up_known_keys(setting: WriteContext, operation: Operation) -> bool:
     """Whether an insert may not double a key."""
     return operation is Operation.INSERT and setting.options.known_keys is not KnownKeys.INSERT
 
 
-def asks_index(setting: Setting, operation: Operation) -> bool:
+def needs_index_lookup(setting: WriteContext, operation: Operation) -> bool:
     """Whether the index is asked."""
     always = setting.index.always_asked
-    return operation.asks_index or always or looks_known_keys_up(setting, operation)
+    return operation.asks_index or always or looks_up_known_keys(setting, operation)
 
 
 def duplicates_of(
@@ -215,11 +215,11 @@ def duplicates_of(
     return Duplicates.GREATEST if by_value else Duplicates.NEWEST
 
 
-def touched(setting: Setting, planned: PlannedWrite) -> Touched:
+def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
     """What a write changes."""
     targets = planned.assignment.targets
     written = frozenset(target.group for target in targets)
-    return Touched(
+    return WriteSet(
         written | planned.replaced.groups,
         written=frozenset(group.partition for group in written),
         replaced=frozenset(planned.replaced.partitions),

@@ -18,14 +18,14 @@ from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.write.files.file_writers import FilePlan, WriteTask, Written, write_targets
-from pyhudi.write.index_changes import Changed, ChangeTask, put_changes
+from pyhudi.write.index_changes import Changed, ChangeTask, spill_changes
 from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
-from pyhudi.write.input.batch import Part
+from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.index_lookup import may_have_copies
 from pyhudi.write.placement.routing import Router
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Operation, PlannedWrite, Setting, asks_index
+from pyhudi.write.write_steps import Operation, PlannedWrite, WriteContext, needs_index_lookup
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class IndexTargets(Protocol):
 
 
 def write_files(
-    setting: Setting, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
+    setting: WriteContext, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
 ) -> WrittenFiles:
     """Write every target and the index entries, in one run of the engine."""
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
@@ -105,9 +105,9 @@ def write_files(
     return WrittenFiles(tuple(data), tuple(index), tuple(stores))
 
 
-def _change_tasks(setting: Setting, planned: PlannedWrite) -> list[ChangeTask]:
+def _change_tasks(setting: WriteContext, planned: PlannedWrite) -> list[ChangeTask]:
     is_first = not len(setting.state.timeline.commits)
-    asked = is_first or asks_index(setting, planned.operation)
+    asked = is_first or needs_index_lookup(setting, planned.operation)
     return [
         ChangeTask(store.kind.value, asked, planned.parts, shard.tags, route, lost, setting.staging)
         for store in setting.index.stores
@@ -130,10 +130,10 @@ def perform(
         case EndTask():
             return end_entries(task)
         case ChangeTask():
-            return put_changes(task)
+            return spill_changes(task)
 
 
-def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> FilePlan:
+def _file_plan(setting: WriteContext, planned: PlannedWrite, instant: Instant) -> FilePlan:
     rules = setting.state.rules
     return FilePlan(
         setting.state.fs,
@@ -145,7 +145,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
         setting.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
         keeps_stored=planned.operation is Operation.INSERT
-        and not asks_index(setting, planned.operation),
+        and not needs_index_lookup(setting, planned.operation),
         order_by=planned.order_by,
         sizing=setting.options.sizing,
         stored=_slice_spec(setting) if not rules.picks and rules.function is None else None,
@@ -155,7 +155,7 @@ def _file_plan(setting: Setting, planned: PlannedWrite, instant: Instant) -> Fil
     )
 
 
-def _may_revive(setting: Setting, planned: PlannedWrite) -> bool:
+def _may_revive(setting: WriteContext, planned: PlannedWrite) -> bool:
     """Whether a row may be logged on top of a delete of its key that would hide it.
 
     An index that names a group for a deleted key is one that looks at base files, or computes the
@@ -168,7 +168,7 @@ def _may_revive(setting: Setting, planned: PlannedWrite) -> bool:
     return may_hide(setting.state.rules) and (by_base or setting.index.logs_inserts)
 
 
-def _slice_spec(setting: Setting) -> SliceSpec:
+def _slice_spec(setting: WriteContext) -> SliceSpec:
     """How to read the records below new log rows."""
     schema = with_meta(setting.schema)
     visibility = setting.state.view(partitions=[]).visibility
@@ -176,7 +176,7 @@ def _slice_spec(setting: Setting) -> SliceSpec:
     return SliceSpec(schema, columns, setting.state.rules, visibility)
 
 
-def _grouped(options: BaseFileOptions, parts: Sequence[Part]) -> BaseFileOptions:
+def _grouped(options: BaseFileOptions, parts: Sequence[BatchChunk]) -> BaseFileOptions:
     """Row groups of fewer rows where the rows of the batch are wide."""
     row_bytes = sum(p.byte_count for p in parts) // max(1, sum(p.row_count for p in parts))
     rows = max(1024, options.row_group_bytes // max(1, row_bytes))
@@ -202,9 +202,9 @@ def _weight(target: Target) -> int:
     return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
 
 
-def _looked_up_by(setting: Setting, planned: PlannedWrite) -> str:
+def _looked_up_by(setting: WriteContext, planned: PlannedWrite) -> str:
     """How the report says where keys were looked up."""
-    if not asks_index(setting, planned.operation):
+    if not needs_index_lookup(setting, planned.operation):
         return "not asked: inserts do not look keys up"
     index = setting.index
     is_delete = planned.operation is Operation.DELETE
@@ -213,8 +213,8 @@ def _looked_up_by(setting: Setting, planned: PlannedWrite) -> str:
     return index.described
 
 
-def report_of(
-    setting: Setting,
+def write_report(
+    setting: WriteContext,
     planned: PlannedWrite,
     *,
     instant: Instant | None,

@@ -26,9 +26,9 @@ from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.conflicts import Touched, find_conflict
+from pyhudi.transaction.conflicts import WriteSet, find_conflict
 from pyhudi.transaction.heartbeat import living
-from pyhudi.transaction.rollback import rollback
+from pyhudi.transaction.rollback import roll_back_newest
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from tests.support.engines import Pausing
 
@@ -212,7 +212,7 @@ def test_a_rollback_of_what_a_write_was_planned_on_is_noticed() -> None:
     def undo(table: Table) -> None:
         state = table._state()
         assert newest is not None
-        rollback(fs, state.config, state.log, newest, metadata_rollback=rollback_metadata)  # type: ignore[arg-type]
+        roll_back_newest(fs, state.config, state.log, newest, metadata_rollback=rollback_metadata)  # type: ignore[arg-type]
 
     with pytest.raises(UserError, match="pending"):
         beside(fs, undo).upsert(rows(range(8), 3))
@@ -290,7 +290,7 @@ def test_a_pending_write_that_was_archived_meanwhile_is_no_friend() -> None:
     before = Timeline.of([*commit[:2], other, mine])
     log = TimelineLog(MemoryFileSystem())
     now = Timeline.of([mine])
-    found = find_conflict(log, before=before, now=now, mine=mine, touched=Touched(frozenset()))
+    found = find_conflict(log, before=before, now=now, mine=mine, touched=WriteSet(frozenset()))
     assert found is not None and found.instant == other
 
 

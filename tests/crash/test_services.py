@@ -15,7 +15,7 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.index.consistent_hashing import FOLDER
+from pyhudi.index.consistent_hashing import HASHING_METADATA_FOLDER
 from pyhudi.operations import ttl
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
@@ -293,4 +293,4 @@ def homes_are_those_of_the_rings(fs: FileSystem) -> None:
 
     table = by_rings(fs)
     assert homes(table) == homes_by_rings(table)
-    assert fs.children(FOLDER)
+    assert fs.children(HASHING_METADATA_FOLDER)

@@ -24,7 +24,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
 from pyhudi.health.doctor import examine
-from pyhudi.health.repair import repair
+from pyhudi.health.repair import execute_repair
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
@@ -172,10 +172,10 @@ def look(
         yield f"read {reads}, write {writes}" + ("" if diagnosis.is_healthy else ", named")
     if "right" not in (reads, writes) and diagnosis.is_healthy:
         yield "the doctor names nothing"
-    repair(fs)
+    execute_repair(fs)
     step = "repaired"
     if not works(fs, want):
-        report = repair(fs, allow_loss=True)
+        report = execute_repair(fs, allow_loss=True)
         step = "repaired with loss"
         if not report.is_healthy:
             yield f"not healthy after repair: {report.left[:2]} {report.notes}"

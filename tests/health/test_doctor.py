@@ -12,7 +12,7 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HEARTBEATS, PROPERTIES, TEMP
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Mend
-from pyhudi.health.repair import repair
+from pyhudi.health.repair import execute_repair
 from pyhudi.metadata.rebuild import REBUILT
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
@@ -53,11 +53,11 @@ def test_what_the_dead_left_is_named_and_swept(fs: MemoryFileSystem) -> None:
     fs.create(f"{HEARTBEATS}/{done}", b"")
     codes = sorted(f.code for f in examine(fs).findings)
     assert codes == ["leftover", "leftover", "pending-write"]
-    planned = repair(fs, dry_run=True)
+    planned = execute_repair(fs, dry_run=True)
     assert {step.mend for step in planned.steps} == {Mend.ROLL_BACK, Mend.SWEEP}
     assert planned.dry_run
     assert examine(fs).findings != ()
-    assert repair(fs).left == ()
+    assert execute_repair(fs).left == ()
     assert snapshot(fs) == want
 
 
@@ -65,7 +65,7 @@ def test_a_stranger_is_told_and_left_alone(fs: MemoryFileSystem) -> None:
     fs.create("p0/notes.txt", b"mine")
     (found,) = examine(fs).findings
     assert (found.code, found.path) == ("stranger", "p0/notes.txt")
-    repair(fs, allow_loss=True)
+    execute_repair(fs, allow_loss=True)
     assert fs.read("p0/notes.txt") == b"mine"
 
 
@@ -73,7 +73,7 @@ def test_a_file_nobody_names_is_moved_out_and_kept(fs: MemoryFileSystem) -> None
     path = "p0/11111111-1111-1111-1111-111111111111-0_0-0-7_29991231000000000.parquet"
     fs.create(path, b"data")
     assert [f.code for f in examine(fs).problems] == ["orphan"]
-    report = repair(fs)
+    report = execute_repair(fs)
     assert report.is_healthy
     assert not fs.exists(path)
     copies = fs.children(".hoodie/.set_aside")
@@ -90,7 +90,7 @@ def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) ->
     with pytest.raises(CorruptFileError):
         opened(fs).upsert(rows(range(3), 9))
     assert {f.mend for f in examine(fs).problems} == {Mend.METADATA}
-    assert repair(fs).is_healthy
+    assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want
     assert index_of(fs) == set(want)
 
@@ -122,7 +122,7 @@ def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSyst
     found = [f for f in examine(fs).problems if f.code == "replaced-alive"]
     assert found and {f.mend for f in found} == {Mend.REPLACE}
     assert not any(f.loses for f in found)
-    assert repair(fs).is_healthy
+    assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want
     assert index_of(fs) == set(want)
     assert unlisted.scan().to_arrow().num_rows == len(want)
@@ -141,16 +141,16 @@ def test_rows_written_to_groups_that_are_back_are_given_up_only_when_asked_to(
     opened(fs).upsert(rows(range(number, number + 1), 90))
     (found,) = [f for f in examine(fs).problems if f.code == "replaced-alive" and f.loses]
     assert "_hoodie_commit_time" in found.advice
-    assert not repair(fs).is_healthy
+    assert not execute_repair(fs).is_healthy
     assert snapshot(fs)[key] == 90
-    assert repair(fs, allow_loss=True).is_healthy
+    assert execute_repair(fs, allow_loss=True).is_healthy
     assert snapshot(fs) == want
 
 
 def test_lost_properties_come_back_from_the_copy(fs: MemoryFileSystem) -> None:
     want, before = snapshot(fs), fs.read(PROPERTIES)
     fs.delete([PROPERTIES])
-    assert repair(fs).is_healthy
+    assert execute_repair(fs).is_healthy
     assert fs.read(PROPERTIES) == before
     assert snapshot(fs) == want
 
@@ -161,8 +161,8 @@ def test_the_newest_commit_is_taken_back_if_its_files_are_torn(fs: MemoryFileSys
     fs.replace(path, fs.read(path)[:-1])
     with pytest.raises(CorruptFileError):
         snapshot(fs)
-    assert not repair(fs).is_healthy, "rows may only go when that was asked for"
-    report = repair(fs, allow_loss=True)
+    assert not execute_repair(fs).is_healthy, "rows may only go when that was asked for"
+    report = execute_repair(fs, allow_loss=True)
     assert report.is_healthy
     assert newest not in opened(fs).timeline.commits.instants
     assert index_of(fs) == set(snapshot(fs))

@@ -18,9 +18,9 @@ from pyhudi.index.bucket import (
     bucket_groups,
     bucket_of_file,
     buckets_of,
+    hash_field_values,
     is_new_bucket,
     new_bucket,
-    values_of,
 )
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import load_state
@@ -75,9 +75,9 @@ def test_buckets_are_those_of_java(keys: list[str], count: int) -> None:
 
 
 def test_values_may_hold_the_separators() -> None:
-    assert values_of("a:1,2,b:12:30:45", ("a", "b")) == ["1,2", "12:30:45"]
-    assert values_of("a:x:y,b:__null__", ("b",)) == [None]
-    assert values_of("z,a:1", ("a",)) == []
+    assert hash_field_values("a:1,2,b:12:30:45", ("a", "b")) == ["1,2", "12:30:45"]
+    assert hash_field_values("a:x:y,b:__null__", ("b",)) == [None]
+    assert hash_field_values("z,a:1", ("a",)) == []
 
 
 def test_buckets_that_apache_hudi_1_2_0_chose() -> None:

@@ -17,8 +17,8 @@ from pyhudi.metadata.elastic import store
 from pyhudi.metadata.elastic.state import Segment
 from pyhudi.metadata.elastic.store import (
     OWN_INDEX_TYPE,
-    RETAINED,
     ROOT,
+    STATES_RETAINED,
     newest_state,
     state_names,
 )
@@ -237,7 +237,7 @@ def test_old_states_and_files_are_deleted() -> None:
         table.upsert(rows([turn], part="p"))
     own = table._fs.sub(ROOT)
     names = state_names(own)
-    assert len(names) <= RETAINED + 4
+    assert len(names) <= STATES_RETAINED + 4
     assert len(own.children("record_index")) < 30
     assert in_step(table) == 30
 

@@ -16,10 +16,10 @@ from pyhudi._native import xxh32
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, OptionError, UserError, WriteConflictError
-from pyhudi.index.bucket import values_of
+from pyhudi.index.bucket import hash_field_values
 from pyhudi.index.consistent_hashing import (
     FIRST,
-    FOLDER,
+    HASHING_METADATA_FOLDER,
     SUFFIX,
     Ring,
     RingFinder,
@@ -92,7 +92,10 @@ def test_keys_are_where_apache_hudi_put_them(name: str) -> None:
 def test_rings_are_written_as_apache_hudi_writes_them(name: str) -> None:
     fs = small_table(name)
     for partition in ("p0", "p1"):
-        kept = {file.name: fs.read(file.path) for file in fs.children(f"{FOLDER}/{partition}")}
+        kept = {
+            file.name: fs.read(file.path)
+            for file in fs.children(f"{HASHING_METADATA_FOLDER}/{partition}")
+        }
         kept = {file: data for file, data in kept.items() if file.endswith(SUFFIX)}
         assert len(kept) == 2  # buckets were split by a clustering
         for file, data in kept.items():
@@ -105,7 +108,7 @@ def test_values_are_hashed_without_anything_between_them(keys: list[str]) -> Non
     fields = ("a", "b")
     want = []
     for key in keys:
-        values = values_of(key, fields) if ":" in key and "," in key else []
+        values = hash_field_values(key, fields) if ":" in key and "," in key else []
         text = "".join("null" if v is None else v for v in values) if values else key
         want.append(int(xxh32(pa.array([text]))[0]) & 0x7FFFFFFF)
     assert ring_hashes(pa.array(keys), fields).tolist() == want
@@ -126,7 +129,7 @@ def test_a_table_of_apache_hudi_is_written_by_its_rings(name: str) -> None:
     assert {place: after[place] for place in before} == before
     assert len(after) == len(before) + 30
     assert after == homes_by_rings(table)
-    assert table._fs.exists(f"{FOLDER}/p9/{FIRST}.hashing_meta")
+    assert table._fs.exists(f"{HASHING_METADATA_FOLDER}/p9/{FIRST}.hashing_meta")
     assert table.delete(keys=["new-3", "new-5", "nobody"]).deleted == 2
     assert len(homes(table)) == len(before) + 28
 
@@ -140,14 +143,14 @@ def test_a_new_table_keeps_its_rings() -> None:
     assert [ts for _, ts, _ in rows_of(table)] == [1] * 10 + [2] * 25 + [3] * 10
     assert homes(table) == homes_by_rings(table)
     for partition in ("p0", "p1", "p2"):
-        files = [file.name for file in table._fs.children(f"{FOLDER}/{partition}")]
+        files = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/{partition}")]
         assert files == [f"{FIRST}.hashing_meta"]
 
 
 def test_a_dry_run_keeps_nothing() -> None:
     table = table_of()
     table.upsert(batch(range(9), 1), dry_run=True)
-    assert table._fs.children(FOLDER) == []
+    assert table._fs.children(HASHING_METADATA_FOLDER) == []
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -161,7 +164,7 @@ def test_a_partition_that_is_overwritten_gets_a_new_ring(whole: bool) -> None:
     there = {key for key, _, part in rows_of(table) if part == "p0"}
     assert there == {f"k{i:03d}" for i in [0, *range(20, 60)]}
     assert homes(table) == homes_by_rings(table)
-    names = [file.name for file in table._fs.children(f"{FOLDER}/p0")]
+    names = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")]
     assert sum(name.endswith(SUFFIX) for name in names) == 2
     assert not any(name.endswith(".commit") for name in names)
 
@@ -179,9 +182,11 @@ def test_a_ring_whose_write_failed_does_not_count() -> None:
     table.upsert(batch(range(30), 1))
     report = table.insert_overwrite(batch(range(6), 2, "p0"), publish=False)
     assert report.instant is not None
-    assert table._fs.exists(f"{FOLDER}/p0/{report.instant}.hashing_meta")
+    assert table._fs.exists(f"{HASHING_METADATA_FOLDER}/p0/{report.instant}.hashing_meta")
     table.discard(report.instant)
-    assert [file.name for file in table._fs.children(f"{FOLDER}/p0")] == [FIRST + SUFFIX]
+    assert [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")] == [
+        FIRST + SUFFIX
+    ]
     before = homes(table)
     table.upsert(batch(range(30), 3))
     assert homes(table) == before

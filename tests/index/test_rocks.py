@@ -16,7 +16,7 @@ from pyhudi.errors import CorruptFileError, IndexNotReadyError, OvertakenError
 from pyhudi.index.external_index import Changes
 from pyhudi.options import IndexKind, RocksRules
 from pyhudi.records import InstantTime
-from pyhudi.services.indexing.rocksdb import Opening, open_rocks
+from pyhudi.services.indexing.rocksdb import StoreOpening, open_rocks
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import scratch_disk
 from pyhudi.storage.spill import FileStaging
@@ -182,7 +182,7 @@ def test_a_write_whose_checkpoint_was_cleaned_is_planned_anew() -> None:
     table.upsert(batch(range(20), 1))
     state = table._state()
     with scratch_disk() as disk:
-        opening = Opening(RocksRules(), FileStaging(disk, "staged"), 2, publishes=True)
+        opening = StoreOpening(RocksRules(), FileStaging(disk, "staged"), 2, publishes=True)
         store = open_rocks(state, LocalEngine(1), opening)
     written = store.write(Changes((), ()), InstantTime("20991231235959999"), LocalEngine(1))
     for turn in range(9):

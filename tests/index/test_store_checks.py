@@ -12,7 +12,7 @@ from pyhudi.api.table import Table
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance
-from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish_checkpoint
 from pyhudi.index.rocksdb.rocksdb_index import place_of
 from pyhudi.index.watermark import Covered
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -59,7 +59,9 @@ def plant(table: Table, kind: Indexed, places: Places) -> None:
         target = np.array([0 if groups else -1], np.int32)
         changes = BucketChanges(pa.array([key]), target, groups)
         buckets[number] = advance(place, buckets[number], changes, newest.time)
-    publish(place.fs, Checkpoint(Covered.of(state.timeline, mine=newest.time), tuple(buckets)))
+    publish_checkpoint(
+        place.fs, Checkpoint(Covered.of(state.timeline, mine=newest.time), tuple(buckets))
+    )
 
 
 def made(kind: Indexed, table_type: TableType = TableType.COPY_ON_WRITE) -> Table:

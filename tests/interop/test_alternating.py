@@ -14,7 +14,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import SnapshotExpiredError
-from pyhudi.services.cleaning import schedule
+from pyhudi.services.cleaning import write_clean_plan
 from pyhudi.timeline.instant import Action, State
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
 from tests.support.apache_hudi import ApacheHudi
@@ -105,7 +105,7 @@ def test_cleans_of_either_side_alternate(
             ours(table, turns, range(step, 40), version + step)
             if kind == "mor":
                 table.compact()
-        planned = schedule(table._state(), table._options)
+        planned = write_clean_plan(table._state(), table._options)
         assert planned is not None
         before = data_files(path)
         their_clean(hudi, path)  # carries our plan out

@@ -24,7 +24,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.transaction.rollback import rollback
+from pyhudi.transaction.rollback import roll_back_newest
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 
@@ -84,7 +84,7 @@ def undo_newest(fs: FileSystem) -> None:
     log = TimelineLog(fs, zone=zone_of(config.timezone))
     newest = log.load().commits.last
     assert newest is not None
-    rollback(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
+    roll_back_newest(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
 
 
 def read_by(apache: ApacheHudi, path: Path, *, metadata: str) -> Rows:

@@ -127,7 +127,7 @@ def test_creation_stops_anywhere() -> None:
 
 
 def test_cleaning_stops_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "RETAINED", 3)
+    monkeypatch.setattr(compaction, "COMMITS_RETAINED", 3)
     before = SmallTable(MemoryFileSystem()).create(shard_count=1)
     for step in range(5):
         before.commit({f"k{step}": "p0"}, compact_after=2)

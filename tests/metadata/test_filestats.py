@@ -16,12 +16,12 @@ from pyhudi.formats.base_file import write_base
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.metadata import bootstrap
-from pyhudi.metadata.file_stats.records import FileIndex, IndexFile, bloom_key, index_file
+from pyhudi.metadata.file_stats.records import FileIndex, IndexedFile, bloom_key, index_file
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
-    PAYLOADS,
+    PARTITION_PAYLOADS,
     SCHEMA,
     MetadataPartition,
     codec,
@@ -80,7 +80,7 @@ LOG = "p/.f1_20261121000000000.log.1_0-0-0"
 
 
 def looked_into(fs: MemoryFileSystem, path: str) -> FileIndex:
-    return index_file(IndexFile(fs, WriteStat("p", "f1", path, None, 1, 0, 0, 1, 1, 1)))
+    return index_file(IndexedFile(fs, WriteStat("p", "f1", path, None, 1, 0, 0, 1, 1, 1)))
 
 
 def check_ranges(found: FileIndex) -> None:
@@ -150,7 +150,7 @@ def entries(table: Opened | SmallTable, partition: MetadataPartition) -> Entries
     """Every record of a partition, newest last, as plain fields."""
     metadata = table.metadata()
     assert metadata is not None
-    field = PAYLOADS[partition.path]
+    field = PARTITION_PAYLOADS[partition.path]
     found: Entries = {}
     for number, piece in enumerate(metadata.slices(partition)):
         for layer in layers(metadata.log.fs, MapSlice.of(piece, number, metadata.valid)):
@@ -234,7 +234,7 @@ def test_our_ranges_equal_those_of_apache_hudi(
     for partition, infos in listing.files(listing.partitions()).items():
         for info in infos:
             stat = WriteStat(partition, "", info.path, None, 1, 0, 0, 0, 1, 1)
-            found = index_file(IndexFile(table.fs, stat))
+            found = index_file(IndexedFile(table.fs, stat))
             if found.bloom_text is not None:
                 assert filters[found.bloom_key]["bloomFilter"] == found.bloom_text.encode()
                 filters_compared += 1

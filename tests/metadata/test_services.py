@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import pytest
 
 from pyhudi.filenames import BaseFileName, LogFileName
-from pyhudi.metadata.compaction import compaction_due, earliest_kept, outdated_files
+from pyhudi.metadata.compaction import compaction_due, earliest_commit, outdated_files
 from pyhudi.metadata.visible_instants import is_own
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import DataFile, FileGroup, FileSlice, TableView, Visibility
-from pyhudi.timeline.instant import parse
+from pyhudi.timeline.instant import parse_instant_name
 from pyhudi.timeline.timeline import Timeline
 
 
 def timeline(*names: str) -> Timeline:
-    found = [parse(name) for name in names]
+    found = [parse_instant_name(name) for name in names]
     assert all(found)
     return Timeline.of(instant for instant in found if instant is not None)
 
@@ -47,11 +47,11 @@ def test_compaction_is_due(
 
 def test_the_newest_commits_are_kept() -> None:
     own = timeline(*DELTAS, "12001.commit", "15.deltacommit.inflight", "13002.clean")
-    assert earliest_kept(own, 6) is None
-    kept = earliest_kept(own, 3)
+    assert earliest_commit(own, 6) is None
+    kept = earliest_commit(own, 3)
     assert kept is not None
     assert kept.time == "12001"
-    kept = earliest_kept(own, 4)
+    kept = earliest_commit(own, 4)
     assert kept is not None
     assert kept.time == "12"
 

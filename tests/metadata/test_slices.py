@@ -11,7 +11,7 @@ from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.formats.log_block import delete_block, empty_delete_block, rollback_block
 from pyhudi.formats.log_file import BlockKind, HeaderKey, read_blocks, write_block
 from pyhudi.metadata.file_writers import value_blocks
-from pyhudi.metadata.hfile_slices import MapSlice, StoredFile, layers, newest
+from pyhudi.metadata.hfile_slices import MapSlice, StoredFile, layers, newest_values
 from pyhudi.metadata.payloads import SCHEMA
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
@@ -55,7 +55,7 @@ def read(logs: Sequence[bytes], keys: Sequence[str]) -> dict[str, str]:
         files.append(StoredFile(path, len(content)))
     piece = MapSlice("record_index", 0, None, tuple(files), VALID)
     found: dict[str, str] = {}
-    for hit in newest(fs, piece, pa.array(keys)):
+    for hit in newest_values(fs, piece, pa.array(keys)):
         for position, value in zip(hit.positions, hit.values.to_pylist(), strict=True):
             found[keys[position]] = value.decode()
     return found

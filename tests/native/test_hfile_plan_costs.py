@@ -12,7 +12,7 @@ from pyhudi._native import HFileReader, HFileWriter
 from pyhudi._native.hfile.costs import LookupCosts, costs_file, keep_costs, lookup_costs
 from pyhudi.cli.app import run
 from pyhudi.errors import MeasurementError
-from pyhudi.lookup_calibration import Clock, measure_costs
+from pyhudi.lookup_calibration import Timer, measure_costs
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_measured_constants_are_kept_and_used() -> None:
     lookup_costs.cache_clear()
 
 
-def ticking(*rounds: tuple[float, float]) -> Clock:
+def ticking(*rounds: tuple[float, float]) -> Timer:
     """A clock by which look-ups take these times in turn: seconds passed, and seconds worked."""
     pairs = cycle(rounds)
     wall = worked = 0.0
@@ -54,7 +54,7 @@ def ticking(*rounds: tuple[float, float]) -> Clock:
     return now
 
 
-def in_turn(*lookups: float, noise: tuple[float, ...] = (1.0,), share: float = 1.0) -> Clock:
+def in_turn(*lookups: float, noise: tuple[float, ...] = (1.0,), share: float = 1.0) -> Timer:
     """Times of the four look-ups, seven rounds each.  share: of them this process worked."""
     factors = cycle(noise)
     return ticking(*((t := s * next(factors), t * share) for s in lookups for _ in range(7)))
@@ -77,7 +77,7 @@ def test_a_quiet_machine_gives_constants_with_their_spread() -> None:
         pytest.param(in_turn(0.002, 0.004, 0.001, 0.001), id="all keys faster than a scan"),
     ],
 )
-def test_measurements_that_differ_too_much_are_refused(busy: Clock) -> None:
+def test_measurements_that_differ_too_much_are_refused(busy: Timer) -> None:
     with pytest.raises(MeasurementError, match="too busy"):
         measure_costs(2_000, clock=busy)
 

@@ -20,7 +20,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.read.skipping.file_slices import can_pass
-from pyhudi.read.skipping.predicates import Call, Field, parse, values_of
+from pyhudi.read.skipping.predicates import Call, Field, parse_filter, required_values
 from tests.support.fixtures import fixtures
 
 NAN = float("nan")
@@ -220,12 +220,12 @@ def test_a_table_gets_its_facts_when_asked_for_later() -> None:
     ],
 )
 def test_the_keys_of_a_filter(where: pc.Expression, values: list[str] | None) -> None:
-    found = values_of(parse(where), ["id"], pa.string())
+    found = required_values(parse_filter(where), ["id"], pa.string())
     assert (found and found.to_pylist()) == values
 
 
 def test_a_filter_reads_as_a_tree() -> None:
-    node = parse(pc.field("a").isin([1]) & pc.field("b"))
+    node = parse_filter(pc.field("a").isin([1]) & pc.field("b"))
     assert isinstance(node, Call) and node.name == "and_kleene"
     assert node.arguments[1] == Field("b")
     assert can_pass(node, {}, 2).tolist() == [True, True]

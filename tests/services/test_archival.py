@@ -15,7 +15,7 @@ from pyhudi.errors import OptionError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
-from pyhudi.services.archival import propose
+from pyhudi.services.archival import propose_archival
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
@@ -221,9 +221,9 @@ def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_pa
     state = table._state()
     state.log.request_at(begun, Action.COMMIT)
     os.utime(folder / f"{begun}.commit.requested", (late.stat().st_mtime + 600,) * 2)
-    assert len(propose(table._state(), table._options).instants) > 1
+    assert len(propose_archival(table._state(), table._options).instants) > 1
     os.utime(late, (late.stat().st_mtime + 700,) * 2)
-    plan = propose(table._state(), table._options)
+    plan = propose_archival(table._state(), table._options)
     assert [i.time for i in plan.instants] == commits[:1]
     assert plan.held_by == "a write under way"
 

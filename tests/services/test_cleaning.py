@@ -11,7 +11,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError, SnapshotExpiredError
 from pyhudi.options import parse_options
-from pyhudi.services.cleaning import propose
+from pyhudi.services.cleaning import propose_clean
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
@@ -195,9 +195,11 @@ def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) ->
         table.upsert(rows(range(0, 8, 2), ts))  # of p0 alone
         if ts == 8:
             assert table.clean().partitions == 2
-    plan = propose(table._state(), parse_options(FEW))
+    plan = propose_clean(table._state(), parse_options(FEW))
     everywhere = parse_options({**FEW, "hoodie.clean.incremental.enabled": "false"})
-    assert plan.files == propose(table._state(), everywhere).files and set(plan.files) == {"p0"}
+    assert plan.files == propose_clean(table._state(), everywhere).files and set(plan.files) == {
+        "p0"
+    }
     asked: list[list[str]] = []
     state = table._state()
 
@@ -209,7 +211,7 @@ def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) ->
             asked.append(list(partitions))
             return state.listing.files(asked[-1])
 
-    propose(replace(state, listing=Watched()), parse_options(FEW))
+    propose_clean(replace(state, listing=Watched()), parse_options(FEW))
     assert [wanted for wanted in asked if wanted] == [["p0"]]
 
 
@@ -221,4 +223,4 @@ def test_a_savepoint_that_ended_lets_go_of_slices_anywhere(tmp_path: Path) -> No
     table.delete_savepoint(saved.instant)
     for ts in range(6, 9):
         table.upsert(rows(range(0, 8, 2), ts))
-    assert "p1" in propose(table._state(), parse_options(FEW)).files
+    assert "p1" in propose_clean(table._state(), parse_options(FEW)).files

@@ -15,7 +15,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.filenames import HOLDS
 from pyhudi.options import parse_options
-from pyhudi.services.cleaning import propose, schedule
+from pyhudi.services.cleaning import propose_clean, write_clean_plan
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, before, open_, rows, snapshot
@@ -57,7 +57,7 @@ def test_a_held_snapshot_stays_until_its_reader_lets_go(tmp_path: Path, kind: st
             table.scan(as_of=old).to_arrow()
     assert not table.holds()
     table.upsert(rows(range(0, 8, 2), 9))  # of p0 alone; the hold's end lets go of p1 too
-    going = propose(table._state(), parse_options(FEW)).files
+    going = propose_clean(table._state(), parse_options(FEW)).files
     assert set(going) == {"p0", "p1"}
     assert not table.clean().held
     with pytest.raises(SnapshotExpiredError):
@@ -179,7 +179,7 @@ def test_a_hold_is_refused_where_files_are_gone_or_going() -> None:
     oldest = open_(fs).timeline.commits.instants[0].time
     with open_(fs).hold():
         pass
-    assert schedule(impatient(fs)._state(), impatient(fs)._options)
+    assert write_clean_plan(impatient(fs)._state(), impatient(fs)._options)
     with pytest.raises(UserError, match="planned clean"):
         open_(fs).hold(oldest)
     open_(fs).clean()

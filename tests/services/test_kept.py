@@ -18,7 +18,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.transaction.rollback import failed_writes, rollback
+from pyhudi.transaction.rollback import failed_writes, roll_back_newest
 from tests.support.filesystems import clone, every_stop, tree
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
@@ -137,7 +137,7 @@ def test_a_rollback_of_the_newest_commit_waits_for_the_kept_write(fs: MemoryFile
     assert newest is not None
     WRITES["upsert"](open_(fs))
     with pytest.raises(UserError, match="builds on this commit"):
-        rollback(
+        roll_back_newest(
             fs, load_config(fs), TimelineLog(fs), newest.time, metadata_rollback=rollback_metadata
         )
     open_(fs).publish(kept_at(fs))

@@ -11,7 +11,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.index.bucket import BucketRule
-from pyhudi.index.consistent_hashing import FIRST, FOLDER, Ring, load_ring
+from pyhudi.index.consistent_hashing import FIRST, HASHING_METADATA_FOLDER, Ring, load_ring
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
@@ -176,7 +176,7 @@ def test_a_resize_counts_when_its_commit_is_archived() -> None:
     table = filled()
     done = again(table, **SPLITS).cluster()
     archived(table, done.instants[0])
-    names = [file.name for file in table._fs.children(f"{FOLDER}/p0")]
+    names = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")]
     assert not any(name.endswith(".commit") for name in names)
     assert len(ring(table).ends) == 6
     table.upsert(batch(range(70), 300, "p0"))

@@ -20,8 +20,8 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.rollback import (
     failed_writes,
     roll_back_failed,
+    roll_back_newest,
     roll_back_service,
-    rollback,
 )
 from tests.support.filesystems import TracingFileSystem, every_stop
 from tests.support.shells import (
@@ -346,7 +346,7 @@ def test_readers_never_see_part_of_a_commit_that_is_being_rolled_back() -> None:
 
     def act(disk: FileSystem) -> None:
         log = timeline_log(disk)
-        rollback(disk, config, log, write.time, metadata_rollback=Metadata())
+        roll_back_newest(disk, config, log, write.time, metadata_rollback=Metadata())
 
     for stop in every_stop(fs, act):
         shown = write.time in timeline_log(stop.fs).load().commits.times
@@ -395,11 +395,11 @@ def test_rolling_back_the_newest_commit_brings_the_one_before_back() -> None:
     second = ShellWrite(fs, log, Action.COMMIT).start()
     second.put("p0", base("a", second.time), previous=first.time).put("p1", base("b", second.time))
     second.commit()
-    done = rollback(fs, config, log, second.time, metadata_rollback=Metadata())
+    done = roll_back_newest(fs, config, log, second.time, metadata_rollback=Metadata())
     assert set(data_files(fs)) == before and len(done.deleted) == 2
     assert [i.time for i in log.load().commits] == [first.time]
     with pytest.raises(UserError, match="only the newest"):
-        rollback(fs, config, log, second.time, metadata_rollback=Metadata())
+        roll_back_newest(fs, config, log, second.time, metadata_rollback=Metadata())
 
 
 def commit_of_two(fs: FileSystem) -> tuple[TableConfig, ShellWrite, ShellWrite]:
@@ -416,7 +416,7 @@ def commit_of_two(fs: FileSystem) -> tuple[TableConfig, ShellWrite, ShellWrite]:
 def refused(fs: MemoryFileSystem, config: TableConfig, time: InstantTime) -> str:
     before = dict(fs.store.files)
     with pytest.raises(UserError) as caught:
-        rollback(fs, config, timeline_log(fs), time, metadata_rollback=Metadata())
+        roll_back_newest(fs, config, timeline_log(fs), time, metadata_rollback=Metadata())
     assert dict(fs.store.files) == before
     return str(caught.value)
 

@@ -103,13 +103,13 @@ def test_what_a_commit_carries_is_named_where_it_cannot_be_taken_back(tmp_path: 
 
 def test_a_planned_clean_does_not_take_what_a_rollback_brings_back(tmp_path: Path) -> None:
     from pyhudi.options import parse_options
-    from pyhudi.services.cleaning import schedule
+    from pyhudi.services.cleaning import write_clean_plan
 
     table = table_of(tmp_path / "t")
     for ts in range(2, 6):
         table.upsert(rows(range(8), ts))
     options = parse_options({**OPTIONS, "hoodie.clean.commits.retained": "1"})
-    assert schedule(table._state(), options) is not None
+    assert write_clean_plan(table._state(), options) is not None
     table.rollback(newest(table))
     assert not table.timeline.pending
     table.clean()

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyhudi.spark as hudi
-from pyhudi.spark.row_staging import gathered
+from pyhudi.spark.row_staging import in_bounded_batches
 
 
 def test_rows_never_come_to_the_driver(
@@ -41,8 +41,8 @@ def test_rows_never_come_to_the_driver(
 
 def test_what_a_task_holds_is_bounded_by_rows_and_bytes() -> None:
     batch = pa.record_batch({"x": pa.array(range(100), pa.int64())})
-    tables = list(gathered(iter([batch] * 10), rows_max=250))
+    tables = list(in_bounded_batches(iter([batch] * 10), rows_max=250))
     assert [table.num_rows for table in tables] == [300, 300, 300, 100]
     assert all(table.column("x").num_chunks == 1 for table in tables)
-    assert len(list(gathered(iter([batch] * 10), bytes_max=1000))) == 5
-    assert list(gathered(iter([batch.slice(0, 0)]))) == []
+    assert len(list(in_bounded_batches(iter([batch] * 10), bytes_max=1000))) == 5
+    assert list(in_bounded_batches(iter([batch.slice(0, 0)]))) == []

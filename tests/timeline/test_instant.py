@@ -21,7 +21,14 @@ from pyhudi.timeline.clock import (
     parse_instant,
     zone_of,
 )
-from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, file_name, parse
+from pyhudi.timeline.instant import (
+    COMPLETES_AS,
+    Action,
+    Instant,
+    State,
+    file_name,
+    parse_instant_name,
+)
 
 TIMES = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1)).map(
     lambda at: format_instant(at.replace(tzinfo=UTC), UTC)
@@ -35,12 +42,12 @@ def test_parse_is_the_inverse_of_file_name(
     is_completed = state is State.COMPLETED
     instant = Instant(at, action, state, completed_at if is_completed else None)
     published = Instant(at, COMPLETES_AS[action], state, instant.completed_at)
-    assert parse(file_name(instant)) == (published if is_completed else instant)
+    assert parse_instant_name(file_name(instant)) == (published if is_completed else instant)
 
 
 @given(st.text(alphabet="0123456789._acdefilmnopqrstuvx \n/٣", max_size=45))
 def test_a_name_parses_only_if_it_would_be_written_so(name: str) -> None:
-    instant = parse(name)
+    instant = parse_instant_name(name)
     assert instant is None or file_name(instant) == name
 
 
@@ -62,7 +69,7 @@ def test_a_name_parses_only_if_it_would_be_written_so(name: str) -> None:
     ],
 )
 def test_names_apache_hudi_writes(name: str, action: Action, state: State) -> None:
-    instant = parse(name)
+    instant = parse_instant_name(name)
     assert instant is not None
     assert (instant.action, instant.state) == (action, state)
 
@@ -87,7 +94,7 @@ def test_names_apache_hudi_writes(name: str, action: Action, state: State) -> No
     ],
 )
 def test_names_that_are_no_instants(name: str) -> None:
-    assert parse(name) is None
+    assert parse_instant_name(name) is None
 
 
 @pytest.fixture

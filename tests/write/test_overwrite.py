@@ -19,7 +19,7 @@ from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
-from pyhudi.transaction.rollback import rollback
+from pyhudi.transaction.rollback import roll_back_newest
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table
 
@@ -210,7 +210,7 @@ def test_a_rolled_back_overwrite_brings_everything_back(fs: MemoryFileSystem) ->
     assert report.instant is not None
     newest = log.load().commits.last
     assert newest is not None and newest.action is Action.REPLACE_COMMIT
-    rollback(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
+    roll_back_newest(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
     assert stored(fs) == before
     check_index(fs)
 

@@ -22,12 +22,12 @@ from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupI
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
 from pyhudi.table.file_group_view import FileSlice, PendingPlans
-from pyhudi.write.input.batch import KeyPlan, Part, rows_of_shard, shard_order, stage_rows
+from pyhudi.write.input.batch import BatchChunk, KeyPlan, rows_of_shard, shard_order, stage_rows
 from pyhudi.write.placement.assignment import AssignRules, Mode, assign
 from pyhudi.write.placement.routing import Router, targets_of
 from pyhudi.write.placement.tagging import (
-    Action,
     Duplicates,
+    RowAction,
     ShardTags,
     TagPlan,
     TagTask,
@@ -56,7 +56,7 @@ homes = st.dictionaries(
 )
 
 
-def staged(batch: list[list[Row]]) -> tuple[Part, ...]:
+def staged(batch: list[list[Row]]) -> tuple[BatchChunk, ...]:
     plan = KeyPlan(SCHEMA, RULE, KeyHash(SHARDS))
     counter = itertools.count()
     return tuple(
@@ -87,7 +87,7 @@ def answer(index: dict[str, tuple[str, str]], keys: pa.Array) -> pa.RecordBatch:
 
 
 def tagged(
-    parts: tuple[Part, ...], index: dict[str, tuple[str, str]], *, moves: bool
+    parts: tuple[BatchChunk, ...], index: dict[str, tuple[str, str]], *, moves: bool
 ) -> list[ShardTags]:
     plan = TagPlan(
         MemoryFileSystem(),
@@ -118,24 +118,24 @@ class View:
 
 def expected(
     batch: list[list[Row]], index: dict[str, tuple[str, str]], *, moves: bool
-) -> set[tuple[int, str, str | None, Action]]:
+) -> set[tuple[int, str, str | None, RowAction]]:
     """(row, partition, file id or None for a new record, action): the last row of a key counts."""
     last = {
         row[0]: (number, row) for number, row in enumerate(itertools.chain.from_iterable(batch))
     }
-    out: set[tuple[int, str, str | None, Action]] = set()
+    out: set[tuple[int, str, str | None, RowAction]] = set()
     for key, (number, (_, value, gone)) in last.items():
         home, part = index.get(key), PATHS[value]
         if home is None:
             if not gone:
-                out.add((number, part, None, Action.PUT))
+                out.add((number, part, None, RowAction.PUT))
         elif gone:
-            out.add((number, home[0], home[0] + home[1], Action.DELETE))
+            out.add((number, home[0], home[0] + home[1], RowAction.DELETE))
         elif moves and home[0] != part:
-            out.add((number, home[0], home[0] + home[1], Action.LEAVE))
-            out.add((number, part, None, Action.PUT))
+            out.add((number, home[0], home[0] + home[1], RowAction.LEAVE))
+            out.add((number, part, None, RowAction.PUT))
         else:
-            out.add((number, home[0], home[0] + home[1], Action.PUT))
+            out.add((number, home[0], home[0] + home[1], RowAction.PUT))
     return out
 
 
@@ -152,7 +152,7 @@ def test_every_row_reaches_its_target(
     view: Any = View(index)
     assigned = assign(shards, view, rules, new_file_id=lambda: f"new{next(counter)}")
     router = Router.of(parts, shards, assigned.routes, [None] * len(shards))
-    found: set[tuple[int, str, str | None, Action]] = set()
+    found: set[tuple[int, str, str | None, RowAction]] = set()
     count = 0
     for number, target in enumerate(assigned.targets):
         routed = router.rows_of(number)
@@ -161,7 +161,7 @@ def test_every_row_reaches_its_target(
         assert len(rows) == target.update_count + target.insert_count
         assert target.mode is Mode.APPEND or len(rows) <= 3
         file_id = None if target.group.file_id.startswith("new") else target.group.file_id
-        actions = [Action(action) for action in routed.action.tolist()]
+        actions = [RowAction(action) for action in routed.action.tolist()]
         found |= {
             (n, target.group.partition, file_id, action)
             for n, action in zip(rows, actions, strict=True)

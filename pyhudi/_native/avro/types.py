@@ -125,7 +125,7 @@ def parse_schema(schema_json: str) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FlatSchema:
     """The nodes of a schema in one line: the root first, the parts of each node side by side.
 
     Of each node: what it is, its dotted name, the top-level field it belongs to (-1 for the root),
@@ -138,7 +138,7 @@ class Layout:
     spans: tuple[tuple[int, int], ...]
 
 
-def lay_out(root: Node) -> Layout:
+def lay_out(root: Node) -> FlatSchema:
     key = AvroField("key", _PRIMITIVES["string"])
     parts, paths, tops = [AvroField("", root, optional=True)], [""], [-1]
     spans = []
@@ -152,7 +152,7 @@ def lay_out(root: Node) -> Layout:
             paths.append(f"{path}.{child.name}" if path else child.name)
             tops.append(position if index == 0 else tops[index])
         index += 1
-    return Layout(tuple(parts), tuple(paths), tuple(tops), tuple(spans))
+    return FlatSchema(tuple(parts), tuple(paths), tuple(tops), tuple(spans))
 
 
 _PRIMITIVES: Final[Mapping[str, Node]] = {

@@ -48,7 +48,7 @@ class HeldBytes:
         """The memory belongs to whoever holds a view; there is nothing to release."""
 
 
-class SeekableFile:
+class LockedFile:
     """A file object that seeks; reads take turns."""
 
     def __init__(self, file: Any) -> None:
@@ -78,7 +78,7 @@ def open_source(source: Any) -> tuple[Any, str | None]:
         return inline_range(source), source
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        return mapped(path), path
+        return map_file(path), path
     if hasattr(source, "read_at") and isinstance(getattr(source, "size", None), int):
         return source, getattr(source, "path", None)
     try:
@@ -86,7 +86,7 @@ def open_source(source: Any) -> tuple[Any, str | None]:
     except TypeError:
         pass
     if hasattr(source, "seek") and hasattr(source, "read"):
-        return SeekableFile(source), getattr(source, "name", None)
+        return LockedFile(source), getattr(source, "name", None)
     raise UserError(
         "an HFile is read from a path, bytes, or an object with read_at or seek and read",
         type=type(source).__name__,
@@ -104,7 +104,7 @@ def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
         )  # fmt: skip
 
 
-def mapped(path: str) -> HeldBytes:
+def map_file(path: str) -> HeldBytes:
     """A local file, mapped; pages are read as they are touched."""
     try:
         with Path(path.removeprefix("file://")).open("rb") as file:
@@ -131,7 +131,7 @@ def inline_range(url: str) -> HeldBytes:
         raise UserError(
             "only ranges of local files open by URL", url=url, hint="pass an opened Window instead"
         )
-    outer = mapped("/" + unquote(folder).lstrip("/"))
+    outer = map_file("/" + unquote(folder).lstrip("/"))
     if offset < 0 or length < 0 or offset + length > outer.size:
         raise CorruptFileError("range lies outside its file", path=url, offset=offset)
     return HeldBytes(outer.buffer[offset : offset + length], mapped=outer.mapped)

@@ -34,20 +34,20 @@ from pyhudi.filenames import HOODIE, new_write_token
 from pyhudi.index.contract import Located, Longs, one_array
 from pyhudi.index.external_index import Changes, are_live, only_live, places
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
-from pyhudi.index.key_join import Stored
+from pyhudi.index.key_join import SpilledTable
 from pyhudi.options import IndexKind
 from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import Visibility
 
-FOLDER: Final = f"{HOODIE}/.pyhudi_hbase"
+PENDING_FOLDER: Final = f"{HOODIE}/.pyhudi_hbase"
 REREAD: Final = "reread"
 _NEW: Final = "new-"
 _WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file_id": pa.string()})
 _LOG: Final = logging.getLogger("pyhudi")
 
 
-def ask(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
+def look_up(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
     """(places of keys, the commit of each), of entries whose commits are believed; whether or not
     the table has their file groups.  Cost: some Python objects a key."""
     asked = keys.cast(pa.binary()).to_pylist()
@@ -76,12 +76,12 @@ class HBaseFinder:
 
     place: HBasePlace
     believed: Visibility
-    live: Stored
+    live: SpilledTable
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         if not rows.num_rows:
             return Located.nothing()
-        found, _ = ask(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
+        found, _ = look_up(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
         return only_live(found, self.live)
 
 
@@ -91,13 +91,13 @@ class PutTask:
 
     fs: FileSystem
     place: HBasePlace
-    changes: Stored
+    changes: SpilledTable
     groups: tuple[FileGroupId, ...]
     instant: InstantTime
     all_wait: bool = False
 
 
-def put_changes(task: PutTask) -> int:
+def put_entries(task: PutTask) -> int:
     """Put entries of new keys, and lay down what has to wait; how many wait for the commit.  May
     run twice: what waits is put once more then."""
     table = task.changes.load()
@@ -122,7 +122,7 @@ def _lay_down(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
     at = pa.array(target, pa.int32(), mask=target < 0)
     partitions = pa.array([g.partition for g in task.groups], pa.string())
     ids = pa.array([g.file_id for g in task.groups], pa.string())
-    path = f"{FOLDER}/{task.instant}/{prefix}{new_write_token()}.arrow"
+    path = f"{PENDING_FOLDER}/{task.instant}/{prefix}{new_write_token()}.arrow"
     with (
         task.fs.open_sink(path) as sink,
         pa.ipc.new_file(pa.PythonFile(sink, mode="w"), _WAITING) as writer,
@@ -177,7 +177,7 @@ class HBaseStore:
     def part_count(self) -> None:
         return None
 
-    def finder(self, part: int, part_count: int, live: Stored) -> HBaseFinder:
+    def finder(self, part: int, part_count: int, live: SpilledTable) -> HBaseFinder:
         return HBaseFinder(self._shared(part_count), self.believed, live)
 
     def _shared(self, tasks: int) -> HBasePlace:
@@ -189,7 +189,7 @@ class HBaseStore:
             PutTask(self.fs, place, table, changes.groups, instant, self.concurrent)
             for table in changes.tables
         ]
-        engine.run(put_changes, tasks, label="index")
+        engine.run(put_entries, tasks, label="index")
         return instant
 
     def publish(self, written: InstantTime) -> None:
@@ -200,27 +200,29 @@ class HBaseStore:
 
     def settle(self, written: InstantTime) -> None:
         try:
-            settle(self, written)
+            put_committed(self, written)
         except StorageError as error:
             _LOG.warning("entries of %s wait for the next write: %s", written, error)
 
-    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+    def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
-        found, commits = ask(self.place, self.believed, keys.take(pa.array(valid)))
+        found, commits = look_up(self.place, self.believed, keys.take(pa.array(valid)))
         keep = are_live(found, live)
         rows = valid[found.rows[keep]]
         return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])
 
 
-def settle(store: HBaseStore, instant: InstantTime) -> None:
+def put_committed(store: HBaseStore, instant: InstantTime) -> None:
     """Put what waited for a commit that stands.  Raises StorageError where HBase is away."""
     put_laid_down(store, instant, new=False)
-    store.fs.delete_folder(f"{FOLDER}/{instant}")
+    store.fs.delete_folder(f"{PENDING_FOLDER}/{instant}")
 
 
 def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list[str]:
     """Put what has been laid down, of new keys or else all of it; the paths of its files."""
-    found = [f for f in store.fs.children(f"{FOLDER}/{instant}") if f.name.endswith(".arrow")]
+    found = [
+        f for f in store.fs.children(f"{PENDING_FOLDER}/{instant}") if f.name.endswith(".arrow")
+    ]
     files = [f.path for f in found if f.name.startswith(_NEW) or not new]
     place = store._shared(len(files))
     tasks = [SettleTask(store.fs, place, path, instant) for path in files]
@@ -230,7 +232,7 @@ def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list
 
 def waiting(fs: FileSystem) -> list[InstantTime]:
     """Instants that have left something to be put."""
-    return [InstantTime(f.name) for f in fs.children(FOLDER) if f.is_folder]
+    return [InstantTime(f.name) for f in fs.children(PENDING_FOLDER) if f.is_folder]
 
 
 def ask_to_reread(
@@ -239,12 +241,12 @@ def ask_to_reread(
     """Have file groups read again before HBase is asked next, as their keys move without HBase
     knowing.  groups: None: those that the commit `time` writes, once it stands."""
     named = None if groups is None else sorted((g.partition, g.file_id) for g in groups)
-    fs.replace(f"{FOLDER}/{time}/{REREAD}", json.dumps(named).encode())
+    fs.replace(f"{PENDING_FOLDER}/{time}/{REREAD}", json.dumps(named).encode())
 
 
 def to_reread(fs: FileSystem, time: InstantTime) -> tuple[bool, frozenset[FileGroupId] | None]:
     """(whether somebody has asked for it, which groups were named)."""
-    path = f"{FOLDER}/{time}/{REREAD}"
+    path = f"{PENDING_FOLDER}/{time}/{REREAD}"
     if not fs.exists(path):
         return False, None
     named = json.loads(fs.read(path))

@@ -54,7 +54,7 @@ from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import State
 
-FOLDER: Final = "index-build"
+BUILD_FOLDER: Final = "index-build"
 BUILD_PROPERTY: Final = "pyhudi.index.build"
 """Other with every build; other engines pass it over."""
 
@@ -76,7 +76,7 @@ class Progress:
     seconds: float
 
 
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
@@ -131,14 +131,14 @@ class KeptFiles:
 def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
     """Cost: one listing.  Pure otherwise."""
     slices = state.view().latest_slices()
-    store = KeptFiles(state.fs, f"{TEMP}/{FOLDER}-{hash.facts.replace(' ', '-')}")
+    store = KeptFiles(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
     tasks = run_tasks(state, slices, hash, store) if slices else []
     found = store.found()
     kept = {task.name: found[task.name] for task in tasks if task.name in found}
     return BuildPlan(hash, tuple(tasks), kept, tuple(s.group for s in slices))
 
 
-def gather_keys(plan: BuildPlan, engine: Engine, tell: Tell) -> list[KeyRun]:
+def gather_keys(plan: BuildPlan, engine: Engine, tell: ReportProgress) -> list[KeyRun]:
     """The runs of a plan: those kept, and the others made now."""
     lacking = [task for task in plan.tasks if task.name not in plan.kept]
     made = {
@@ -153,7 +153,7 @@ def gather_keys(plan: BuildPlan, engine: Engine, tell: Tell) -> list[KeyRun]:
     ]
 
 
-def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Tell) -> Built:
+def build_now(state: TableState, bucket_count: int, engine: Engine, tell: ReportProgress) -> Built:
     """Build, check and put into its place, for a table as it is.  The caller holds the lock.
 
     Raises IndexNotReadyError while a write is pending.
@@ -201,11 +201,11 @@ class MadeFiles:
     def forget(self, fs: FileSystem) -> None:
         """Remove what was put aside."""
         fs.delete_folder(f"{self.root}/{self.folder}")
-        forget(fs)
+        remove_build(fs)
 
 
 def build_files(
-    state: TableState, hash: KeyHash, root: str, engine: Engine, tell: Tell
+    state: TableState, hash: KeyHash, root: str, engine: Engine, tell: ReportProgress
 ) -> MadeFiles:
     """The files of a new index, as readers of the table see its keys now.
 
@@ -214,7 +214,7 @@ def build_files(
     plan = plan_build(state, hash)
     runs = tuple(gather_keys(plan, engine, tell))
     own = state.fs.sub(root)
-    folder = f"{TEMP}/{FOLDER}-{_digest(plan, state)}"
+    folder = f"{TEMP}/{BUILD_FOLDER}-{_digest(plan, state)}"
     done = {f.name.split(".")[0]: f.path for f in own.children(folder) if f.name.endswith(HFILE)}
     last = state.timeline.where(None, State.COMPLETED).last
     millis = epoch_millis(last.time, state.log.zone) if last else 0
@@ -222,15 +222,15 @@ def build_files(
         BucketTask(own, folder, number, runs, plan.groups, millis, done.get(f"{number:05d}"))
         for number in range(plan.bucket_count)
     ]
-    files = in_waves(engine, build_bucket, tasks, "buckets", tell)
+    files = in_waves(engine, build_index_bucket, tasks, "buckets", tell)
     _check(state, plan, runs, files, root, engine, tell)
     return MadeFiles(root, folder, tuple(files), len(plan.kept))
 
 
-def forget(fs: FileSystem) -> None:
+def remove_build(fs: FileSystem) -> None:
     """Remove what builds have put aside."""
     for entry in fs.children(TEMP):
-        if entry.is_folder and entry.name.startswith(FOLDER):
+        if entry.is_folder and entry.name.startswith(BUILD_FOLDER):
             fs.delete_folder(entry.path)
 
 
@@ -263,7 +263,7 @@ class BucketFile:
     entries: int
 
 
-def build_bucket(task: BucketTask) -> BucketFile:
+def build_index_bucket(task: BucketTask) -> BucketFile:
     """Write one bucket in key order.  May run twice; all its files are equal."""
     if task.kept is not None:
         reader = HFileReader(task.fs.open(task.kept))
@@ -301,10 +301,10 @@ def _check(
     files: Sequence[BucketFile],
     root: str,
     engine: Engine,
-    tell: Tell,
+    tell: ReportProgress,
 ) -> None:
     """Hold the new files against the keys.  Raises CorruptFileError, before anything changes."""
-    store = KeptFiles(state.fs, f"{TEMP}/{FOLDER}-faults")
+    store = KeptFiles(state.fs, f"{TEMP}/{BUILD_FOLDER}-faults")
     tasks = [
         CheckTask(
             state.fs,
@@ -354,7 +354,7 @@ def copy_built(fs: FileSystem, file: StoredFile, path: str) -> None:
 
 
 def in_waves(
-    engine: Engine, task: Callable[[T], R], items: Sequence[T], phase: str, tell: Tell
+    engine: Engine, task: Callable[[T], R], items: Sequence[T], phase: str, tell: ReportProgress
 ) -> list[R]:
     """`engine.run`, some tasks at a time, told after each."""
     began, step = time.monotonic(), _WAVES * engine.parallelism

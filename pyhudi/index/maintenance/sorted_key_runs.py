@@ -34,7 +34,7 @@ _RUN_BYTES: Final = 128 << 20
 """Stored bytes of the slices of one run; more make fewer files, and need more memory."""
 
 
-class Stored(Protocol):
+class SpilledRun(Protocol):
     """A table that was put aside."""
 
     def load(self) -> pa.Table: ...
@@ -62,7 +62,7 @@ class RunTask:
 class KeyRun:
     """A run that was put aside.  first: the number of its first slice, of those asked for."""
 
-    stored: Stored
+    stored: SpilledRun
     first: int
 
 
@@ -197,4 +197,4 @@ def _after(column: pa.Array, bound: bytes, start: int) -> int:
     )
 
 
-__all__ = ["BucketKeys", "KeyRun", "RunTask", "Store", "Stored", "make_run", "run_tasks"]
+__all__ = ["BucketKeys", "KeyRun", "RunTask", "SpilledRun", "Store", "make_run", "run_tasks"]

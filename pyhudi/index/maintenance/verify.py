@@ -26,13 +26,13 @@ from pyhudi.engine import Engine
 from pyhudi.index.maintenance.sorted_key_runs import (
     BucketKeys,
     KeyRun,
+    SpilledRun,
     Store,
-    Stored,
     make_run,
     run_tasks,
 )
 from pyhudi.metadata.record_index.entries import (
-    Entries,
+    IndexEntries,
     StoredLayer,
     bucket_entries,
     stored_entries,
@@ -85,7 +85,7 @@ class BucketCheck:
     copies: int
     counts: Mapping[str, int]
     examples: pa.Table
-    faults: Stored | None
+    faults: SpilledRun | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CheckTask:
 class EntryRun:
     """Entries of one bucket of an older group, put aside by buckets of the newest."""
 
-    stored: Stored
+    stored: SpilledRun
 
     def of(self, bucket: int) -> StoredLayer:
         table = self.stored.load()
@@ -148,7 +148,7 @@ def check_index(state: TableState, engine: Engine, store: Store) -> list[BucketC
     return engine.run(check_bucket, checks, label="check-index")
 
 
-def gathered(checks: Sequence[BucketCheck]) -> dict[str, Any]:
+def summarize(checks: Sequence[BucketCheck]) -> dict[str, Any]:
     """The checks of all buckets as fields of an `IndexCheck`."""
     counts: dict[str, int] = {}
     for check in checks:
@@ -190,12 +190,12 @@ class CheckedBucket:
     groups: tuple[FileGroupId, ...]
     store: Store
 
-    def check(self, pieces: Iterable[Entries]) -> BucketCheck:
+    def check(self, pieces: Iterable[IndexEntries]) -> BucketCheck:
         """Compare them with the bucket's entries, which come in key order."""
         return _compared(self, pieces)
 
 
-def _compared(bucket: CheckedBucket, pieces: Iterable[Entries]) -> BucketCheck:
+def _compared(bucket: CheckedBucket, pieces: Iterable[IndexEntries]) -> BucketCheck:
     keys = BucketKeys(bucket.runs, bucket.number)
     key_count, entry_count, copies = keys.left, 0, 0
     compare = _Comparison(bucket.groups)
@@ -210,7 +210,7 @@ def _compared(bucket: CheckedBucket, pieces: Iterable[Entries]) -> BucketCheck:
         faults, copied = compare(*keys.up_to(bound), mine)
         found += faults
         copies += copied
-    nothing = Entries(pa.array([], pa.string()), Locations.none(0))
+    nothing = IndexEntries(pa.array([], pa.string()), Locations.none(0))
     for some, homes in keys.pieces(_ROWS):
         faults, copied = compare(some, homes, nothing)
         found += faults
@@ -237,7 +237,7 @@ def _examples(faults: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _strays(entries: Entries, bucket: CheckedBucket) -> tuple[list[pa.Table], Entries]:
+def _strays(entries: IndexEntries, bucket: CheckedBucket) -> tuple[list[pa.Table], IndexEntries]:
     """(entries that belong to other buckets, as faults; the others)."""
     home = bucket.hash.buckets(entries.keys) == bucket.number
     if home.all():
@@ -248,9 +248,9 @@ def _strays(entries: Entries, bucket: CheckedBucket) -> tuple[list[pa.Table], En
     )
 
 
-def _some(entries: Entries, mask: npt.NDArray[np.bool_]) -> Entries:
+def _some(entries: IndexEntries, mask: npt.NDArray[np.bool_]) -> IndexEntries:
     where, places = pa.array(mask), entries.places
-    return Entries(
+    return IndexEntries(
         entries.keys.filter(where),
         Locations(
             places.partition_path.filter(where),
@@ -260,7 +260,9 @@ def _some(entries: Entries, mask: npt.NDArray[np.bool_]) -> Entries:
     )
 
 
-def _faults(entries: Entries, fault: Fault, truth: pa.Table | None = None) -> Iterator[pa.Table]:
+def _faults(
+    entries: IndexEntries, fault: Fault, truth: pa.Table | None = None
+) -> Iterator[pa.Table]:
     """Faults of entries; truth: [partition_path, file_id] of each, None where there is none."""
     count = len(entries.keys)
     if count:
@@ -287,7 +289,7 @@ class _Comparison:
         self._file_ids = pa.array([group.file_id for group in groups], pa.string())
 
     def __call__(
-        self, keys: pa.Array, homes: pa.Array, entries: Entries
+        self, keys: pa.Array, homes: pa.Array, entries: IndexEntries
     ) -> tuple[list[pa.Table], int]:
         """(faults, copies).  keys: with the slice each is in; a key in several is there twice."""
         home = np.asarray(homes.to_numpy(), np.int64)
@@ -331,7 +333,7 @@ class _Comparison:
         )
 
     def _moved(
-        self, entries: Entries, truth: npt.NDArray[np.int64], wrong: npt.NDArray[np.bool_]
+        self, entries: IndexEntries, truth: npt.NDArray[np.int64], wrong: npt.NDArray[np.bool_]
     ) -> Iterator[pa.Table]:
         if not wrong.any():
             return

@@ -37,7 +37,7 @@ from pyhudi.index.rocksdb.store_files import (
     placed,
     prune,
     published,
-    restore,
+    restore_bucket,
 )
 from pyhudi.records import FileGroupId, InstantTime
 
@@ -124,7 +124,7 @@ def open_bucket(place: Place, state: BucketState) -> OpenBucket | None:
     """
     if not state.id:
         return None
-    folder = restore(place, state)
+    folder = restore_bucket(place, state)
     with _lock:
         found = _opened.pop(str(folder), None) or OpenBucket(folder)
         _opened[str(folder)] = found
@@ -144,7 +144,7 @@ def advance(
     rocks = _library()
     making = new_folder(place, state)
     if state.id:
-        link_all(restore(place, state), making)
+        link_all(restore_bucket(place, state), making)
     db = rocks.Rdict(str(making), _options(rocks))
     _apply(rocks, db, changes, instant)
     db.flush()

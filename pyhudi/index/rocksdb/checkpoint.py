@@ -29,7 +29,7 @@ from pyhudi.timeline.instant import WRITES, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
-FOLDER: Final = f"{HOODIE}/.pyhudi_rocksdb"
+CHECKPOINT_FOLDER: Final = f"{HOODIE}/.pyhudi_rocksdb"
 _NAME: Final = re.compile(r"(\d+)-(\d{4})\.checkpoint")
 _VERSION: Final = 1
 
@@ -87,7 +87,7 @@ def newest_believed(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Che
     return None
 
 
-def publish(fs: FileSystem, checkpoint: Checkpoint) -> None:
+def publish_checkpoint(fs: FileSystem, checkpoint: Checkpoint) -> None:
     """Put a checkpoint beside those there are."""
     time, data = checkpoint.covered.newest, checkpoint.to_json()
     number = 1 + max((int(m[2]) for m in _matches(fs) if m[1] == time), default=0)
@@ -105,7 +105,7 @@ def missing_files(fs: FileSystem, checkpoint: Checkpoint) -> list[str]:
     return found
 
 
-def clean(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
+def remove_outdated(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
     """Remove what no checkpoint needs: all but the newest `keep` that count, and what writes have
     left that came to nothing.  The caller holds the table's lock.
 

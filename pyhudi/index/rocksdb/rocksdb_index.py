@@ -21,9 +21,15 @@ from pyhudi.engine import Engine
 from pyhudi.errors import OvertakenError, StorageError
 from pyhudi.index.contract import Located, Longs, one_array
 from pyhudi.index.external_index import Changes, are_live, only_live, places
-from pyhudi.index.key_join import Stored
+from pyhudi.index.key_join import SpilledTable
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
-from pyhudi.index.rocksdb.checkpoint import FOLDER, Checkpoint, clean, missing_files, publish
+from pyhudi.index.rocksdb.checkpoint import (
+    CHECKPOINT_FOLDER,
+    Checkpoint,
+    missing_files,
+    publish_checkpoint,
+    remove_outdated,
+)
 from pyhudi.index.rocksdb.store_files import BucketState, Place
 from pyhudi.index.watermark import Covered
 from pyhudi.options import IndexKind, RocksRules
@@ -39,7 +45,7 @@ def place_of(fs: FileSystem, rules: RocksRules) -> Place:
     """Where the stores of a table are; fs: rooted at the table.  The folder on the machine is the
     same for all who name the table alike."""
     name = hashlib.sha256(fs.url.encode()).hexdigest()[:16]
-    return Place(fs.sub(FOLDER), rules.folder, name)
+    return Place(fs.sub(CHECKPOINT_FOLDER), rules.folder, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +55,14 @@ class RocksFinder:
 
     place: Place
     buckets: tuple[BucketState, ...]
-    live: Stored
+    live: SpilledTable
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        found, _ = ask(self.place, self.buckets, one_array(rows.column(RECORD_KEY)))
+        found, _ = look_up(self.place, self.buckets, one_array(rows.column(RECORD_KEY)))
         return only_live(found, self.live)
 
 
-def ask(place: Place, buckets: Sequence[BucketState], keys: pa.Array) -> tuple[Located, Longs]:
+def look_up(place: Place, buckets: Sequence[BucketState], keys: pa.Array) -> tuple[Located, Longs]:
     """(places of keys, the commit of each), whether or not the table has their file groups.
 
     keys: not null.
@@ -131,7 +137,7 @@ class RocksStore:
     def part_count(self) -> int:
         return len(self.buckets)
 
-    def finder(self, part: int, part_count: int, live: Stored) -> RocksFinder:
+    def finder(self, part: int, part_count: int, live: SpilledTable) -> RocksFinder:
         buckets = self.buckets
         if part_count == len(buckets):  # the other buckets' keys are other parts'
             buckets = tuple(b if b.number == part else BucketState(b.number) for b in buckets)
@@ -154,17 +160,17 @@ class RocksStore:
                     "the checkpoint of the RocksDB index that this write built on is gone",
                     path=gone[0], files=len(gone),
                 )  # fmt: skip
-        publish(self.place.fs, written)
+        publish_checkpoint(self.place.fs, written)
 
     def settle(self, written: Checkpoint) -> None:
         try:
-            clean(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
+            remove_outdated(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
         except StorageError as error:
             _LOG.warning("old checkpoints of the RocksDB index stay for now: %s", error)
 
-    def lookup(self, keys: pa.Array, live: Stored, engine: Engine) -> pa.Table:
+    def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
-        found, commits = ask(self.place, self.buckets, keys.take(pa.array(valid)))
+        found, commits = look_up(self.place, self.buckets, keys.take(pa.array(valid)))
         keep = are_live(found, live)
         rows = valid[found.rows[keep]]
         return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])

@@ -121,7 +121,7 @@ def default_folder() -> Path:
     return Path(os.environ.get("PYHUDI_CACHE") or Path.home() / ".cache" / "pyhudi", "rocksdb")
 
 
-def restore(place: Place, state: BucketState) -> Path:
+def restore_bucket(place: Place, state: BucketState) -> Path:
     """The folder of the bucket's store on this machine; made of what the table's storage has."""
     folder = place.here(state)
     if folder.exists():

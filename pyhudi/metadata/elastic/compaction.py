@@ -21,12 +21,12 @@ from pyhudi.filenames import BaseFileName, new_write_token
 from pyhudi.metadata.elastic.reader import OlderGroups, hashes_of
 from pyhudi.metadata.elastic.state import (
     BucketGroup,
-    IndexFile,
+    ElasticFile,
     IndexState,
     Segment,
     segment_name,
 )
-from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish, sweep
+from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish_state, remove_outdated
 from pyhudi.metadata.file_writers import HFILE, write_base_in_pieces
 from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
 from pyhudi.metadata.payloads import RECORD_INDEX
@@ -39,7 +39,7 @@ from pyhudi.timeline.timeline import Timeline
 
 _HEAVY_BYTES: Final = 16 << 20  # logs of one file group
 
-Place = tuple[int, int, int]
+EntryPlace = tuple[int, int, int]
 """Group, bucket, and number in the bucket of a file group."""
 
 
@@ -57,12 +57,12 @@ def tend(
         return state
     own = fs.sub(ROOT)
     done = replace(done, sequence=next_sequence(own))
-    done = replace(done, path=publish(own, done))
-    sweep(own, data)
+    done = replace(done, path=publish_state(own, done))
+    remove_outdated(own, data)
     return done
 
 
-def due_places(state: IndexState, compact_after: int) -> list[Place]:
+def due_places(state: IndexState, compact_after: int) -> list[EntryPlace]:
     """File groups to compact: those with many logs, sealed ones with any, full ones with any, as
     only a base file says how many entries there are."""
     rule, last = state.rule, len(state.groups) - 1
@@ -80,7 +80,7 @@ def due_places(state: IndexState, compact_after: int) -> list[Place]:
 
 
 def _compacted(
-    fs: FileSystem, state: IndexState, places: list[Place], engine: Engine
+    fs: FileSystem, state: IndexState, places: list[EntryPlace], engine: Engine
 ) -> IndexState:
     if not places:
         return state
@@ -135,7 +135,7 @@ def _rewrite(task: _Rewrite) -> Segment:
     size, count = write_base_in_pieces(
         own, RECORD_INDEX.path, name, chain([first], pieces), entries_max=_at_most(found)
     )
-    return Segment(IndexFile(str(name), size, count, 0))
+    return Segment(ElasticFile(str(name), size, count, 0))
 
 
 def _at_most(found: Sequence[Layer]) -> int:

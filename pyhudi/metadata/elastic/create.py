@@ -13,7 +13,7 @@ from pyhudi.metadata.elastic.store import (
     first_write,
     is_elastic,
     next_sequence,
-    publish,
+    publish_state,
 )
 from pyhudi.metadata.record_index.hash_functions import JAVA, fingerprint
 from pyhudi.options import Growth, IndexRules, WriteOptions
@@ -83,7 +83,7 @@ def first_state(
         rule,
         (BucketGroup(0, tuple((segment,) for segment in buckets)),),
     ).grown()
-    publish(own, state)
+    publish_state(own, state)
     return state
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT, read_state
-from pyhudi.metadata.hfile_slices import Hits, asked, layers
+from pyhudi.metadata.hfile_slices import LayerMatches, asked, layers
 from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
@@ -62,11 +62,11 @@ class OlderGroups:
 
     def ask(
         self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
-    ) -> tuple[list[Hits], NDArray[np.int64]]:
+    ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
         """As `slices.asked`: each group is asked for what no newer one knows."""
         own = fs.sub(ROOT)
         state = read_state(own, self.path)
-        found: list[Hits] = []
+        found: list[LayerMatches] = []
         left = np.arange(len(keys), dtype=np.int64)
         for group, hash in reversed(list(zip(state.groups, self.hashes, strict=False))):
             some = keys.take(pa.array(left))

@@ -44,7 +44,7 @@ class IndexRule:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFile:
+class ElasticFile:
     """A file of entries; instant: of the commit that wrote a log, "" for a base file."""
 
     name: str
@@ -61,11 +61,11 @@ class IndexFile:
 class Segment:
     """A file group of a bucket."""
 
-    base: IndexFile | None = None
-    logs: tuple[IndexFile, ...] = ()
+    base: ElasticFile | None = None
+    logs: tuple[ElasticFile, ...] = ()
 
     @property
-    def files(self) -> tuple[IndexFile, ...]:
+    def files(self) -> tuple[ElasticFile, ...]:
         return (self.base, *self.logs) if self.base else self.logs
 
     @property
@@ -145,7 +145,7 @@ class IndexState:
         buckets = list(self.groups[-1].buckets)
         for stat in stats:
             number = self._number(stat.file_id, buckets)
-            log = IndexFile(
+            log = ElasticFile(
                 stat.file_name, stat.size_bytes, stat.write_count, stat.delete_count, instant
             )
             *sealed, last = buckets[number]
@@ -254,7 +254,7 @@ def _segment(record: Any) -> Segment:
     )  # fmt: skip
 
 
-def _file(name: str, size: int, values: int, deletes: int, instant: str = "") -> IndexFile:
+def _file(name: str, size: int, values: int, deletes: int, instant: str = "") -> ElasticFile:
     if "/" in name:
         raise ValueError("a file outside its folder")
-    return IndexFile(str(name), int(size), int(values), int(deletes), str(instant))
+    return ElasticFile(str(name), int(size), int(values), int(deletes), str(instant))

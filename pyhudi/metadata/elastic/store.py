@@ -43,7 +43,7 @@ OWN_INDEX_TYPE: Final = "pyhudi.index.type"
 
 ELASTIC_PROPERTIES: Final = {OWN_INDEX_TYPE: "ELASTIC"}
 
-RETAINED: Final = 20
+STATES_RETAINED: Final = 20
 """States whose files are kept for readers of the past and for restores."""
 
 _KEEPS_PLACES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
@@ -187,7 +187,7 @@ def last_state(fs: FileSystem) -> IndexState | None:
     return None
 
 
-def publish(fs: FileSystem, state: IndexState) -> str:
+def publish_state(fs: FileSystem, state: IndexState) -> str:
     """Put a state on the store; its path.  fs: rooted at the index."""
     while True:
         name = f"{state.sequence:010d}-{state.instant or '0'}-{secrets.token_hex(4)}.json"
@@ -201,7 +201,7 @@ def next_sequence(fs: FileSystem) -> int:
     return max((name.sequence for name in state_names(fs)), default=0) + 1
 
 
-def forget(fs: FileSystem, instants: Iterable[str]) -> None:
+def remove_undone(fs: FileSystem, instants: Iterable[str]) -> None:
     """Delete what writes that were taken back have left; nobody believes it any more.
 
     fs: rooted at the data table.  May be repeated.
@@ -216,7 +216,7 @@ def forget(fs: FileSystem, instants: Iterable[str]) -> None:
     own.delete(doomed)
 
 
-def sweep(fs: FileSystem, data: Timeline) -> tuple[int, int]:
+def remove_outdated(fs: FileSystem, data: Timeline) -> tuple[int, int]:
     """Delete states that are outdated and files that none names; (states, files) deleted.
 
     fs: rooted at the index.  data: the table's timeline now; the caller holds the table's lock.
@@ -227,7 +227,7 @@ def sweep(fs: FileSystem, data: Timeline) -> tuple[int, int]:
     savepoints = data.where({Action.SAVEPOINT}, State.COMPLETED).times
     kept: list[IndexState] = []
     for count, state in enumerate(believed_states(fs, data)):
-        if count < RETAINED or state.instant in savepoints:
+        if count < STATES_RETAINED or state.instant in savepoints:
             kept.append(state)
     held = {state.path for state in kept}
     names = {name for state in kept for name in state.file_names()}

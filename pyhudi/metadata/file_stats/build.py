@@ -16,7 +16,7 @@ from pyhudi._native.keys import argsort
 from pyhudi.engine import Engine
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.metadata.bootstrap import create_partition, stored_files
-from pyhudi.metadata.file_stats.records import FileIndex, IndexFile, index_file
+from pyhudi.metadata.file_stats.records import FileIndex, IndexedFile, index_file
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -52,7 +52,7 @@ def create_facts(
     if not lacking:
         return config
     timeline = log.load()
-    tasks = [IndexFile(fs, stat) for stat in _stats(fs, timeline)]
+    tasks = [IndexedFile(fs, stat) for stat in _stats(fs, timeline)]
     found = engine.run(index_file, tasks, label="file-index") if tasks else []
     last = timeline.where(None, State.COMPLETED).last
     for partition, count in lacking.items():

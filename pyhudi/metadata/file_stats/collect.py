@@ -20,7 +20,7 @@ from pyhudi._native.hashing import hash_id, shard_of
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.java_text import through_text
 from pyhudi.metadata.file_stats.records import bloom_key
-from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers, newest
+from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers, newest_values
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, decode_filters, decode_ranges
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.storage.filesystem import FileSystem
@@ -33,7 +33,7 @@ _BEYOND_JAVA_ORDER: Final = "[\\x{E000}-\\x{10FFFF}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class ColumnRanges:
     """What one column holds, file by file; the flags are numpy arrays of bool.
 
     low, high: bounds of the values that are not null, of the column's type; null where
@@ -51,7 +51,7 @@ class Ranges:
 
 def read_ranges(
     metadata: MetadataTable, files: Sequence[FileName], columns: Mapping[str, pa.DataType]
-) -> dict[str, Ranges]:
+) -> dict[str, ColumnRanges]:
     """Ranges of primitive columns in these files.
 
     columns: names and the types they have in the table.  Cost: a look-up a file and column.
@@ -106,7 +106,7 @@ def _spread(entries: pa.StructArray, held: Any, at: Any, count: int) -> tuple[pa
     return entries.take(pa.array(place, mask=place < 0)), place >= 0
 
 
-def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> Ranges | None:
+def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> ColumnRanges | None:
     """What entries of one column say; None where there are none."""
     known = _flags(entries.is_valid())
     if not known.any():
@@ -121,7 +121,7 @@ def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> Ranges |
         for side in ("valueCount", "nullCount")
     )
     none_said = _flags(pc.struct_field(entries, "minValue").is_null())
-    return Ranges(
+    return ColumnRanges(
         low,
         high,
         bounded,
@@ -176,7 +176,7 @@ def _wrappers(kind: pa.DataType) -> tuple[str, ...]:
     return ()
 
 
-def _merged(found: Sequence[Ranges | None]) -> Ranges | None:
+def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
     """One of several: of a file that has one entry what that says, of one with more nothing."""
     told = [ranges for ranges in found if ranges is not None]
     if not told:
@@ -184,7 +184,7 @@ def _merged(found: Sequence[Ranges | None]) -> Ranges | None:
     result, *others = told
     for other in others:
         one, two = result.is_known & ~other.is_known, other.is_known & ~result.is_known
-        result = Ranges(
+        result = ColumnRanges(
             pc.if_else(pa.array(one), result.low, other.low),
             pc.if_else(pa.array(one), result.high, other.high),
             (one & result.is_bounded) | (two & other.is_bounded),
@@ -223,7 +223,7 @@ def read_filters(
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        for hit in newest(fs, piece, asked.take(pa.array(at))):
+        for hit in newest_values(fs, piece, asked.take(pa.array(at))):
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
                 if record["bloomFilter"] and not record["isDeleted"]:

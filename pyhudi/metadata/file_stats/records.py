@@ -101,14 +101,14 @@ def bloom_key(partition: str, file_name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFile:
+class IndexedFile:
     """One data file to look into.  fs: rooted at the data table."""
 
     fs: FileSystem
     stat: WriteStat
 
 
-def index_file(task: IndexFile) -> FileIndex:
+def index_file(task: IndexedFile) -> FileIndex:
     """Read what the metadata table keeps of a file.  Cost: its footer, or a whole log."""
     stat = task.stat
     if isinstance(parse_data_file(stat.file_name), LogFileName):

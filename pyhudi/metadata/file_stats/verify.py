@@ -17,7 +17,7 @@ from pyhudi._native.hashing import shard_of
 from pyhudi.filenames import join
 from pyhudi.metadata.file_stats.collect import entries_of, filter_pieces
 from pyhudi.metadata.file_stats.records import ColumnRange, FileIndex
-from pyhudi.metadata.hfile_slices import newest
+from pyhudi.metadata.hfile_slices import newest_values
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, decode_filters
 from pyhudi.metadata.reader import MetadataTable
 
@@ -80,7 +80,7 @@ def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Itera
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        for hit in newest(metadata.log.fs, piece, keys.take(pa.array(at))):
+        for hit in newest_values(metadata.log.fs, piece, keys.take(pa.array(at))):
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
                 index = asked[position]

@@ -40,7 +40,7 @@ class StoredLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class IndexEntries:
     """Some entries of a bucket.  keys: strings, distinct and in byte order."""
 
     keys: pa.Array
@@ -49,7 +49,7 @@ class Entries:
 
 def bucket_entries(
     fs: FileSystem, shard: IndexShard, *, whole: bool = False, under: Sequence[StoredLayer] = ()
-) -> Iterator[Entries]:
+) -> Iterator[IndexEntries]:
     """What readers believe of a bucket, tombstones left out.  fs: rooted at the data table.
 
     under: entries of its keys in older groups of buckets, oldest first; without them, what the
@@ -118,12 +118,12 @@ def _gathered(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield pa.concat_arrays(keys), pa.concat_arrays(values)
 
 
-def _entries(piece: Piece, shard: IndexShard) -> Entries:
+def _entries(piece: Piece, shard: IndexShard) -> IndexEntries:
     keys, values = piece
     empty = pc.equal(pc.binary_length(values), pa.scalar(0, pa.int32()))
     if pc.any(empty).as_py():  # Java's mark of a key that has ended
         keys, values = keys.filter(pc.invert(empty)), values.filter(pc.invert(empty))
     path = f"{RECORD_INDEX.path} bucket {shard.number}"
-    return Entries(
+    return IndexEntries(
         keys.cast(pa.string()), decode_locations(values, SCHEMA, zone=shard.zone, path=path)
     )

@@ -61,12 +61,12 @@ def merged_pieces(
         keys = pa.concat_arrays([part[0] for part in parts])
         values = pa.concat_arrays([part[1] for part in parts])
         newest = pa.array(latest(keys)) if len(parts) > 1 else None
-        keys, values = living(keys, values, newest, keeps_ended)
+        keys, values = rows_with_values(keys, values, newest, keeps_ended)
         if len(keys):
             yield keys, values
 
 
-def living(
+def rows_with_values(
     keys: pa.Array,
     values: pa.Array,
     newest: pa.Array | None,

@@ -192,7 +192,7 @@ def instant_text(epoch_millis: int, zone: tzinfo | None) -> InstantTime:
         raise CorruptFileError("an instant is off the calendar", millis=epoch_millis) from None
 
 
-def gather(parts: list[Locations], positions: NDArray[np.int64], count: int) -> Locations:
+def combine_parts(parts: list[Locations], positions: NDArray[np.int64], count: int) -> Locations:
     """One column of `count` slots out of several parts.
 
     positions: for each row of the parts, laid end to end, its slot; slots not named are null.

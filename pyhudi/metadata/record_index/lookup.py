@@ -19,9 +19,9 @@ from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.formats.java_text import as_text
-from pyhudi.metadata.hfile_slices import Hits, Layer, MapSlice, asked, dated_layers, layers
+from pyhudi.metadata.hfile_slices import Layer, LayerMatches, MapSlice, asked, dated_layers, layers
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.locations import Locations, decode_locations, gather
+from pyhudi.metadata.record_index.locations import Locations, combine_parts, decode_locations
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.storage.filesystem import FileSystem
 
@@ -33,7 +33,7 @@ class Beneath(Protocol):
 
     def ask(
         self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
-    ) -> tuple[list[Hits], NDArray[np.int64]]:
+    ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
         """As `slices.asked`; fs: rooted at the data table."""
         ...
 
@@ -75,7 +75,7 @@ class IndexShard:
 
     def ask(
         self, fs: FileSystem, keys: pa.Array, *, told: list[LookupCost] | None = None
-    ) -> list[Hits]:
+    ) -> list[LayerMatches]:
         """The newest value of each key; a key in no hit is absent or deleted.
 
         told: what each file took is added there.
@@ -141,7 +141,7 @@ class RecordIndex:
             }
         )
 
-    def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[Hits]:
+    def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[LayerMatches]:
         """A task a bucket: its file groups are asked one after the other, the newest first."""
         cuts = _cuts(keys, self.hash)
         tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
@@ -155,7 +155,7 @@ class RecordIndex:
             for hit in answer
         ]
 
-    def _everywhere(self, keys: pa.Array, engine: Engine) -> list[Hits]:
+    def _everywhere(self, keys: pa.Array, engine: Engine) -> list[LayerMatches]:
         """A task a file group, all at one time; of several answers the newest is taken."""
         tasks: list[_FileGroupTask] = []
         places: list[NDArray[np.int64]] = []
@@ -170,7 +170,7 @@ class RecordIndex:
                     )
                     places.append(at)
         told = np.zeros(len(keys), np.bool_)
-        found: list[Hits] = []
+        found: list[LayerMatches] = []
         for at, answer in zip(places, engine.run(_ask_one, tasks, label="lookup"), strict=True):
             for hit in answer.hits:
                 where = at[hit.positions]
@@ -231,7 +231,7 @@ class LookupTask:
     keys: pa.Array
 
 
-def _ask(task: LookupTask) -> list[Hits]:
+def _ask(task: LookupTask) -> list[LayerMatches]:
     return task.shard.ask(task.fs, task.keys)
 
 
@@ -249,7 +249,7 @@ class _FileGroupTask:
 class _Answer:
     """known: positions of keys that the file group has a place or a tombstone for."""
 
-    hits: list[Hits]
+    hits: list[LayerMatches]
     known: NDArray[np.int64]
 
 
@@ -260,10 +260,10 @@ def _ask_one(task: _FileGroupTask) -> _Answer:
     return _Answer(hits, np.flatnonzero(known))
 
 
-def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:
+def _places(hits: list[LayerMatches], count: int, zone: tzinfo | None) -> Locations:
     """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
     once: the work is one for each distinct value."""
-    by_schema: dict[str, list[Hits]] = {}
+    by_schema: dict[str, list[LayerMatches]] = {}
     for hit in hits:
         by_schema.setdefault(hit.schema, []).append(hit)
     parts = [
@@ -273,7 +273,9 @@ def _places(hits: list[Hits], count: int, zone: tzinfo | None) -> Locations:
         for schema, group in by_schema.items()
     ]
     positions = [hit.positions for group in by_schema.values() for hit in group]
-    return gather(parts, np.concatenate(positions) if positions else np.empty(0, np.int64), count)
+    return combine_parts(
+        parts, np.concatenate(positions) if positions else np.empty(0, np.int64), count
+    )
 
 
 LOOKUP_SCHEMA: Final = pa.schema(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.locks import LockProvider
-from pyhudi.options.option_row import Row, honoured, mapped, refused, refused_all, without_effect
+from pyhudi.options.option_row import (
+    Row,
+    honoured,
+    refused,
+    refused_all,
+    translated,
+    without_effect,
+)
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
 
 _LOCK: Final = "hoodie.write.lock."
@@ -23,7 +30,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _LOCK + "client.wait_time_ms_between_retry", duration("ms"), "write.lock_retry_seconds"
     ),
-    mapped(
+    translated(
         "hoodie.write.concurrency.mode",
         choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
         "write.concurrency.optimistic",

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
-from pyhudi.metadata.file_stats.collect import Ranges, may_hold, read_ranges
+from pyhudi.metadata.file_stats.collect import ColumnRanges, may_hold, read_ranges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
@@ -30,10 +30,10 @@ from pyhudi.read.skipping.predicates import (
     Call,
     Comparison,
     Field,
-    Node,
+    Predicate,
     comparison,
-    parse,
-    values_of,
+    parse_filter,
+    required_values,
 )
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
@@ -55,7 +55,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SkippingRequest:
     """A filter on a table of these columns.  is_newest: whether the newest snapshot is read.
     fixed: columns whose values the partition path tells, whatever files hold."""
 
@@ -66,10 +66,10 @@ class Wanted:
     fixed: frozenset[str] = frozenset()
 
 
-def skip(state: TableState, slices: Sequence[FileSlice], wanted: Wanted) -> Skipped:
+def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest) -> Skipped:
     """Leave out slices that cannot hold a row the filter keeps.  Reads the metadata table alone."""
     metadata = state.metadata
-    node = parse(wanted.where)
+    node = parse_filter(wanted.where)
     left = list(slices)
     counts: dict[str, int] = {}
     if metadata is None or node is None or not left:
@@ -89,7 +89,7 @@ _Rule = Callable[[list[FileSlice]], list[FileSlice]]
 
 
 def _means(
-    state: TableState, metadata: MetadataTable, node: Node, wanted: Wanted
+    state: TableState, metadata: MetadataTable, node: Predicate, wanted: SkippingRequest
 ) -> list[tuple[str, _Rule]]:
     """The means that this table has for this filter, the sharpest first."""
     listed = metadata.partitions_listed
@@ -118,11 +118,11 @@ def _means(
     return found
 
 
-def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array, ...]:
+def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.Array, ...]:
     """Record keys, as text, one of which each row that passes has, in every form that they may
     be stored in (arrays of one length); nothing where any row may pass."""
     if RECORD_KEY in schema.names:
-        direct = values_of(node, [RECORD_KEY], pa.string())
+        direct = required_values(node, [RECORD_KEY], pa.string())
         if direct is not None:
             return (pc.unique(direct),)
     fields = config.record_key_fields
@@ -133,7 +133,7 @@ def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array,
     kind = schema.field(fields[0]).type
     if not (pt.is_string(kind) or pt.is_signed_integer(kind)):
         return ()
-    found = values_of(node, fields, kind)
+    found = required_values(node, fields, kind)
     if found is None:
         return ()
     plain = pc.unique(found.cast(pa.string()))
@@ -171,7 +171,7 @@ def _bloomed(
 def _ranged(
     metadata: MetadataTable,
     slices: list[FileSlice],
-    node: Node,
+    node: Predicate,
     columns: Mapping[str, pa.DataType],
     *,
     with_logs: bool,
@@ -192,7 +192,7 @@ def _ranged(
     return [piece for piece in slices if piece.group not in gone]
 
 
-def can_pass(node: Node, ranges: Mapping[str, Ranges], count: int) -> Any:
+def can_pass(node: Predicate, ranges: Mapping[str, ColumnRanges], count: int) -> Any:
     """Of each file, whether a row within these ranges may pass the filter: an array of bool."""
     if isinstance(node, Call):
         if node.name in ("and", "and_kleene"):
@@ -212,13 +212,13 @@ def can_pass(node: Node, ranges: Mapping[str, Ranges], count: int) -> Any:
     return np.ones(count, np.bool_)
 
 
-def _may_be_null(node: Call, ranges: Ranges) -> Any:
+def _may_be_null(node: Call, ranges: ColumnRanges) -> Any:
     if node.options is not None and node.options["nan_is_null"].as_py():
         return np.ones(len(ranges.low), np.bool_)
     return ranges.may_be_null
 
 
-def _may_compare(compared: Comparison, ranges: Ranges) -> Any:
+def _may_compare(compared: Comparison, ranges: ColumnRanges) -> Any:
     """Whether a value that is not null, within the bounds, may compare so."""
     try:
         within = _within(compared, ranges.low, ranges.high)

@@ -36,7 +36,7 @@ class Call:
     """A function of some nodes.  options: as Arrow keeps them, or None."""
 
     name: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[Predicate, ...]
     options: pa.Scalar | None = None
 
 
@@ -45,7 +45,7 @@ class Opaque:
     """Something whose value is not told here, such as a field inside a struct."""
 
 
-Node = Field | Literal | Call | Opaque
+Predicate = Field | Literal | Call | Opaque
 
 _LINE: Final = re.compile(r"(\w+): '(.*)'")
 
@@ -54,7 +54,7 @@ class _NoTreeError(Exception):
     """The expression does not read as expected."""
 
 
-def parse(where: pc.Expression) -> Node | None:
+def parse_filter(where: pc.Expression) -> Predicate | None:
     """The tree of a filter; None where it cannot be read."""
     try:
         _, (content,) = where.__reduce__()
@@ -75,7 +75,7 @@ def _split(line: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _node(head: tuple[str, str], rest: Iterator[tuple[str, str]], batch: pa.Table) -> Node:
+def _node(head: tuple[str, str], rest: Iterator[tuple[str, str]], batch: pa.Table) -> Predicate:
     kind, text = head
     match kind:
         case "field_ref":
@@ -93,7 +93,7 @@ def _node(head: tuple[str, str], rest: Iterator[tuple[str, str]], batch: pa.Tabl
 
 
 def _call(name: str, rest: Iterator[tuple[str, str]], batch: pa.Table) -> Call:
-    arguments: list[Node] = []
+    arguments: list[Predicate] = []
     options = None
     for kind, text in rest:
         if kind == "end":
@@ -111,7 +111,9 @@ _AND: Final = ("and", "and_kleene")
 _OR: Final = ("or", "or_kleene")
 
 
-def values_of(node: Node | None, names: Sequence[str], kind: pa.DataType) -> pa.Array | None:
+def required_values(
+    node: Predicate | None, names: Sequence[str], kind: pa.DataType
+) -> pa.Array | None:
     """The values one of which a column must have in every row that passes; None if it is free.
 
     names: of the column.  kind: its type; values that it cannot hold make the answer None.
@@ -119,7 +121,7 @@ def values_of(node: Node | None, names: Sequence[str], kind: pa.DataType) -> pa.
     if not isinstance(node, Call):
         return None
     if node.name in _AND or node.name in _OR:
-        sides = [values_of(side, names, kind) for side in node.arguments]
+        sides = [required_values(side, names, kind) for side in node.arguments]
         told = [side for side in sides if side is not None]
         if node.name in _AND:
             return min(told, key=len, default=None)
@@ -168,7 +170,7 @@ _FAILED_BY_NAN: Final = frozenset(
 )
 
 
-def may_keep_nan(node: Node | None) -> bool:
+def may_keep_nan(node: Predicate | None) -> bool:
     """Whether a filter may be true of a number that is none: bounds say nothing of those."""
     if node is None:
         return True
@@ -186,10 +188,10 @@ __all__ = [
     "Comparison",
     "Field",
     "Literal",
-    "Node",
     "Opaque",
+    "Predicate",
     "comparison",
     "may_keep_nan",
-    "parse",
-    "values_of",
+    "parse_filter",
+    "required_values",
 ]

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.read.skipping.partition_values import guarantee
-from pyhudi.read.skipping.predicates import may_keep_nan, parse
+from pyhudi.read.skipping.predicates import may_keep_nan, parse_filter
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -42,7 +42,7 @@ def matching_row_groups(
             stored = fragment.physical_schema
             read = [name for name in filter_columns if name not in partition_values]
             floating = any(pt.is_floating(table.field(name).type) for name in read)
-            if floating and may_keep_nan(parse(where)):
+            if floating and may_keep_nan(parse_filter(where)):
                 return None
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None

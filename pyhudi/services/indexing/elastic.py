@@ -18,7 +18,7 @@ from pyhudi.index.maintenance.rebuild import (
     BUILD_PROPERTY,
     BucketFile,
     Built,
-    Tell,
+    ReportProgress,
     build_files,
     copy_built,
     in_waves,
@@ -33,15 +33,15 @@ from pyhudi.metadata.elastic.create import (
     first_state,
     new_rule,
 )
-from pyhudi.metadata.elastic.state import IndexFile, IndexRule, Segment, segment_name
+from pyhudi.metadata.elastic.state import ElasticFile, IndexRule, Segment, segment_name
 from pyhudi.metadata.elastic.store import (
     ELASTIC_PROPERTIES,
     ROOT,
     check_one,
     is_elastic,
     newest_state,
+    remove_outdated,
     state_names,
-    sweep,
 )
 from pyhudi.metadata.file_writers import HFILE
 from pyhudi.metadata.payloads import RECORD_INDEX
@@ -78,7 +78,7 @@ def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConf
 
 
 def build_elastic(
-    state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, tell: Tell
+    state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, tell: ReportProgress
 ) -> Built:
     """Build, check and put into its place, for a table as it is: one group of buckets.
 
@@ -97,7 +97,7 @@ def build_elastic(
     config = store_config(fs, config.with_properties({**build, **ELASTIC_PROPERTIES}))
     unlist(fs, config, RECORD_INDEX)
     made.forget(fs)
-    sweep(fs.sub(ROOT), state.log.load())
+    remove_outdated(fs.sub(ROOT), state.log.load())
     return made.built
 
 
@@ -116,4 +116,4 @@ def _placed(task: _Place) -> Segment:
     file_id = segment_name(0, 0).file_id(number)
     name = BaseFileName(file_id, new_write_token(number), task.time, HFILE)
     copy_built(task.fs, file, join(RECORD_INDEX.path, str(name)))
-    return Segment(IndexFile(str(name), file.size_bytes, task.file.entries, 0))
+    return Segment(ElasticFile(str(name), file.size_bytes, task.file.entries, 0))

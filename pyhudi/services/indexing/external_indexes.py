@@ -37,7 +37,7 @@ def open_store(state: TableState, kind: IndexKind, opening: Opening) -> EntrySto
     assert kind is IndexKind.ROCKSDB
     rules = opening.rules.rocksdb
     buckets = opening.bucket_count or rules.bucket_count
-    how = rocksdb.Opening(rules, opening.staging, buckets, opening.publishes)
+    how = rocksdb.StoreOpening(rules, opening.staging, buckets, opening.publishes)
     return rocksdb.open_rocks(state, opening.engine, how)
 
 

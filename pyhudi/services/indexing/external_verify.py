@@ -21,15 +21,15 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.index.hbase.hbase_index import HBaseStore
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
-from pyhudi.index.maintenance.sorted_key_runs import Store, Stored, make_run, run_tasks
+from pyhudi.index.maintenance.sorted_key_runs import SpilledRun, Store, make_run, run_tasks
 from pyhudi.index.maintenance.stats import IndexStats, stats_of
 from pyhudi.index.maintenance.verify import BucketCheck, CheckedBucket, Fault
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
-from pyhudi.index.rocksdb.checkpoint import Checkpoint, publish
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, publish_checkpoint
 from pyhudi.index.rocksdb.rocksdb_index import RocksStore
 from pyhudi.index.rocksdb.store_files import BucketState, Place
 from pyhudi.index.watermark import Covered
-from pyhudi.metadata.record_index.entries import Entries
+from pyhudi.metadata.record_index.entries import IndexEntries
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.index_stats import BucketFigures
 from pyhudi.metadata.record_index.locations import Locations
@@ -50,7 +50,7 @@ class RocksEntries:
     place: Place
     state: BucketState
 
-    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[Entries]:
+    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
         store = open_bucket(self.place, self.state)
         if store is None:
             return
@@ -58,7 +58,7 @@ class RocksEntries:
         for keys, codes, commits in store.pieces(_ROWS):
             keep = is_live[codes]
             some = keys.filter(pa.array(keep))
-            yield Entries(some, _locations(store.groups, codes[keep], commits[keep]))
+            yield IndexEntries(some, _locations(store.groups, codes[keep], commits[keep]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class HBaseEntries:
     place: HBasePlace
     believed: Visibility
 
-    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[Entries]:
+    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
         sees: dict[bytes, bool] = {}
         groups: dict[FileGroupId, int] = {}
         for page in self.place.pages(_ROWS):
@@ -82,7 +82,7 @@ class HBaseEntries:
                     codes.append(groups.setdefault(group, len(groups)))
                     commits.append(int(entry.commit))
             where = _locations(tuple(groups), np.array(codes), np.array(commits, np.int64))
-            yield Entries(pa.array(keys, pa.binary()).cast(pa.string()), where)
+            yield IndexEntries(pa.array(keys, pa.binary()).cast(pa.string()), where)
 
 
 def _locations(groups: Sequence[FileGroupId], codes: np.ndarray, commits: np.ndarray) -> Locations:
@@ -155,7 +155,9 @@ def repair_store(
     ]
     done = {bucket.number: bucket for bucket in engine.run(repair_bucket, tasks, label="index")}
     buckets = tuple(done.get(bucket.number, bucket) for bucket in opened.buckets)
-    publish(opened.place.fs, Checkpoint(Covered.of(opened.timeline, mine=newest.time), buckets))
+    publish_checkpoint(
+        opened.place.fs, Checkpoint(Covered.of(opened.timeline, mine=newest.time), buckets)
+    )
     return newest.time
 
 
@@ -165,7 +167,7 @@ class RepairTask:
 
     place: Place
     state: BucketState
-    faults: Stored
+    faults: SpilledRun
     instant: InstantTime
 
 

@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.index.hbase.hbase_index import FOLDER, HBaseStore, settle, to_reread, waiting
+from pyhudi.index.hbase.hbase_index import (
+    PENDING_FOLDER,
+    HBaseStore,
+    put_committed,
+    to_reread,
+    waiting,
+)
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
 from pyhudi.options import HBaseRules
 from pyhudi.read.file_slice import SliceSpec, read_slice
@@ -45,11 +51,11 @@ def open_hbase(
         done = _commit_of(state, time)
         asked, groups = to_reread(state.fs, time)
         if done is not None:
-            settle(store, time)
+            put_committed(store, time)
             groups = groups or done.groups
         if asked and groups:
             put_groups(state, store, groups)
-        state.fs.delete_folder(f"{FOLDER}/{time}")
+        state.fs.delete_folder(f"{PENDING_FOLDER}/{time}")
     return store
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
-from pyhudi.index.maintenance.sorted_key_runs import Stored
+from pyhudi.index.maintenance.sorted_key_runs import SpilledRun
 from pyhudi.index.maintenance.verify import BucketCheck, Fault
 from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
 from pyhudi.options import WriteOptions
@@ -47,7 +47,7 @@ class MendTask:
     fs: FileSystem
     target: ShardTarget
     instant: Instant
-    faults: Stored
+    faults: SpilledRun
 
 
 def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:

@@ -23,10 +23,17 @@ import pyarrow.compute as pc
 from pyhudi._native import argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError
-from pyhudi.index.maintenance.rebuild import Tell, forget, gather_keys, in_waves, plan_build, silent
+from pyhudi.index.maintenance.rebuild import (
+    ReportProgress,
+    gather_keys,
+    in_waves,
+    plan_build,
+    remove_build,
+    silent,
+)
 from pyhudi.index.maintenance.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
-from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish_checkpoint
 from pyhudi.index.rocksdb.rocksdb_index import RocksStore, place_of
 from pyhudi.index.rocksdb.store_files import BucketState, Place
 from pyhudi.index.watermark import Covered, touched_groups
@@ -39,7 +46,7 @@ from pyhudi.table.file_group_view import FileSlice
 
 
 @dataclass(frozen=True)
-class Opening:
+class StoreOpening:
     """How the index is opened.  bucket_count: of an index that is not there yet; publishes: what
     had to be read is kept for the next one."""
 
@@ -47,10 +54,10 @@ class Opening:
     staging: Staging
     bucket_count: int
     publishes: bool
-    tell: Tell = silent
+    tell: ReportProgress = silent
 
 
-def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
+def open_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> RocksStore:
     """The index of the table, up with its newest commit.
 
     Cost: a listing and a read where nothing was missed; else the keys of the file groups touched
@@ -77,7 +84,7 @@ def open_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStor
     return _done(replace(store, buckets=buckets, notes=(note,)), opening, last.time)
 
 
-def _place(state: TableState, engine: Engine, opening: Opening) -> Place:
+def _place(state: TableState, engine: Engine, opening: StoreOpening) -> Place:
     """What is not published stays on this machine, if tasks run nowhere else."""
     kept = opening.publishes or not engine.shares_memory
     return replace(place_of(state.fs, opening.rules), copies=kept)
@@ -110,7 +117,7 @@ def bucket_count_of(state: TableState, rules: RocksRules) -> int:
     return rules.bucket_count
 
 
-def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksStore:
+def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> RocksStore:
     """The index built out of every key of the table; goes on where a killed build stopped."""
     place = _place(state, engine, opening)
     last = state.timeline.commits.last
@@ -126,17 +133,19 @@ def build_rocks(state: TableState, engine: Engine, opening: Opening) -> RocksSto
         BuildTask(place, BucketState(number), runs, groups, last.time)
         for number in range(opening.bucket_count)
     ]
-    buckets = tuple(in_waves(engine, build_bucket, tasks, "buckets", opening.tell))
+    buckets = tuple(in_waves(engine, build_store_bucket, tasks, "buckets", opening.tell))
     if opening.publishes:
-        forget(state.fs)
+        remove_build(state.fs)
     note = f"RocksDB index: built out of the keys of {len(groups)} file groups"
     store = RocksStore(place, state.log, state.timeline, buckets, opening.rules, (note,))
     return _done(store, opening, last.time)
 
 
-def _done(store: RocksStore, opening: Opening, time: InstantTime) -> RocksStore:
+def _done(store: RocksStore, opening: StoreOpening, time: InstantTime) -> RocksStore:
     if opening.publishes:
-        publish(store.place.fs, Checkpoint(Covered.of(store.timeline, mine=time), store.buckets))
+        publish_checkpoint(
+            store.place.fs, Checkpoint(Covered.of(store.timeline, mine=time), store.buckets)
+        )
     return store
 
 
@@ -156,7 +165,7 @@ class BuildTask:
     anew: frozenset[FileGroupId] = frozenset()
 
 
-def build_bucket(task: BuildTask) -> BucketState:
+def build_store_bucket(task: BuildTask) -> BucketState:
     """The bucket with the keys read; of copies the last counts."""
     keys, homes = BucketKeys(task.runs, task.state.number).up_to(None)
     order = pa.array(argsort(keys))
@@ -186,7 +195,7 @@ def _left(task: BuildTask, keys: pa.Array) -> pa.Array:
 def _caught_up(
     state: TableState,
     engine: Engine,
-    opening: Opening,
+    opening: StoreOpening,
     store: RocksStore,
     groups: frozenset[FileGroupId],
 ) -> tuple[BucketState, ...]:
@@ -198,13 +207,13 @@ def _caught_up(
     work = [
         BuildTask(store.place, bucket, runs, named, last.time, groups) for bucket in store.buckets
     ]
-    return tuple(engine.run(build_bucket, work, label="index"))
+    return tuple(engine.run(build_store_bucket, work, label="index"))
 
 
 def _runs(
     state: TableState,
     engine: Engine,
-    opening: Opening,
+    opening: StoreOpening,
     slices: Sequence[FileSlice],
     bucket_count: int,
 ) -> tuple[KeyRun, ...]:

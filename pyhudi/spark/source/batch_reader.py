@@ -63,7 +63,7 @@ class Pin:
         return asked
 
 
-def opened(options: Mapping[str, str]) -> tuple[StructType, Pin]:
+def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
     """The columns a read gives, meta columns first, and the snapshot it is of.
 
     Raises TableNotFoundError, OptionError, UserError.
@@ -131,7 +131,7 @@ class TableReader(DataSourceReader):
         state = load_state(asked.fs, asked.options.read, for_reading=True)
         _check(asked.request, state)
         request = asked.request if self.pin is None else self.pin.request(state, asked.request)
-        plan = planned(state, request, self.schema, self.filters)
+        plan = plan_batch_scan(state, request, self.schema, self.filters)
         return list(partitions(plan.tasks, asked.partition_bytes))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ class FilteringReader(TableReader):
         return filters
 
 
-def planned(
+def plan_batch_scan(
     state: TableState, request: ScanRequest, schema: StructType, filters: Sequence[Any]
 ) -> ScanPlan:
     """The scan of the columns of `schema`, less what the filters rule out.

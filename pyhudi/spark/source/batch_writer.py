@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import UserError, line_first
 from pyhudi.spark.source.save_mode import SaveAsked, check, save, save_asked
 from pyhudi.spark.types import to_arrow
-from pyhudi.write.input.batch import gathered
+from pyhudi.write.input.batch import in_bounded_batches
 from pyhudi.write.input.staged_rows import Parked, park, parking_folder
 from pyhudi.write.write_report import WriteReport
 
@@ -73,7 +73,7 @@ class TableWriter(DataSourceArrowWriter):
 def parked_batch(asked: SaveAsked, folder: str, batches: Iterator[pa.RecordBatch]) -> ParkedBatch:
     """Park the rows of a task, up to the limits of a batch: more would be refused anyway."""
     files: list[Parked] = []
-    for parked in park(asked.fs, folder, gathered(batches)):
+    for parked in park(asked.fs, folder, in_bounded_batches(batches)):
         files.append(parked)
         if not asked.limits.allow(files):
             return ParkedBatch(tuple(files), is_whole=False)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import (
 
 from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
-from pyhudi.spark.source.stream_reader import TableStream, newest
+from pyhudi.spark.source.stream_reader import TableStream, newest_offset
 
 
 class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
@@ -28,8 +28,8 @@ class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
 
     @line_first()
     def reportLatestOffset(self) -> dict[str, str]:
-        return {"instant": newest(self._state(), BEFORE_ALL_INSTANTS)}
+        return {"instant": newest_offset(self._state(), BEFORE_ALL_INSTANTS)}
 
     @line_first()
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = newest(self._state(), BEFORE_ALL_INSTANTS)
+        self.target = newest_offset(self._state(), BEFORE_ALL_INSTANTS)

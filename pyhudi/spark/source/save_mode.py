@@ -65,7 +65,7 @@ class SaveMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SaveLimits:
     """The largest batch one process writes."""
 
     rows_max: int
@@ -83,7 +83,7 @@ class SaveAsked:
     path: str
     mode: SaveMode
     operation: str
-    limits: Limits
+    limits: SaveLimits
     hoodie: Mapping[str, str]
     storage: Mapping[str, Any]
 
@@ -114,7 +114,9 @@ def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
     mode = _mode(found, overwrite)
     if operation == "delete" and mode is not SaveMode.APPEND:
         raise OptionError("deletes are appended only", option=_OPERATION, mode=mode.value)
-    limits = Limits(found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30))
+    limits = SaveLimits(
+        found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30)
+    )
     return SaveAsked(found.path, mode, operation, limits, found.hoodie, found.storage)
 
 

@@ -49,7 +49,7 @@ _MOVES_ROWS: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """What a batch takes at most."""
 
     commits: int
@@ -71,7 +71,7 @@ class StreamAsked:
     path: str
     start: str
     options: Options
-    limits: Limits
+    limits: ReadLimits
     fails_on_loss: bool
     partition_bytes: int
     storage: Mapping[str, Any]
@@ -92,7 +92,7 @@ def stream_asked(options: Mapping[str, str]) -> StreamAsked:
             hint="leave as.of.instant, the query type and the instants of a read out",
         )  # fmt: skip
     names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
-    limits = Limits(*(found.size(name, _NO_LIMIT) for name in names))
+    limits = ReadLimits(*(found.size(name, _NO_LIMIT) for name in names))
     return StreamAsked(
         found.path,
         (query.start or "earliest").strip(),
@@ -126,18 +126,18 @@ class TableStream(DataSourceStreamReader):
             case "earliest":
                 return {"instant": BEFORE_ALL_INSTANTS}
             case "latest":
-                return {"instant": newest(state, BEFORE_ALL_INSTANTS)}
+                return {"instant": newest_offset(state, BEFORE_ALL_INSTANTS)}
         return {"instant": as_bound(self.asked.start, state.zone)}
 
     @line_first()
-    def after(self, start: InstantTime, limits: Limits | None) -> dict[str, str]:
+    def after(self, start: InstantTime, limits: ReadLimits | None) -> dict[str, str]:
         """The offset a batch from `start` ends at; `start` where there is nothing to read."""
         state = self._state()
         self._check_not_ahead(state, start)
         return {"instant": batch_end(state, start, limits, until=self.target)}
 
     def _check_not_ahead(self, state: TableState, start: InstantTime) -> None:
-        last = newest(state, BEFORE_ALL_INSTANTS)
+        last = newest_offset(state, BEFORE_ALL_INSTANTS)
         if self.asked.fails_on_loss and start > last and not _is_future(self.asked, state, start):
             raise SnapshotExpiredError(
                 "the stream is ahead of the table, which was restored or made anew",
@@ -151,7 +151,7 @@ class TableStream(DataSourceStreamReader):
         if since >= until:
             return []
         state = self._state()
-        plan = planned(state, self.asked, self.schema, since, until)
+        plan = plan_changes(state, self.asked, self.schema, since, until)
         return list(partitions(plan.tasks, self.asked.partition_bytes))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -192,7 +192,7 @@ def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
     return pending.action in COMMITS and not is_planned_clustering(log, pending)
 
 
-def newest(state: TableState, since: InstantTime) -> InstantTime:
+def newest_offset(state: TableState, since: InstantTime) -> InstantTime:
     """The end of the last commit that can be read; `since` if none is later."""
     last = since
     for end, _ in commits_after(state, since):
@@ -201,7 +201,7 @@ def newest(state: TableState, since: InstantTime) -> InstantTime:
 
 
 def batch_end(
-    state: TableState, since: InstantTime, limits: Limits | None, *, until: InstantTime | None
+    state: TableState, since: InstantTime, limits: ReadLimits | None, *, until: InstantTime | None
 ) -> InstantTime:
     """Where a batch ends; see the top of the file.  Reads the metadata of commits after `since`."""
     last = since
@@ -219,7 +219,7 @@ def batch_end(
     return last
 
 
-def planned(
+def plan_changes(
     state: TableState,
     asked: StreamAsked,
     schema: StructType,

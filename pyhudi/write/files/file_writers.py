@@ -33,7 +33,7 @@ from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.log_append import append
-from pyhudi.write.files.resolve_updates import Mask, outcome, settle, unmatched
+from pyhudi.write.files.resolve_updates import Mask, outcome, resolve_updates, unmatched
 from pyhudi.write.files.write_context import (
     CONSTANT,
     FilePlan,
@@ -44,7 +44,7 @@ from pyhudi.write.files.write_context import (
 )
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.routing import Routed, Router
-from pyhudi.write.placement.tagging import Action
+from pyhudi.write.placement.tagging import RowAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     if plan.keeps_stored:
         settled = unmatched(stored, routed)
     else:
-        settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+        settled = resolve_updates(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
     incoming = outcome(stored, routed, settled, plan.rules)
     if not incoming.num_rows and settled.keep.all():  # every row lost to what is stored
         return Written(None, 0, 0, 0, settled.unchanged)
@@ -169,7 +169,7 @@ def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
     if plan.hiding is None:
         return False
     assert target.slice is not None
-    puts = routed.rows.filter(pa.array(routed.action == Action.PUT))
+    puts = routed.rows.filter(pa.array(routed.action == RowAction.PUT))
     return hides(plan.fs, target.slice, puts, plan.hiding)
 
 
@@ -180,7 +180,7 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     assert slice_ is not None and plan.hiding is not None
     names = [name for name in plan.hiding.table.names if name not in CONSTANT]
     stored = read_slice(plan.fs, slice_, spec=replace(plan.hiding, columns=tuple(names)))
-    settled = settle(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    settled = resolve_updates(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
     name = _base_name(plan, number, target.group)
     rows = with_constants(stored.filter(pa.array(settled.keep)), target.group, str(name))
     incoming = outcome(stored, routed, settled, plan.rules)

@@ -21,11 +21,11 @@ from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
-from pyhudi.write.files.resolve_updates import outcome, settle
+from pyhudi.write.files.resolve_updates import outcome, resolve_updates
 from pyhudi.write.files.write_context import FilePlan, Written, millis_since, stamped
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.routing import Routed
-from pyhudi.write.placement.tagging import Action
+from pyhudi.write.placement.tagging import RowAction
 
 
 def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[Written]:
@@ -86,7 +86,7 @@ class _Block:
 
 def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
     """Every block of the append, made one at a time."""
-    group, puts = target.group, routed.action == Action.PUT
+    group, puts = target.group, routed.action == RowAction.PUT
     gone, action = routed.rows.filter(pa.array(~puts)), routed.action[~puts]
     ordered, as_rows = _deletes_by_value(plan, gone, action)
     data = routed.rows.filter(pa.array(puts))
@@ -139,18 +139,18 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     spec, rules = plan.stored, plan.stored.rules
     narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
     known = read_slice(plan.fs, slice_, spec=narrow)
-    settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+    settled = resolve_updates(known, routed, rules, natural_deletes=plan.natural_deletes)
     puts = routed.rows.filter(pa.array(settled.emit))
     late = settled.beneath[settled.emit]
     if rules.fills_before_logging:
         late = late | (wanting(puts, rules) & settled.matched[settled.emit])
     if late.any():
         known = read_slice(plan.fs, slice_, spec=spec)
-        settled = settle(known, routed, rules, natural_deletes=plan.natural_deletes)
+        settled = resolve_updates(known, routed, rules, natural_deletes=plan.natural_deletes)
         whole = outcome(known, routed, settled, rules)
         chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
         puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
-    gone = (routed.action != Action.PUT) & ~settled.lost
+    gone = (routed.action != RowAction.PUT) & ~settled.lost
     rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
     action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
     return Routed(rows, action), settled.unchanged
@@ -184,7 +184,7 @@ def _deletes_by_value(
     compared = bool(ordering) and plan.rules.tombstones and not plan.natural_deletes
     if not compared or not gone.num_rows:
         return np.zeros(gone.num_rows, np.bool_), np.zeros(gone.num_rows, np.bool_)
-    marked = action == Action.DELETE
+    marked = action == RowAction.DELETE
     fits = loggable([gone.column(name) for name in ordering])
     return marked & fits, marked & ~fits
 

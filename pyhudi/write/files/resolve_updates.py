@@ -14,14 +14,14 @@ from pyhudi.merge.merge_rules import MergeRules, order_columns
 from pyhudi.records import RECORD_KEY
 from pyhudi.table.ordering_values import is_direct, ordering_ranks
 from pyhudi.write.placement.routing import Routed
-from pyhudi.write.placement.tagging import Action
+from pyhudi.write.placement.tagging import RowAction
 
 Mask = npt.NDArray[np.bool_]
-NOBODY = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class MergeDecision:
     """Stored rows against incoming ones.
 
     keep: mask over stored rows.  emit, matched, lost, beneath: masks over incoming rows (to be
@@ -42,17 +42,17 @@ class Settled:
     unchanged: int
 
 
-def unmatched(stored: pa.Table, routed: Routed) -> Settled:
+def unmatched(stored: pa.Table, routed: Routed) -> MergeDecision:
     """Rows that are added whatever is stored: nobody asked whether their keys are."""
     count = routed.rows.num_rows
-    puts, none = routed.action == Action.PUT, np.zeros(count, np.bool_)
-    return Settled(
+    puts, none = routed.action == RowAction.PUT, np.zeros(count, np.bool_)
+    return MergeDecision(
         keep=np.ones(stored.num_rows, np.bool_),
         emit=puts,
         matched=none,
         lost=none,
         beneath=none,
-        partner=np.full(count, NOBODY, np.int64),
+        partner=np.full(count, NO_ROW, np.int64),
         inserted=int(puts.sum()),
         updated=0,
         deleted=0,
@@ -60,9 +60,9 @@ def unmatched(stored: pa.Table, routed: Routed) -> Settled:
     )
 
 
-def settle(
+def resolve_updates(
     stored: pa.Table, routed: Routed, rules: MergeRules, *, natural_deletes: bool
-) -> Settled:
+) -> MergeDecision:
     """Who wins, record by record: the incoming row, unless event time says the stored is newer.
 
     stored: with the record key and ordering columns; incoming keys are unique unless the batch
@@ -71,12 +71,12 @@ def settle(
     count = routed.rows.num_rows
     loses = np.zeros(count, np.bool_)
     beneath = np.zeros(count, np.bool_)
-    partner = np.full(count, NOBODY, np.int64)
+    partner = np.full(count, NO_ROW, np.int64)
     table = KeyTable(routed.rows.column(RECORD_KEY))
     at = np.asarray(table.find(stored.column(RECORD_KEY)))
     hit = at >= 0
     partner[at[hit]] = np.flatnonzero(hit)
-    puts = routed.action == Action.PUT
+    puts = routed.action == RowAction.PUT
     if rules.is_event_time and not natural_deletes and hit.any():
         ahead = _stored_is_newer(stored, routed, rules, at, hit)
         behind = np.zeros(count, np.bool_)
@@ -84,10 +84,10 @@ def settle(
         beneath = behind & puts & rules.beneath
         loses = behind & (not rules.beneath)  # under such rules a delete always wins
         hit &= ~(ahead & loses[at])
-    matched = partner != NOBODY
+    matched = partner != NO_ROW
     emit = puts & ~loses
     gone = ~puts & ~loses
-    return Settled(
+    return MergeDecision(
         keep=~hit,
         emit=emit,
         matched=matched,
@@ -101,7 +101,9 @@ def settle(
     )
 
 
-def outcome(stored: pa.Table, routed: Routed, settled: Settled, rules: MergeRules) -> pa.Table:
+def outcome(
+    stored: pa.Table, routed: Routed, settled: MergeDecision, rules: MergeRules
+) -> pa.Table:
     """The emitted rows as they are to be written: merged with what is stored, where rules do."""
     emitted = np.flatnonzero(settled.emit)
     blends = settled.matched[emitted]

@@ -55,7 +55,7 @@ class KeyPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchChunk:
     """One keyed part of the batch, put aside.  `order`: its rows by shard.
 
     has_paths: whether rows name their partitions; keys to delete may come without.
@@ -78,7 +78,7 @@ class Rows(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         """Key every row and put the parts aside; called once."""
         ...
 
@@ -126,11 +126,13 @@ def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
             )  # fmt: skip
 
 
-def stage_rows(rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0) -> Part:
+def stage_rows(
+    rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0
+) -> BatchChunk:
     """Key some rows and put them aside."""
     keyed = key_rows(rows, plan, first_row=first_row)
     deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
-    return Part(
+    return BatchChunk(
         staging.put("rows", keyed),
         staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.hash)),
         keyed.num_rows,
@@ -152,7 +154,7 @@ def shard_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
     return pa.table([pa.array(rows)], schema=schema)
 
 
-def rows_of_shard(part: Part, shard: int) -> npt.NDArray[np.int32]:
+def rows_of_shard(part: BatchChunk, shard: int) -> npt.NDArray[np.int32]:
     """Row numbers of a part whose keys belong to a shard, ascending."""
     order = part.order.load()
     starts = np.frombuffer((order.schema.metadata or {})[_STARTS], np.int64)
@@ -161,7 +163,7 @@ def rows_of_shard(part: Part, shard: int) -> npt.NDArray[np.int32]:
 
 
 def take_rows(
-    parts: Sequence[Part],
+    parts: Sequence[BatchChunk],
     part: npt.NDArray[np.int32],
     row: npt.NDArray[np.int32],
     *,
@@ -205,13 +207,13 @@ class TableRows:
     def schema(self) -> pa.Schema:
         return self.table.schema
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         starts = range(0, max(1, self.table.num_rows), PART_ROWS)
         cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
         return engine.run(_stage_cut, cuts, label="key")
 
 
-def gathered(
+def in_bounded_batches(
     batches: Iterable[pa.RecordBatch], *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
 ) -> Iterator[pa.Table]:
     """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
@@ -244,9 +246,9 @@ class StreamRows:
     def schema(self) -> pa.Schema:
         return self.reader.schema
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
-        pieces = gathered(self.reader, bytes_max=_STREAM_BYTES)
-        parts: list[Part] = []
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
+        pieces = in_bounded_batches(self.reader, bytes_max=_STREAM_BYTES)
+        parts: list[BatchChunk] = []
         first = 0
         while window := list(islice(pieces, max(1, min(engine.parallelism, 8)))):
             cuts = []
@@ -272,7 +274,7 @@ class KeyRows:
     def schema(self) -> pa.Schema:
         return pa.schema([])
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         keys = self.keys
         bad = pc.index(pc.equal(pc.fill_null(keys, ""), ""), True).as_py()
         if bad >= 0:
@@ -287,7 +289,7 @@ def key_part(
     *,
     paths: pa.ChunkedArray | None = None,
     file_ids: pa.ChunkedArray | None = None,
-) -> Part:
+) -> BatchChunk:
     """Record keys alone, put aside as a part whose rows all end; paths: their partitions;
     file_ids: with these, their file groups."""
     count = len(keys)
@@ -303,7 +305,7 @@ def key_part(
     staged = staging.put("rows", table)
     counts = _partition_counts(table)
     has_paths, has_groups = paths is not None, file_ids is not None
-    return Part(staged, order, count, table.nbytes, counts, True, has_paths, has_groups)
+    return BatchChunk(staged, order, count, table.nbytes, counts, True, has_paths, has_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,7 @@ class NoRows:
     def schema(self) -> pa.Schema:
         return pa.schema([])
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         return []
 
 
@@ -326,5 +328,5 @@ class _Cut:
     first_row: int
 
 
-def _stage_cut(cut: _Cut) -> Part:
+def _stage_cut(cut: _Cut) -> BatchChunk:
     return stage_rows(cut.rows, cut.plan, cut.staging, first_row=cut.first_row)

@@ -14,17 +14,17 @@ from pyhudi.merge.column_merge import plain
 from pyhudi.merge.log_fold import (
     DATA,
     NATURAL_DELETE,
-    NOBODY,
+    NO_ENTRY,
     ORDERED_DELETE,
     Entries,
     Ranked,
     fold_entries,
-    numbered,
+    number_keys,
 )
 from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
 from pyhudi.records import PARTITION_PATH
 from pyhudi.table.ordering_values import ordering_ranks
-from pyhudi.write.input.batch import Part, take_rows
+from pyhudi.write.input.batch import BatchChunk, take_rows
 
 Ints = npt.NDArray[np.int32]
 
@@ -58,14 +58,14 @@ class FoldedRows:
 
 
 def folded_rows(
-    keys: pa.ChunkedArray, parts: Sequence[Part], part: Ints, row: Ints, rules: MergeRules
+    keys: pa.ChunkedArray, parts: Sequence[BatchChunk], part: Ints, row: Ints, rules: MergeRules
 ) -> FoldedRows | None:
     """Merge rows of one key, in order; None where no key has several.
 
     keys: of rows given in order of (part, row).  A key whose last word is a delete keeps that
     row.  Copies the rows of such keys only.
     """
-    _, _, key = numbered(keys)
+    _, _, key = number_keys(keys)
     several = np.bincount(key)[key] > 1
     if not several.any():
         return None
@@ -81,7 +81,7 @@ def folded_rows(
         kinds[deleted] = NATURAL_DELETE if rules.beneath else ORDERED_DELETE
     entries = Entries(number, len(distinct), kinds, order, np.arange(len(at)), rows)
     folded = fold_entries(entries, rules)
-    dead = at[folded.last[folded.at == NOBODY]]
+    dead = at[folded.last[folded.at == NO_ENTRY]]
     paths = folded.rows.schema.get_field_index(PARTITION_PATH)
     merged = folded.rows.set_column(
         paths, PARTITION_PATH, folded.rows.column(paths).dictionary_encode()

@@ -22,7 +22,7 @@ from pyhudi.merge.merge_rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.batch import FILE_ID, Part, rows_of_shard
+from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_shard
 from pyhudi.write.input.combine_duplicates import (
     FoldedRows,
     folded_rows,
@@ -43,7 +43,7 @@ class Duplicates(IntEnum):
     FOLD = 3  # merge them
 
 
-class Known(IntEnum):
+class ExistingKeyPolicy(IntEnum):
     """What happens to rows whose key is in the table."""
 
     UPDATE = 0  # they go where their records are
@@ -56,7 +56,7 @@ class TagPlan:
     """What the tagging of every part of a batch has in common."""
 
     fs: FileSystem
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     staging: Staging
     duplicates: Duplicates
     rules: MergeRules | None  # None: a delete operation
@@ -64,7 +64,7 @@ class TagPlan:
     moves: bool  # a key that comes with another partition moves there
     asked: bool = True  # whether an index is asked (inserts: no)
     is_global: bool = True  # whether a key is one record, whatever its partition
-    known: Known = Known.UPDATE
+    known: ExistingKeyPolicy = ExistingKeyPolicy.UPDATE
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
     copies: bool = False  # a key may have places that the index asked does not know
 
@@ -100,7 +100,7 @@ class Gathered:
 
 def gather_shard(task: GatherTask) -> Gathered:
     """Gather the rows of one hash part for an index that is asked in two steps."""
-    found = gather(task)
+    found = deduplicate(task)
     everywhere = task.plan.everywhere if task.everywhere is None else task.everywhere
     run = key_run(found.rows, everywhere=everywhere)
     put = task.plan.staging.put
@@ -123,7 +123,7 @@ class GatheredRows:
     folded: Staged | None = None
 
 
-def gather(task: GatherTask) -> GatheredRows:
+def deduplicate(task: GatherTask) -> GatheredRows:
     """The rows of one hash part, one a key."""
     plan = task.plan
     combined = _one_per_key(task, *_rows_of_shard(task))

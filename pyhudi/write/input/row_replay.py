@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import WriteConflictError
 from pyhudi.storage.spill import Staging
-from pyhudi.write.input.batch import KeyPlan, Part, Rows, StreamRows
+from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows, StreamRows
 
 
 @dataclass(slots=True)
@@ -23,13 +23,13 @@ class ReplayedRows:
 
     rows: Rows
     _plan: KeyPlan | None = field(default=None, init=False)
-    _parts: list[Part] = field(default_factory=list, init=False)
+    _parts: list[BatchChunk] = field(default_factory=list, init=False)
 
     @property
     def schema(self) -> pa.Schema:
         return self.rows.schema
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         """Raises WriteConflictError for a stream that has been read for other columns."""
         if self._plan == plan:
             return self._parts

@@ -26,7 +26,7 @@ from pyhudi.filenames import TEMP
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import FileStaged, FileStaging, Staging
-from pyhudi.write.input.batch import KeyPlan, KeyRows, Part, stage_rows
+from pyhudi.write.input.batch import BatchChunk, KeyPlan, KeyRows, stage_rows
 
 AGE_DAYS_MAX: Final = 3
 _FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")
@@ -85,7 +85,7 @@ class ParkedRows:
     schema: pa.Schema
     files: tuple[Parked, ...]
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         return engine.run(_stage_rows, list(_cuts(self.files, plan, staging)), label="key")
 
 
@@ -103,8 +103,8 @@ class ParkedKeys:
     def schema(self) -> pa.Schema:
         return pa.schema([])
 
-    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[Part]:
-        found: list[Part] = []
+    def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
+        found: list[BatchChunk] = []
         for cut in _cuts(self.files, plan, staging):
             rows = cut.parked.file.load()
             keys = record_keys(rows, plan.rule, first_row=cut.first_row)
@@ -139,5 +139,5 @@ def _cuts(files: Iterable[Parked], plan: KeyPlan, staging: Staging) -> Iterator[
         first += parked.row_count
 
 
-def _stage_rows(cut: _Cut) -> Part:
+def _stage_rows(cut: _Cut) -> BatchChunk:
     return stage_rows(cut.parked.file.load(), cut.plan, cut.staging, first_row=cut.first_row)

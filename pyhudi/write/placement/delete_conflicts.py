@@ -22,10 +22,10 @@ from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
-from pyhudi.write.files.resolve_updates import outcome, settle
-from pyhudi.write.input.batch import Part, take_rows
+from pyhudi.write.files.resolve_updates import outcome, resolve_updates
+from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.routing import Routed
-from pyhudi.write.placement.tagging import Action, ShardTags
+from pyhudi.write.placement.tagging import RowAction, ShardTags
 
 Mask = npt.NDArray[np.bool_]
 
@@ -39,7 +39,7 @@ class ContestTask:
 
     fs: FileSystem
     spec: SliceSpec
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     shard: ShardTags
     slices: tuple[tuple[int, FileSlice], ...]
     staging: Staging
@@ -58,12 +58,12 @@ def lost_rows(task: ContestTask) -> Staged | None:
     gone = np.zeros(len(part), np.bool_)
     for number, slice_ in task.slices:
         mine = home == number
-        at = np.flatnonzero(mine if task.skips_unchanged else mine & (action != Action.PUT))
+        at = np.flatnonzero(mine if task.skips_unchanged else mine & (action != RowAction.PUT))
         stored = read_slice(task.fs, slice_, spec=task.spec)
         columns = [name for name in task.spec.columns if name in _keyed(task)]
         incoming = Routed(take_rows(task.parts, part[at], row[at], columns=columns), action[at])
         gone[at[_losers(stored, incoming, task)]] = True
-    leaving = gone & (action == Action.LEAVE)
+    leaving = gone & (action == RowAction.LEAVE)
     if leaving.any():
         key = part.astype(np.int64) << 32 | row
         gone |= np.isin(key, key[leaving])
@@ -80,11 +80,11 @@ def _keyed(task: ContestTask) -> set[str]:
 
 def _losers(stored: pa.Table, incoming: Routed, task: ContestTask) -> Mask:
     rules = task.spec.rules
-    settled = settle(stored, incoming, rules, natural_deletes=False)
-    lost: Mask = settled.lost & (incoming.action != Action.PUT)
+    settled = resolve_updates(stored, incoming, rules, natural_deletes=False)
+    lost: Mask = settled.lost & (incoming.action != RowAction.PUT)
     if not task.skips_unchanged:
         return lost
-    puts = (incoming.action == Action.PUT) & settled.matched
+    puts = (incoming.action == RowAction.PUT) & settled.matched
     lost |= puts & settled.lost
     after = outcome(stored, incoming, settled, rules)
     at = np.flatnonzero((puts & ~settled.lost)[settled.emit])

@@ -30,8 +30,14 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
-from pyhudi.write.input.batch import FILE_ID, Part
-from pyhudi.write.input.deduplicate import Gathered, GatherTask, Known, TagPlan, gather_shard
+from pyhudi.write.input.batch import FILE_ID, BatchChunk
+from pyhudi.write.input.deduplicate import (
+    ExistingKeyPolicy,
+    Gathered,
+    GatherTask,
+    TagPlan,
+    gather_shard,
+)
 from pyhudi.write.placement.tagging import RECORDS, ShardTags, TagTask, tag_shard
 
 
@@ -106,7 +112,7 @@ class Where:
     log_inserts: frozenset[FileGroupId] = frozenset()
 
 
-def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[Part]) -> bool:
+def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchChunk]) -> bool:
     """Whether keys to delete may have rows that the index, with one place a key, does not know.
 
     Not of rows that name their file groups: these are the places meant.
@@ -168,7 +174,7 @@ def _finders(
     places = None
     if index.choice.kind is IndexKind.BUCKET:
         places = _bucket_finder(index.choice, seen)
-        if plan.known is Known.UPDATE and not plan.deletes_all:
+        if plan.known is ExistingKeyPolicy.UPDATE and not plan.deletes_all:
             return _Finders([places] * index.part_count)
     gathered = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
     probed = _probed(

@@ -11,7 +11,7 @@ from pyhudi.formats import base_file
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH
-from pyhudi.write.input.batch import Part
+from pyhudi.write.input.batch import BatchChunk
 
 _SAMPLE_ROWS = 16 * 1024
 _ROW_BYTES = 1024  # of a batch without rows: nothing is written
@@ -19,7 +19,7 @@ _SEQNO = "20260101000000000_0"
 _COMMITS_MAX = 5  # as Apache Hudi 1.2: older commits say little and cost a read each
 
 
-def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[Part]) -> int:
+def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[BatchChunk]) -> int:
     """Bytes a row takes in a base file.
 
     The average of the newest commit that wrote enough for footers and filters not to count, out

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
-from pyhudi.write.input.batch import Part, take_rows
+from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Route
-from pyhudi.write.placement.tagging import Action, ShardTags
+from pyhudi.write.placement.tagging import RowAction, ShardTags
 
 Ints = npt.NDArray[np.int32]
 
@@ -66,7 +66,7 @@ def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
 class Router:
     """Rows by target.  Pickles where its parts do."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     tags: tuple[Staged, ...]
     routes: tuple[Route, ...]
     lost: tuple[Staged | None, ...]
@@ -74,7 +74,7 @@ class Router:
     @classmethod
     def of(
         cls,
-        parts: Sequence[Part],
+        parts: Sequence[BatchChunk],
         shards: Sequence[ShardTags],
         routes: Sequence[Route],
         lost: Sequence[Staged | None],
@@ -153,5 +153,12 @@ def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
 
 
 __all__ = [
-    "Action", "Routed", "Router", "lost_of", "row_order", "stretches", "take_rows", "targets_of"
+    "Routed",
+    "Router",
+    "RowAction",
+    "lost_of",
+    "row_order",
+    "stretches",
+    "take_rows",
+    "targets_of"
 ]  # fmt: skip

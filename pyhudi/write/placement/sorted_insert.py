@@ -23,7 +23,7 @@ from pyhudi.errors import OptionError
 from pyhudi.options import BulkInsert
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staging
-from pyhudi.write.input.batch import Part
+from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Assignment, Route
 from pyhudi.write.placement.routing import take_rows
 from pyhudi.write.placement.tagging import ShardTags
@@ -58,7 +58,7 @@ def check_sortable(columns: Sequence[str], schema: pa.Schema, *, option: str) ->
 
 
 def by_range(
-    parts: tuple[Part, ...],
+    parts: tuple[BatchChunk, ...],
     shards: Sequence[ShardTags],
     assigned: Assignment,
     columns: tuple[str, ...],
@@ -106,7 +106,7 @@ def _files_of(assigned: Assignment) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     shard: ShardTags
     columns: tuple[str, ...]
     file_counts: dict[str, int]
@@ -142,7 +142,7 @@ def order_of(rows: pa.Table) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Deal:
-    parts: tuple[Part, ...]
+    parts: tuple[BatchChunk, ...]
     shard: ShardTags
     route: Route
     columns: tuple[str, ...]

@@ -36,12 +36,12 @@ from pyhudi.storage.spill import Staged
 from pyhudi.write.input.deduplicate import (
     DELETED,
     Duplicates,
+    ExistingKeyPolicy,
     Gathered,
     GatheredRows,
     GatherTask,
-    Known,
     TagPlan,
-    gather,
+    deduplicate,
 )
 
 Ints = npt.NDArray[np.int32]
@@ -57,7 +57,7 @@ def entry_column(index: str) -> str:
     return f"entry-{index}"
 
 
-class Action(IntEnum):
+class RowAction(IntEnum):
     """What a tagged row does to its file group."""
 
     PUT = 0
@@ -125,7 +125,7 @@ def tag_shard(task: TagTask) -> ShardTags:
     if it is to be kept in step with an index that is not global."""
     plan = task.plan
     if task.gathered is None:
-        found_rows = gather(GatherTask(plan, task.shard))
+        found_rows = deduplicate(GatherTask(plan, task.shard))
     else:
         done = task.gathered
         found_rows = GatheredRows(done.rows.load(), done.duplicate_count, done.folded)
@@ -136,13 +136,13 @@ def tag_shard(task: TagTask) -> ShardTags:
     cost = located.cost
     found = np.zeros(len(path), np.bool_)
     found[located.found] = True
-    if plan.known is Known.REFUSE and found.any():
+    if plan.known is ExistingKeyPolicy.REFUSE and found.any():
         key = rows.column(RECORD_KEY)[int(np.argmax(found))].as_py()
         raise UserError(
             "a key to insert is in the table", key=key,
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
         )  # fmt: skip
-    if plan.known is not Known.UPDATE:
+    if plan.known is not ExistingKeyPolicy.UPDATE:
         ended = located.only_ended()
         located = ended if task.places is None else task.places.locate(plan.fs, rows)
         tags = _new_only(~found & ~deleted, located)
@@ -166,7 +166,7 @@ def _new_only(fresh: Mask, places: Located) -> _Tags:
     home = np.full(len(fresh), NEW, np.int32)
     home[places.rows] = places.homes
     at = np.flatnonzero(fresh)
-    return _Tags(at, home[at], np.full(len(at), Action.PUT, np.uint8))
+    return _Tags(at, home[at], np.full(len(at), RowAction.PUT, np.uint8))
 
 
 def _tags(
@@ -183,14 +183,14 @@ def _tags(
     stays = deleted.copy()
     stays[at[~leaves]] = True
     fresh = np.flatnonzero(~stays)
-    action = np.where(gone, np.uint8(Action.DELETE), np.uint8(Action.PUT))
-    action[leaves] = Action.LEAVE
+    action = np.where(gone, np.uint8(RowAction.DELETE), np.uint8(RowAction.PUT))
+    action[leaves] = RowAction.LEAVE
     if not len(fresh):
         return _Tags(at, home, action)
     tags = _Tags(
         np.concatenate([at, fresh]),
         np.concatenate([home, np.full(len(fresh), NEW, np.int32)]),
-        np.concatenate([action, np.full(len(fresh), Action.PUT, np.uint8)]),
+        np.concatenate([action, np.full(len(fresh), RowAction.PUT, np.uint8)]),
     )
     if not len(at):
         return tags
@@ -216,9 +216,13 @@ def _entries(
     place = same[tags.home]
     match = (place >= 0) & np.isin(tags.at * width + place, known.rows * width + known.homes)
     ends = match if not task.plan.copies else (there != NEW) & _first_of_each(tags.at)
-    changed = np.where(tags.action == Action.PUT, ~match, ends & (tags.action == Action.DELETE))
+    changed = np.where(
+        tags.action == RowAction.PUT, ~match, ends & (tags.action == RowAction.DELETE)
+    )
     computed = isinstance(task.finder, BucketFinder | RingFinder | StatedFinder)
-    looked_up = not computed and task.plan.known is Known.UPDATE and not task.plan.copies
+    looked_up = (
+        not computed and task.plan.known is ExistingKeyPolicy.UPDATE and not task.plan.copies
+    )
     mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
     entry = changed.astype(np.uint8)
     entry[changed & (there != NEW)] = HELD
@@ -248,7 +252,7 @@ def _check_one_partition(
     path, paths = path_codes(rows.column(PARTITION_PATH))
     numbers = {name: number for number, name in enumerate(paths)}
     place = np.array([*(numbers.get(group.partition, -1) for group in groups), -1], np.int32)
-    puts = (tags.action == Action.PUT) & (there != NEW)
+    puts = (tags.action == RowAction.PUT) & (there != NEW)
     wrong = np.flatnonzero(puts & (place[there] != path[tags.at]))
     if len(wrong):
         at = int(tags.at[wrong[0]])
@@ -290,7 +294,7 @@ def _summary(
         tuple(np.bincount(columns["path"][~known], minlength=len(paths)).tolist()),
         tuple(np.unique(tags.home[contested]).tolist()),
         *counts,
-        int((tags.action == Action.DELETE).sum()),
+        int((tags.action == RowAction.DELETE).sum()),
         sum(int(np.count_nonzero(entry)) for entry in tags.entries.values()),
     )
 
@@ -305,7 +309,16 @@ def _contested(plan: TagPlan, action: npt.NDArray[np.uint8]) -> Mask:
     rules = plan.rules
     if plan.deletes_all or rules is None or not rules.is_event_time or rules.beneath:
         return np.zeros(len(action), np.bool_)
-    return np.asarray(action != Action.PUT, np.bool_)
+    return np.asarray(action != RowAction.PUT, np.bool_)
 
 
-__all__ = ["NEW", "Action", "Duplicates", "Known", "ShardTags", "TagPlan", "TagTask", "tag_shard"]
+__all__ = [
+    "NEW",
+    "Duplicates",
+    "ExistingKeyPolicy",
+    "RowAction",
+    "ShardTags",
+    "TagPlan",
+    "TagTask",
+    "tag_shard",
+]
