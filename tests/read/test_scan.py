@@ -13,6 +13,7 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import (
+    CorruptFileError,
     IndexNotReadyError,
     SnapshotExpiredError,
     UnsupportedTableError,
@@ -253,13 +254,22 @@ def test_a_rolled_back_block_is_invisible_even_when_its_instant_comes_back(mor: 
     assert values(opened(mor.fs).scan().to_arrow()) == {"a": 1, "b": 90, "e": 5, "d": 4}
 
 
-def test_a_torn_tail_is_passed_over(mor: Handmade) -> None:
+def test_the_torn_tail_of_a_write_that_never_committed_is_passed_over(mor: Handmade) -> None:
     good = mor.rows_block(1, T4, rows(("a", 9, "p", 9)), partition="p")
-    torn = mor.rows_block(1, T4, rows(("b", 9, "p", 9)), partition="p")[:-20]
+    torn = mor.rows_block(1, T5, rows(("b", 9, "p", 9)), partition="p")[:-20]
     mor.log(1, T1, 2, [good, torn], partition="p", instant=T4)
     mor.commit(T4)
     assert values(opened(mor.fs).scan().to_arrow())["b"] == 20
     assert values(opened(mor.fs).scan().to_arrow())["a"] == 9
+
+
+def test_the_torn_tail_of_a_committed_write_is_an_error(mor: Handmade) -> None:
+    good = mor.rows_block(1, T4, rows(("a", 9, "p", 9)), partition="p")
+    torn = mor.rows_block(1, T4, rows(("b", 9, "p", 9)), partition="p")[:-20]
+    mor.log(1, T1, 2, [good, torn], partition="p", instant=T4)
+    mor.commit(T4)
+    with pytest.raises(CorruptFileError, match="committed write is damaged"):
+        opened(mor.fs).scan().to_arrow()
 
 
 def test_a_group_of_logs_alone_is_read() -> None:
