@@ -16,18 +16,14 @@ from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.health.inventory import TableInventory
 from pyhudi.planning.cleaning import planned_files, result_record
-from pyhudi.planning.compaction import compaction_record
+from pyhudi.planning.compaction import compaction_plan
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.file_group_view import FileSlice, build_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
-from pyhudi.timeline.service_payloads import (
-    CLEAN_METADATA,
-    COMPACTION_PLAN,
-    ROLLBACK_METADATA,
-    write_avro,
-)
+from pyhudi.timeline.plans.clustering import ClusteringPlan
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, ROLLBACK_METADATA, write_avro
 from pyhudi.transaction.rollback_plan import RolledBack, from_record, to_metadata
 
 
@@ -105,17 +101,13 @@ def _replaced(
     if profile.replaced:
         return dict(profile.replaced)
     try:
-        plan = ground.log.requested(instant).get("clusteringPlan")
+        groups = ground.log.plan(instant, ClusteringPlan).file_groups
     except CorruptFileError:
         return None
-    if not plan:
-        return None
     found: dict[str, tuple[str, ...]] = {}
-    for group in plan.get("inputGroups") or ():
-        for piece in group.get("slices") or ():
-            partition = piece["partitionPath"] or ""
-            found[partition] = (*found.get(partition, ()), piece["fileId"])
-    return found
+    for group in groups:
+        found[group.partition] = (*found.get(group.partition, ()), group.file_id)
+    return found or None
 
 
 def _base_stat(
@@ -204,4 +196,4 @@ def compaction_plan_of(ground: TableInventory, pending: Instant) -> bytes | None
             slices.append(older[0])
     if not slices:
         return None
-    return write_avro(COMPACTION_PLAN, compaction_record(slices))
+    return compaction_plan(slices).to_avro()

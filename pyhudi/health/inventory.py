@@ -22,6 +22,7 @@ from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -76,12 +77,10 @@ class TableInventory:
         compacting: dict[FileGroupId, InstantTime] = {}
         for instant in self.timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT):
             try:
-                operations = self.log.requested(instant).get("operations") or ()
+                plan = self.log.plan(instant, CompactionPlan)
             except CorruptFileError:
                 continue
-            for operation in operations:
-                group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-                compacting[group] = instant.time
+            compacting |= dict.fromkeys(plan.groups, instant.time)
         return PendingPlans(compacting)
 
     @cached_property

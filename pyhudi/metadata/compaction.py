@@ -14,11 +14,11 @@ Source: table_format 7.5, 9.10.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +65,7 @@ from pyhudi.planning.cleaning import (
     planned_files,
     result_record,
 )
-from pyhudi.planning.compaction import compaction_record, planned_slices
+from pyhudi.planning.compaction import compaction_plan, planned_slices
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView
@@ -74,12 +74,8 @@ from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.service_payloads import (
-    CLEAN_METADATA,
-    CLEANER_PLAN,
-    COMPACTION_PLAN,
-    write_avro,
-)
+from pyhudi.timeline.plans.compaction import CompactionPlan
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
@@ -187,7 +183,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
     ]
     if not chosen:
         return False
-    plan = write_avro(COMPACTION_PLAN, compaction_record(chosen))
+    plan = compaction_plan(chosen).to_avro()
     requested = table.log.request_at(suffixed(newest, COMPACTION_SUFFIX), Action.COMPACTION, plan)
     _compact(table, requested, engine)
     return True
@@ -217,7 +213,7 @@ class Rewrite:
 def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     """Carry out a plan, from wherever it was left."""
     log = table.log
-    operations = log.requested(pending).get("operations") or ()
+    plan = log.plan(pending, CompactionPlan)
     if pending.state is State.REQUESTED:
         pending = log.start(pending)
     else:
@@ -229,7 +225,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
         partitions=[partition.path for partition in _listed(table)],
         limit=InstantTime(pending.time),
     )
-    rewrites = list(_rewrites(table, before, operations, pending.time))
+    rewrites = list(_rewrites(table, before, plan, pending.time))
     SHARED.clear()  # mostly blocks of files that end here, whose memory the merge needs now
     give_back()
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
@@ -248,10 +244,10 @@ def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
 
 
 def _rewrites(
-    table: MetadataTable, view: TableView, operations: Iterable[Mapping[str, Any]], at: InstantTime
+    table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
 ) -> Iterable[Rewrite]:
     kinds = {partition.path: partition for partition in KEPT}
-    for piece in planned_slices(view, operations, at=at):
+    for piece in planned_slices(view, plan.operations, at=at):
         kind = kinds.get(piece.partition)
         number = kind.number(piece.file_id) if kind else None
         if number is None:

@@ -7,37 +7,30 @@ Source: table_format 4 (HoodieClusteringPlan), 7.9.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pyhudi.errors import CorruptFileError, OptionError, UnsupportedTableError
+from pyhudi.errors import OptionError, UnsupportedTableError
 from pyhudi.options import ClusteringOptions, Layout, PartitionChoice, PartitionMode, SliceOrder
 from pyhudi.planning.compaction import NEW_BASE_BYTES, metrics_of
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import InstantTime
 from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.timeline.plans.clustering import (
+    LAYOUT,
+    SORT_COLUMNS,
+    ChildNode,
+    ClusteringGroup,
+    ClusteringPlan,
+    ClusteringSlice,
+)
 
-SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
-LAYOUT: Final = "hoodie.layout.optimize.strategy"
 _EXECUTIONS: Final = "org.apache.hudi.client.clustering.run.strategy."
 _SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
 _SINGLE_FILE: Final = "SparkSingleFileSortExecutionStrategy"
 _RESIZE: Final = "SparkConsistentBucketClusteringExecutionStrategy"
 _KNOWN: Final = frozenset({_SORT_AND_SIZE, _SINGLE_FILE, _RESIZE})
-_CHILDREN: Final = "clustering.group.child.node"
-_SEQUENCE: Final = "clustering.group.sequence.no"
-_PREFIX: Final = re.compile(r"[0-9a-zA-Z-]{8,64}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class ChildNode:
-    """A node of a consistent-hashing ring after a resize: the hashes up to `value` go to the file
-    group of `prefix`; None: the node is removed, and the next one takes its hashes."""
-
-    value: int
-    prefix: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +64,8 @@ class SortOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringPlan:
-    """What a clustering takes on.  single_files: each group is to become one file."""
+class ClusteringInput:
+    """What a clustering rewrites.  single_files: each group is to become one file."""
 
     groups: tuple[ClusterGroup, ...]
     order: SortOrder
@@ -125,7 +118,7 @@ def chosen_partitions(listed: Sequence[str], choice: PartitionChoice, *, hour: i
 
 def clusterable(
     view: TableView, options: ClusteringOptions, *, partitions: Iterable[str]
-) -> ClusteringPlan:
+) -> ClusteringInput:
     """Groups of slices that are small enough, partition by partition.
 
     Groups that a pending service has claimed are left out, and so is a slice that would come out
@@ -149,7 +142,7 @@ def clusterable(
         for group in _groups(by_partition[partition], options):
             if len(groups) < options.groups_max and _is_worth_it(group, order, options):
                 groups.append(group)
-    return ClusteringPlan(tuple(groups), order, options.single_files)
+    return ClusteringInput(tuple(groups), order, options.single_files)
 
 
 def _groups(slices: Sequence[FileSlice], options: ClusteringOptions) -> list[ClusterGroup]:
@@ -190,146 +183,71 @@ def _is_worth_it(group: ClusterGroup, order: SortOrder, options: ClusteringOptio
     return options.lone_slices and not alike
 
 
-def clustering_record(plan: ClusteringPlan, *, root: str) -> dict[str, Any]:
-    """The content of the requested file.  root: the table's path, as files are named by it."""
+def clustering_plan(wanted: ClusteringInput) -> ClusteringPlan:
+    """The plan that rewrites these slices."""
     params = {}
-    if plan.order.columns:
-        params[SORT_COLUMNS] = ",".join(plan.order.columns)
-    if plan.order.layout is not Layout.LINEAR:
-        params[LAYOUT] = plan.order.layout.value
-    return {
-        "operationType": "CLUSTER",
-        "clusteringPlan": {
-            "inputGroups": [_group_record(group, root) for group in plan.groups],
-            "strategy": {
-                "strategyClassName": plan.execution,
-                "strategyParams": params,
-                "version": 1,
-            },
-            "extraMetadata": {},
-            "version": 1,
-            "preserveHoodieMetadata": True,
-        },
-        "extraMetadata": {},
-        "version": 1,
-    }
+    if wanted.order.columns:
+        params[SORT_COLUMNS] = ",".join(wanted.order.columns)
+    if wanted.order.layout is not Layout.LINEAR:
+        params[LAYOUT] = wanted.order.layout.value
+    return ClusteringPlan(tuple(map(_planned, wanted.groups)), wanted.execution, params)
 
 
-def _group_record(group: ClusterGroup, root: str) -> dict[str, Any]:
+def _planned(group: ClusterGroup) -> ClusteringGroup:
     metrics: dict[str, float] = {}
     for piece in group.slices:
         for name, value in metrics_of(piece).items():
             metrics[name] = metrics.get(name, 0.0) + value
-    return {
-        "slices": [
-            {
-                "dataFilePath": f"{root}/{piece.base.path}" if piece.base else "",
-                "deltaFilePaths": [f"{root}/{log.path}" for log in piece.logs],
-                "fileId": piece.file_id,
-                "partitionPath": piece.partition,
-                "bootstrapFilePath": "",
-                "version": 1,
-            }
-            for piece in group.slices
-        ],
-        "metrics": metrics,
-        "numOutputFileGroups": group.output_count,
-        "extraMetadata": _children_record(group),
-        "version": 1,
-    }
-
-
-def _children_record(group: ClusterGroup) -> dict[str, str]:
-    """What Apache Hudi's plans say of a resize: the nodes as JSON text."""
-    if not group.children:
-        return {}
-    nodes = [
-        {
-            "value": child.value,
-            "fileIdPrefix": child.prefix,
-            "tag": "DELETE" if child.prefix is None else "REPLACE",
-        }
-        for child in group.children
-    ]
-    return {
-        _SEQUENCE: str(group.sequence),
-        _CHILDREN: json.dumps(nodes),
-        "clustering.group.partition": group.partition,
-    }
-
-
-def _children(extra: Mapping[str, str], *, at: InstantTime) -> tuple[ChildNode, ...]:
-    """Raises CorruptFileError."""
-    try:
-        nodes = json.loads(extra.get(_CHILDREN) or "[]")
-        return tuple(
-            ChildNode(int(node["value"]), None if node["tag"] == "DELETE" else _prefix(node))
-            for node in nodes
+    slices = tuple(
+        ClusteringSlice(
+            piece.group,
+            str(piece.base.name) if piece.base else "",
+            tuple(str(log.name) for log in piece.logs),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError("a clustering plan has no such nodes", instant=at) from error
-
-
-def _prefix(node: Mapping[str, Any]) -> str:
-    """A file id's first part: it becomes a file's name."""
-    text = str(node["fileIdPrefix"])
-    if not _PREFIX.fullmatch(text):
-        raise ValueError(text)
-    return text
+        for piece in group.slices
+    )
+    return ClusteringGroup(slices, group.output_count, group.children, group.sequence, metrics)
 
 
 def planned_clustering(
-    view: TableView, record: Mapping[str, Any], *, at: InstantTime, layout: Layout
-) -> ClusteringPlan | None:
-    """The plan in a requested file, with its slices as they are; None if a group has changed
-    since.
+    view: TableView, plan: ClusteringPlan, *, at: InstantTime, layout: Layout
+) -> ClusteringInput | None:
+    """The slices of a plan as they are; None if a file group has changed since.
 
     layout: where the plan does not say (Apache Hudi's leave it to who carries them out).  Raises
     UnsupportedTableError for a strategy that is not known here.
     """
-    planned = record.get("clusteringPlan") or {}
-    order = _order(planned.get("strategy") or {}, at=at, layout=layout)
+    order = _order(plan, at=at, layout=layout)
     groups = []
-    for group in planned.get("inputGroups") or ():
-        slices = [_found(view, part) for part in group.get("slices") or ()]
+    for group in plan.groups:
+        slices = [_found(view, piece) for piece in group.slices]
         present = tuple(piece for piece in slices if piece is not None)
         if len(present) < len(slices):
             return None
         if present:
-            count, extra = group.get("numOutputFileGroups"), group.get("extraMetadata") or {}
-            sequence = str(extra.get(_SEQUENCE) or "0")
-            groups.append(
-                ClusterGroup(
-                    present,
-                    max(1, count or 1),
-                    _children(extra, at=at),
-                    int(sequence) if sequence.isdecimal() else -1,
-                )
-            )
-    return ClusteringPlan(tuple(groups), order)
+            groups.append(ClusterGroup(present, group.output_count, group.children, group.sequence))
+    return ClusteringInput(tuple(groups), order)
 
 
-def _order(strategy: Mapping[str, Any], *, at: InstantTime, layout: Layout) -> SortOrder:
-    name = (strategy.get("strategyClassName") or _SORT_AND_SIZE).rsplit(".", 1)[-1]
+def _order(plan: ClusteringPlan, *, at: InstantTime, layout: Layout) -> SortOrder:
+    name = (plan.execution or _SORT_AND_SIZE).rsplit(".", 1)[-1]
     if name not in _KNOWN:
         raise UnsupportedTableError(
             "a pending clustering is to be carried out in a way that is not known here",
             instant=at, strategy=name, hint="let Apache Hudi carry it out, or roll it back",
         )  # fmt: skip
-    params = strategy.get("strategyParams") or {}
-    columns = tuple(filter(None, (c.strip() for c in params.get(SORT_COLUMNS, "").split(","))))
-    if stated := params.get(LAYOUT):
+    columns = plan.params.get(SORT_COLUMNS, "").split(",")
+    if stated := plan.params.get(LAYOUT):
         layout = Layout(stated.upper())
-    return SortOrder(columns, layout)
+    return SortOrder(tuple(filter(None, map(str.strip, columns))), layout)
 
 
-def _found(view: TableView, part: Mapping[str, Any]) -> FileSlice | None:
+def _found(view: TableView, planned: ClusteringSlice) -> FileSlice | None:
     """The newest slice of a planned group, if it is made of the planned files."""
-    group = view.groups.get(FileGroupId(part["partitionPath"] or "", part["fileId"]))
+    group = view.groups.get(planned.group)
     piece = group.latest() if group else None
     if piece is None:
         return None
-    base = (part["dataFilePath"] or "").rpartition("/")[2]
-    logs = {path.rpartition("/")[2] for path in part["deltaFilePaths"] or ()}
-    same = (str(piece.base.name) if piece.base else "") == base
-    return piece if same and {str(log.name) for log in piece.logs} == logs else None
+    if (str(piece.base.name) if piece.base else "") != planned.base_file:
+        return None
+    return piece if {str(log.name) for log in piece.logs} == set(planned.log_files) else None

@@ -7,15 +7,16 @@ Source: table_format 4 (HoodieCompactionPlan), 7.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyhudi.errors import OptionError, UnsupportedTableError
 from pyhudi.options import CompactionOptions, CompactionStrategy
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import InstantTime
 from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.timeline.plans.compaction import CompactionOperation, CompactionPlan
 
 _MIB: Final = 1 << 20
 NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi expects of a slice without a base file
@@ -100,28 +101,19 @@ def _written(piece: FileSlice) -> int:
     return piece.base.size_bytes if piece.base else NEW_BASE_BYTES
 
 
-def compaction_record(slices: Sequence[FileSlice]) -> dict[str, Any]:
-    """The record of a plan that merges these slices."""
-    return {"operations": [_operation(piece) for piece in slices], "version": 2}
+def compaction_plan(slices: Iterable[FileSlice], *, runs_at_once: bool = False) -> CompactionPlan:
+    """The plan that merges these slices."""
+    return CompactionPlan(tuple(map(_operation, slices)), runs_at_once)
 
 
-AT_ONCE: Final = "pyhudi.at.once"
-"""In a plan's extra metadata: it is run under the lock under which it was made, and never later."""
-
-
-def is_at_once(plan: Mapping[str, Any]) -> bool:
-    return AT_ONCE in (plan.get("extraMetadata") or {})
-
-
-def _operation(piece: FileSlice) -> dict[str, Any]:
-    return {
-        "baseInstantTime": piece.instant,
-        "deltaFilePaths": [str(log.name) for log in piece.logs],
-        "dataFilePath": str(piece.base.name) if piece.base else None,
-        "fileId": piece.file_id,
-        "partitionPath": piece.partition,
-        "metrics": metrics_of(piece),
-    }
+def _operation(piece: FileSlice) -> CompactionOperation:
+    return CompactionOperation(
+        piece.group,
+        piece.instant,
+        str(piece.base.name) if piece.base else None,
+        tuple(str(log.name) for log in piece.logs),
+        metrics_of(piece),
+    )
 
 
 def metrics_of(piece: FileSlice) -> dict[str, float]:
@@ -137,7 +129,7 @@ def metrics_of(piece: FileSlice) -> dict[str, float]:
 
 
 def planned_slices(
-    view: TableView, operations: Iterable[Mapping[str, Any]], *, at: InstantTime
+    view: TableView, operations: Iterable[CompactionOperation], *, at: InstantTime
 ) -> list[FileSlice]:
     """The slices a plan names, each with the logs it names.
 
@@ -145,10 +137,10 @@ def planned_slices(
     """
     found = []
     for operation in operations:
-        group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
+        group = operation.group
         slices = view.groups[group].slices if group in view.groups else ()
-        piece = next((s for s in slices if s.instant == operation["baseInstantTime"]), None)
-        planned = set(operation["deltaFilePaths"] or ())
+        piece = next((s for s in slices if s.instant == operation.base_instant), None)
+        planned = set(operation.log_files)
         logs = tuple(log for log in piece.logs if str(log.name) in planned) if piece else ()
         if piece is None or len(logs) < len(planned):
             raise UnsupportedTableError(

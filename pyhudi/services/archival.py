@@ -35,11 +35,12 @@ from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import earliest_retained
 from pyhudi.storage.locks.table_lock import check_lock
-from pyhudi.table.listing import StoreListing, is_partition
+from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.archive_files import ArchiveFiles, state_files
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.checks import is_partition
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.hashing_metadata import mark_rings
 

@@ -26,11 +26,12 @@ from pyhudi.index.bucket import BucketRule
 from pyhudi.index.consistent_hashing import Ring, RingShare
 from pyhudi.index.selection import choose_index
 from pyhudi.options import Options
-from pyhudi.planning.clustering import ChildNode, ClusterGroup, ClusteringPlan, SortOrder
+from pyhudi.planning.clustering import ClusterGroup, ClusteringInput, SortOrder
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services.clustering_tasks import ClusterWork, OutputTask, Stretch
 from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.plans.clustering import ChildNode
 from pyhudi.write.placement.hashing_metadata import rings_of
 
 _HASHES: Final = 1 << 31
@@ -38,7 +39,7 @@ _HASHES: Final = 1 << 31
 
 def resize_plan(
     state: TableState, options: Options, rule: BucketRule, partitions: Sequence[str]
-) -> ClusteringPlan:
+) -> ClusteringInput:
     """The splits and merges that are due.  Cost: a listing and a read a partition."""
     view = state.view(partitions=partitions)
     rings = rings_of(state, view, rule, partitions)
@@ -53,7 +54,7 @@ def resize_plan(
         if ring.is_kept:
             groups += resized(ring, by_partition[partition], options, rule)
     wanted = options.services.clustering
-    return ClusteringPlan(tuple(groups[: wanted.groups_max]), SortOrder(wanted.sort_columns))
+    return ClusteringInput(tuple(groups[: wanted.groups_max]), SortOrder(wanted.sort_columns))
 
 
 def resized(
@@ -117,7 +118,7 @@ def _merged(ring: Ring, nodes: Sequence[FileSlice | None], members: Sequence[int
 
 
 def resized_rings(
-    state: TableState, plan: ClusteringPlan, options: Options, time: InstantTime
+    state: TableState, plan: ClusteringInput, options: Options, time: InstantTime
 ) -> tuple[dict[str, Ring], tuple[str, ...]]:
     """(the ring of each partition after a plan, hash fields).  time: of the clustering.
 
@@ -163,7 +164,7 @@ def _after(ring: Ring, children: Iterable[ChildNode], time: InstantTime) -> Ring
 
 
 def resize_tasks(
-    work: ClusterWork, plan: ClusteringPlan, rings: Mapping[str, Ring], fields: tuple[str, ...]
+    work: ClusterWork, plan: ClusteringInput, rings: Mapping[str, Ring], fields: tuple[str, ...]
 ) -> list[OutputTask]:
     """A task for each node that comes: it reads the slices of its group, and keeps its keys."""
     tasks: list[OutputTask] = []

@@ -20,7 +20,7 @@ from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import is_claimed
-from pyhudi.transaction.rollback import is_clustering, roll_back_service
+from pyhudi.transaction.rollback import roll_back_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def unschedule(
 def _pending(state: TableState, time: str, actions: frozenset[Action]) -> Instant:
     found = [i for i in state.timeline.where(actions) if i.time == time and not i.is_completed]
     for instant in found:
-        if instant.action is Action.COMPACTION or is_clustering(state.log, instant):
+        if instant.action is Action.COMPACTION or state.log.is_clustering(instant):
             return instant
     raise UserError("no such plan is pending", instant=time)
 

@@ -44,10 +44,11 @@ from pyhudi.reports import Report
 from pyhudi.services.snapshot_pins import HeldSnapshot, held_snapshots
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView, build_view
-from pyhudi.table.listing import is_partition
 from pyhudi.table.timeline_facts import pending_plans, replaced_groups
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.plans.checks import is_partition
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed
@@ -241,9 +242,8 @@ def _needed(state: TableState) -> dict[FileGroupId, InstantTime]:
     found = {}
     actions = {Action.COMPACTION, Action.LOG_COMPACTION}
     for pending in state.timeline.where(actions, State.REQUESTED, State.INFLIGHT):
-        for operation in state.log.requested(pending).get("operations") or ():
-            group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-            found[group] = InstantTime(operation["baseInstantTime"])
+        for operation in state.log.plan(pending, CompactionPlan).operations:
+            found[operation.group] = operation.base_instant
     return found
 
 

@@ -32,12 +32,11 @@ from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
 from pyhudi.planning.clustering import (
-    SORT_COLUMNS,
     ClusterGroup,
-    ClusteringPlan,
+    ClusteringInput,
     chosen_partitions,
     clusterable,
-    clustering_record,
+    clustering_plan,
     planned_clustering,
 )
 from pyhudi.read.table_snapshot import TableState
@@ -67,13 +66,13 @@ from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+from pyhudi.timeline.plans.clustering import SORT_COLUMNS, ClusteringPlan
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import is_claimed, table_lock
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
-from pyhudi.transaction.rollback import is_clustering, roll_back_service
+from pyhudi.transaction.rollback import roll_back_service
 from pyhudi.write.placement.sorted_insert import check_sortable
 
 _RANGE_BYTES: Final = 64 << 20
@@ -109,17 +108,17 @@ def commits_since(log: TimelineLog, timeline: Timeline) -> int:
     commits = timeline.where(COMMITS, State.COMPLETED)
     last = None
     for instant in timeline.where({Action.REPLACE_COMMIT}, State.COMPLETED):
-        if is_clustering(log, instant):
+        if log.is_clustering(instant):
             last = instant
     return len(commits if last is None else commits.after(last.time))
 
 
 def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
     pending = timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
-    return [instant for instant in pending if is_clustering(log, instant)]
+    return [instant for instant in pending if log.is_clustering(instant)]
 
 
-def propose_clustering(state: TableState, options: Options) -> ClusteringPlan:
+def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
     """The plan that would be made now.  Raises OptionError, UserError."""
     choice = choose_index(state.config, options.write)
     rule = None if choice is None else choice.bucket
@@ -142,8 +141,8 @@ def write_clustering_plan(state: TableState, options: Options) -> Instant | None
     plan = propose_clustering(state, options)
     if not plan.groups:
         return None
-    record = clustering_record(plan, root=state.fs.url.removeprefix("file://"))
-    return state.log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record))
+    content = clustering_plan(plan).to_avro(root=state.fs.url.removeprefix("file://"))
+    return state.log.request(Action.REPLACE_COMMIT, content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class ClusteringOutcome:
     """A clustering that was carried out, or (plan None) rolled back for good."""
 
     instant: Instant
-    plan: ClusteringPlan | None
+    plan: ClusteringInput | None
     stats: tuple[WriteStat, ...] = ()
 
 
@@ -162,7 +161,7 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
     with taken.running(options):
         plan = planned_clustering(
             state.view(),
-            state.log.requested(pending),
+            state.log.plan(pending, ClusteringPlan),
             at=pending.time,
             layout=options.services.clustering.layout,
         )
@@ -211,7 +210,7 @@ def cancel_clustering(
 
 
 def _publish(
-    state: TableState, pending: Instant, plan: ClusteringPlan, options: Options, engine: Engine
+    state: TableState, pending: Instant, plan: ClusteringInput, options: Options, engine: Engine
 ) -> ClusteringOutcome:
     fs = state.fs
     how = rewriting(state, pending, options)
@@ -259,7 +258,7 @@ def _hash(state: TableState) -> KeyHash | None:
 
 def _lay_out(
     how: Rewriting,
-    plan: ClusteringPlan,
+    plan: ClusteringInput,
     instant: Instant,
     waiting: WaitingIndex,
     options: ClusteringOptions,
@@ -295,7 +294,7 @@ def _moved(output: Output, group: FileGroupId) -> Any:
     return output.keys, group
 
 
-def _output_tasks(work: ClusterWork, plan: ClusteringPlan, engine: Engine) -> list[OutputTask]:
+def _output_tasks(work: ClusterWork, plan: ClusteringInput, engine: Engine) -> list[OutputTask]:
     """A task for each new file group; what is sorted in ranges is dealt out first."""
     large = [g for g in plan.groups if work.order.columns and not _sorts_whole(g)]
     dealt = dict(zip(large, _dealt(work, large, engine), strict=True))

@@ -24,9 +24,8 @@ from pyhudi.errors import UserError
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
-from pyhudi.planning.compaction import compactable, compaction_record, planned_slices
+from pyhudi.planning.compaction import compactable, compaction_plan, planned_slices
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import FileGroupId
 from pyhudi.reports import Report
 from pyhudi.services.compaction_tasks import CompactTask, compact_slice
 from pyhudi.services.plan_execution import Claim
@@ -38,7 +37,7 @@ from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
@@ -140,9 +139,7 @@ def write_compaction_plan(state: TableState, options: Options) -> Instant | None
     chosen = propose_compaction(state, options)
     if not chosen:
         return None
-    return state.log.request(
-        Action.COMPACTION, write_avro(COMPACTION_PLAN, compaction_record(chosen))
-    )
+    return state.log.request(Action.COMPACTION, compaction_plan(chosen).to_avro())
 
 
 def execute_compaction(taken: Claim, options: Options, engine: Engine) -> CompactionOutcome:
@@ -171,8 +168,8 @@ def _publish(
     gone = replaced_groups(log, state.timeline)
     operations = [
         operation
-        for operation in log.requested(pending).get("operations") or ()
-        if FileGroupId(operation["partitionPath"] or "", operation["fileId"]) not in gone
+        for operation in log.plan(pending, CompactionPlan).operations
+        if operation.group not in gone
     ]
     pieces = planned_slices(state.view(), operations, at=pending.time)
     how = rewriting(state, pending, options)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow as pa
 
@@ -26,7 +25,7 @@ from pyhudi.errors import PyhudiError, UserError
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
-from pyhudi.planning.compaction import AT_ONCE, compaction_record
+from pyhudi.planning.compaction import compaction_plan
 from pyhudi.read.file_slice import log_blocks
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.reports import Report
@@ -36,14 +35,11 @@ from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.transaction.begin import is_claimed
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.rollback import roll_back_service
-
-_HELPER: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +120,8 @@ def execute_log_compaction(
     notes += proposal.notes
     if not proposal.slices:
         return LogCompactionReport(notes=(*notes, "no file group has so many log blocks"))
-    plan = {
-        **compaction_record(proposal.slices),
-        "extraMetadata": {AT_ONCE: "true"},
-        "strategy": {"compactorClassName": _HELPER, "strategyParams": {}, "version": 1},
-        "preserveHoodieMetadata": True,
-    }
-    pending = state.log.request(Action.LOG_COMPACTION, write_avro(COMPACTION_PLAN, plan))
+    plan = compaction_plan(proposal.slices, runs_at_once=True)
+    pending = state.log.request(Action.LOG_COMPACTION, plan.to_avro())
     try:
         stats = _publish(state, pending, proposal.slices, options, engine)
     except (PyhudiError, OSError, pa.ArrowException):

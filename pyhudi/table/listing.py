@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE, PARTITION_METAFILE, join
 from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileInfo, FileSystem, checked
+from pyhudi.storage.filesystem import FileInfo, FileSystem
 
 
 class Listing(Protocol):
@@ -53,15 +52,6 @@ class StoreListing:
             partition: [e for e in self._fs.children(partition) if not e.is_folder]
             for partition in partitions
         }
-
-
-def is_partition(path: str) -> bool:
-    """Whether a path can be a partition of a table: below its root, not in `.hoodie`."""
-    try:
-        checked(path)
-    except UserError:
-        return False
-    return HOODIE not in path.split("/")
 
 
 def partition_metafile(instant: InstantTime, partition: str) -> bytes:

@@ -13,6 +13,8 @@ from pyhudi.table.properties import READABLE_VERSIONS, TableConfig
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import COMPLETES_AS, Action, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.clustering import ClusteringPlan
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -77,12 +79,10 @@ def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
             case Action.COMPACTION | Action.LOG_COMPACTION:
                 major = instant.action is Action.COMPACTION
                 claims = compacting if major else log_compacting
-                for operation in log.requested(instant).get("operations") or ():
-                    group = FileGroupId(operation["partitionPath"] or "", operation["fileId"])
-                    claims[group] = instant.time
+                claims |= dict.fromkeys(log.plan(instant, CompactionPlan).groups, instant.time)
             case Action.REPLACE_COMMIT | Action.CLUSTERING:
-                for group in planned_groups(log.requested(instant)):
-                    clustering[group] = instant.time
+                groups = log.plan(instant, ClusteringPlan).file_groups
+                clustering |= dict.fromkeys(groups, instant.time)
             case _:
                 pass
     return PendingPlans(compacting, clustering, log_compacting)

@@ -6,12 +6,12 @@ point: it appears whole or not at all and is never written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
 from pyhudi.filenames import HOODIE
@@ -21,11 +21,23 @@ from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
 from pyhudi.timeline.late_commits import TAKES_BACK, suspects, taken_back
+from pyhudi.timeline.plans.clustering import is_clustering
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.timeline.service_payloads import read_avro, read_commit
 from pyhudi.timeline.timeline import Timeline
 
 _ATTEMPTS = 1000
+
+
+class Plan(Protocol):
+    """A plan of a service, as `timeline/plans` has them."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], *, path: str) -> Self: ...
+
+
+P = TypeVar("P", bound=Plan)
+
 _SPARE = 20  # commits that are kept in memory though they are archived
 
 
@@ -174,6 +186,20 @@ class TimelineLog:
             return self.record(replace(instant, state=State.REQUESTED))
         except FileMissingError:
             return {}
+
+    def plan(self, instant: Instant, kind: type[P]) -> P:
+        """The plan of a service, from its requested file; an empty one where there is no file.
+
+        Raises CorruptFileError."""
+        requested = replace(instant, state=State.REQUESTED)
+        return kind.from_record(self.requested(instant), path=self.path(requested))
+
+    def is_clustering(self, instant: Instant) -> bool:
+        """Whether an instant is a clustering, which rewrites rows and brings none: by its action,
+        or by the operation that its requested file names."""
+        if instant.action is Action.CLUSTERING:
+            return True
+        return instant.action is Action.REPLACE_COMMIT and is_clustering(self.requested(instant))
 
     def request(
         self, action: Action, content: bytes = b"", *, now: Timeline | None = None

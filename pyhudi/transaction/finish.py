@@ -25,7 +25,7 @@ from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
 from pyhudi.transaction.deferred_publish import is_kept
 from pyhudi.transaction.publication import publish_instant
-from pyhudi.transaction.rollback import is_clustering, without_lock
+from pyhudi.transaction.rollback import without_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _check_all_hold_locks(state: TableState, now: Timeline, mine: Instant) -> No
         raise OvertakenError("a rollback was cut short", instant=cut_short.time)
     for time in sorted(without_lock(state.log, others)):
         instant = next(i for i in others if i.time == time)
-        if not is_clustering(state.log, instant) and not is_kept(state.fs, instant):
+        if not state.log.is_clustering(instant) and not is_kept(state.fs, instant):
             raise OvertakenError(
                 "another writer lost the table's lock at its commit point", instant=time
             )

@@ -36,8 +36,8 @@ from pyhudi.filenames import (
 )
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.listing import is_partition
 from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.timeline.plans.checks import is_partition
 
 _SERVER_FILE: Final = re.compile(r"MARKERS\d{1,4}")
 

@@ -34,7 +34,6 @@ from pyhudi.filenames import (
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.index.consistent_hashing import remove_rings
 from pyhudi.options import Heartbeats
-from pyhudi.planning.compaction import is_at_once
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -42,6 +41,7 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import is_kept
@@ -219,9 +219,10 @@ def failed_writes(
     return [
         instant
         for instant in pending
-        if instant.action is not Action.LOG_COMPACTION or is_at_once(log.requested(instant))
+        if instant.action is not Action.LOG_COMPACTION
+        or log.plan(instant, CompactionPlan).runs_at_once
         if instant.time not in alive
-        and not is_clustering(log, instant)
+        and not log.is_clustering(instant)
         and not is_kept(log.fs, instant)
     ]
 
@@ -240,12 +241,11 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
     return own.where({Action.DELTA_COMMIT}, State.COMPLETED).times & pending.times
 
 
-def is_clustering(log: TimelineLog, instant: Instant) -> bool:
-    """Whether a replace commit is a clustering, by what was requested."""
-    if instant.action is not Action.REPLACE_COMMIT:
-        return False
-    requested = log.requested(instant)
-    return requested.get("operationType") == "CLUSTER" or bool(requested.get("clusteringPlan"))
+def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:
+    """Whether it is a log compaction that is not run again after a failure."""
+    return (
+        instant.action is Action.LOG_COMPACTION and log.plan(instant, CompactionPlan).runs_at_once
+    )
 
 
 def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
@@ -285,8 +285,8 @@ def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
     if planned is None:
         return None
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
-    is_service = failed.action in _SERVICES or is_clustering(log, failed)
-    runs_again = is_service and not is_at_once(log.requested(failed))
+    is_service = failed.action in _SERVICES or log.is_clustering(failed)
+    runs_again = is_service and not _runs_at_once(log, failed)
     return replace(planned, keeps_request=runs_again)
 
 
@@ -343,7 +343,7 @@ def undo_instant(
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     unpublish(log, planned)
     log.reopen(failed)  # from here on a commit that is published late is told by what it lacks
-    if not planned.keeps_request and is_clustering(log, failed):
+    if not planned.keeps_request and log.is_clustering(failed):
         fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # so that nobody resumes it
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)

@@ -19,6 +19,7 @@ from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.transaction.markers import Marker, MarkerKind, list_markers
 from pyhudi.transaction.rollback_plan import FoundFile
 
@@ -108,8 +109,7 @@ def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
 def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> Iterator[FoundFile]:
     """Files at a planned compaction's instant, in the groups that it names; `plan` tells apart
     its base files and the logs that later writes put on its slices."""
-    operations = log.requested(pending).get("operations") or ()
-    groups = {FileGroupId(o["partitionPath"] or "", o["fileId"]) for o in operations}
+    groups = frozenset(log.plan(pending, CompactionPlan).groups)
     for partition in sorted({group.partition for group in groups}):
         for found in _files_in(fs, pending, partition, lambda *_: False):
             if FileGroupId(partition, found.name.file_id) in groups:

@@ -17,8 +17,8 @@ from typing import Any, Final
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import DataFileName, LogFileName, join, parse_data_file
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.table.listing import is_partition
 from pyhudi.timeline.instant import Action, Instant
+from pyhudi.timeline.plans.checks import is_partition
 
 _PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 """Actions whose request is a plan, which a rollback keeps unless it is told otherwise."""

@@ -11,7 +11,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.file_group_view import FileSlice, PendingPlans, TableView, Visibility, build_view
-from pyhudi.table.listing import StoreListing, ensure_partition, is_partition, partition_metafile
+from pyhudi.table.listing import StoreListing, ensure_partition, partition_metafile
 from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import (
     check_not_bootstrapped,
@@ -22,6 +22,7 @@ from pyhudi.table.timeline_facts import (
 )
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.checks import is_partition
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, write_avro
 from pyhudi.timeline.timeline import Timeline
 from tests.support.golden import golden_names, golden_table

@@ -36,7 +36,7 @@ from pyhudi.read.time_travel import PointInTime, as_bound
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
 from pyhudi.table.file_group_view import DataFile, FileSlice
 from pyhudi.timeline.commit_metadata import CommitMetadata
-from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.instant import COMMITS, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
@@ -255,16 +255,9 @@ def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None)
     for instant in timeline.where(COMMITS, State.REQUESTED, State.INFLIGHT):
         if instant.time > newest.time:
             return None
-        if instant.time not in commits.times and not is_planned_clustering(log, instant):
+        if instant.time not in commits.times and not log.is_clustering(instant):
             return instant
     return None
-
-
-def is_planned_clustering(log: TimelineLog, instant: Instant) -> bool:
-    """Whether a pending instant is a clustering, which rearranges rows and brings none."""
-    if instant.action is not Action.REPLACE_COMMIT:
-        return False
-    return bool(log.requested(instant).get("clusteringPlan"))
 
 
 def _commit_filter(

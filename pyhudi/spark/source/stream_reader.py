@@ -29,7 +29,6 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HolesPolicy, Options, parse_options
-from pyhudi.read.changes.incremental import is_planned_clustering
 from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.read.time_travel import as_bound
@@ -189,7 +188,7 @@ def commits_after(
 
 def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
     """Whether a pending instant may bring rows when it completes."""
-    return pending.action in COMMITS and not is_planned_clustering(log, pending)
+    return pending.action in COMMITS and not log.is_clustering(pending)
 
 
 def newest_offset(state: TableState, since: InstantTime) -> InstantTime:

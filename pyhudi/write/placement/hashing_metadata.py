@@ -25,9 +25,9 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import TableView
-from pyhudi.table.listing import is_partition
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.plans.checks import is_partition
 
 
 def rings_of(
