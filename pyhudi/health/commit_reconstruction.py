@@ -15,16 +15,18 @@ from pyhudi.formats.avro_schema import without_meta_fields
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.health.inventory import TableInventory
-from pyhudi.planning.cleaning import planned_files, result_record
+from pyhudi.planning.cleaning import result_record
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.file_group_view import FileSlice, build_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.clustering import ClusteringPlan
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.service_payloads import CLEAN_METADATA, ROLLBACK_METADATA, write_avro
-from pyhudi.transaction.rollback_plan import RolledBack, from_record, to_metadata
+from pyhudi.transaction.rollback_plan import RolledBack, to_metadata
 
 
 def reconstruct_content(ground: TableInventory, instant: Instant) -> bytes | None:
@@ -33,23 +35,25 @@ def reconstruct_content(ground: TableInventory, instant: Instant) -> bytes | Non
         commit = _commit(ground, instant)
         return None if commit is None else commit.to_json()
     try:
-        plan = ground.log.requested(instant)
+        if instant.action is Action.CLEAN:
+            return _clean(ground, instant)
+        if instant.action is Action.ROLLBACK:
+            return _rollback(ground, instant)
     except CorruptFileError:
-        return None
-    if not plan:
-        return None
-    if instant.action is Action.CLEAN:
-        result = result_record(
-            plan, started=instant.time, took_millis=0, deleted=planned_files(plan)
-        )
-        return write_avro(CLEAN_METADATA, result)
-    if instant.action is Action.ROLLBACK:
-        return _rollback(ground, instant, plan)
+        pass
     return None
 
 
-def _rollback(ground: TableInventory, instant: Instant, record: dict[str, object]) -> bytes | None:
-    planned = from_record(record, path=ground.log.path(instant))
+def _clean(ground: TableInventory, instant: Instant) -> bytes | None:
+    if not ground.log.requested(instant):
+        return None
+    plan = ground.log.plan(instant, CleanPlan.from_record)
+    result = result_record(plan, started=instant.time, took_millis=0, deleted=plan.files)
+    return write_avro(CLEAN_METADATA, result)
+
+
+def _rollback(ground: TableInventory, instant: Instant) -> bytes | None:
+    planned = ground.log.plan(instant, RollbackPlan.from_record)
     if planned is None:
         return None
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
@@ -101,7 +105,7 @@ def _replaced(
     if profile.replaced:
         return dict(profile.replaced)
     try:
-        groups = ground.log.plan(instant, ClusteringPlan).file_groups
+        groups = ground.log.plan(instant, ClusteringPlan.from_record).file_groups
     except CorruptFileError:
         return None
     found: dict[str, tuple[str, ...]] = {}

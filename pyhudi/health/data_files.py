@@ -26,12 +26,12 @@ from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, Mend, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import set_aside_files
-from pyhudi.planning.cleaning import planned_files
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
 from pyhudi.table.properties import parse_properties
 from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.plans.cleaning import CleanPlan
 
 _OURS_BESIDE: Final = re.compile(r"\..*\.crc|\.hoodie_partition_metadata.*|_SUCCESS|\.pyhudi-.*")
 
@@ -226,7 +226,7 @@ def _records(ground: TableInventory, instant: Any) -> Iterator[dict[str, Any]]:
         if instant.state is State.COMPLETED:
             yield ground.log.record(instant)
         if instant.action is Action.CLEAN:
-            yield {"plan": planned_files(ground.log.requested(instant))}
+            yield {"plan": ground.log.plan(instant, CleanPlan.from_record).files}
     except (CorruptFileError, FileMissingError):
         return
 

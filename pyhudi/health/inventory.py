@@ -77,7 +77,7 @@ class TableInventory:
         compacting: dict[FileGroupId, InstantTime] = {}
         for instant in self.timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT):
             try:
-                plan = self.log.plan(instant, CompactionPlan)
+                plan = self.log.plan(instant, CompactionPlan.from_record)
             except CorruptFileError:
                 continue
             compacting |= dict.fromkeys(plan.groups, instant.time)

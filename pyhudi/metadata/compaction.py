@@ -55,16 +55,7 @@ from pyhudi.metadata.record_index.k_way_merge import (
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
 from pyhudi.metadata.visible_instants import CLEAN_SUFFIX, COMPACTION_SUFFIX, suffixed
-from pyhudi.planning.cleaning import (
-    Claims,
-    CleanPlan,
-    Retention,
-    file_names,
-    outdated,
-    plan_record,
-    planned_files,
-    result_record,
-)
+from pyhudi.planning.cleaning import Claims, Retention, file_names, outdated, result_record
 from pyhudi.planning.compaction import compaction_plan, planned_slices
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -74,8 +65,9 @@ from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
-from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
@@ -213,7 +205,7 @@ class Rewrite:
 def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     """Carry out a plan, from wherever it was left."""
     log = table.log
-    plan = log.plan(pending, CompactionPlan)
+    plan = log.plan(pending, CompactionPlan.from_record)
     if pending.state is State.REQUESTED:
         pending = log.start(pending)
     else:
@@ -404,8 +396,7 @@ def _clean_if_due(table: MetadataTable) -> None:
     if not useless or any(i.time == at for i in table.timeline):
         return
     plan = CleanPlan("KEEP_LATEST_COMMITS", useless, kept_from=keep_from, newest=newest.time)
-    content = write_avro(CLEANER_PLAN, plan_record(plan, root=log.fs.url))
-    _clean(log, log.request_at(at, Action.CLEAN, content))
+    _clean(log, log.request_at(at, Action.CLEAN, plan.to_avro(root=log.fs.url)))
 
 
 def earliest_commit(own: Timeline, retained: int) -> Instant | None:
@@ -425,19 +416,15 @@ def _clean(log: TimelineLog, pending: Instant) -> None:
     """Carry out a plan, from wherever it was left."""
     began = time.monotonic()
     content = log.read(replace(pending, state=State.REQUESTED))
-    plan = log.requested(pending)
+    plan = log.plan(pending, CleanPlan.from_record)
     if pending.state is State.REQUESTED:
         pending = log.start(pending, content)
-    deleted = {
-        partition: tuple(name for name in names if parse_data_file(name))
-        for partition, names in planned_files(plan).items()
-    }
-    for partition, names in deleted.items():
+    for partition, names in plan.files.items():
         log.fs.delete(join(partition, name) for name in names)
     result = result_record(
         plan,
         started=pending.time,
         took_millis=round((time.monotonic() - began) * 1000),
-        deleted=deleted,
+        deleted=plan.files,
     )
     log.complete(pending, write_avro(CLEAN_METADATA, result))

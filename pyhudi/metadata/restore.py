@@ -16,7 +16,7 @@ back: the metadata table is built anew then.  Source: table_format 7.8, 9.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pyhudi.filenames import archive_number, parse_data_file
@@ -31,9 +31,11 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.restore import RestorePlan
+from pyhudi.timeline.plans.rollback import InstantInfo
 from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.timeline.undo_payloads import RESTORE_METADATA, RESTORE_PLAN
+from pyhudi.timeline.undo_payloads import RESTORE_METADATA
 
 _DIGITS: Final = 17
 _DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})
@@ -102,7 +104,7 @@ def take_metadata_back(
         if instant.action in _DELTAS | _BASES and to < _of_data(instant.time) < at
     ]
     if mine is None:
-        mine = log.request_at(at, Action.RESTORE, write_avro(RESTORE_PLAN, _plan(undone, to)))
+        mine = log.request_at(at, Action.RESTORE, RestorePlan(_infos(undone), to).to_avro())
     if mine.is_completed:
         return
     if mine.state is State.REQUESTED:
@@ -129,17 +131,8 @@ def _unpublish(log: TimelineLog, instant: Instant) -> None:
     log.unpublish(Instant(instant.time, COMPLETES_AS[instant.action], State.COMPLETED))
 
 
-def _plan(undone: Iterable[Instant], to: InstantTime) -> dict[str, Any]:
-    return {
-        "instantsToRollback": list(_infos(undone)),
-        "version": 2,
-        "savepointToRestoreTimestamp": to,
-    }
-
-
-def _infos(undone: Iterable[Instant]) -> Iterator[dict[str, str]]:
-    for instant in undone:
-        yield {"commitTime": instant.time, "action": COMPLETES_AS[instant.action].value}
+def _infos(undone: Iterable[Instant]) -> tuple[InstantInfo, ...]:
+    return tuple(InstantInfo(each.time, COMPLETES_AS[each.action]) for each in undone)
 
 
 def _result(undone: list[Instant], at: InstantTime) -> dict[str, Any]:
@@ -149,7 +142,7 @@ def _result(undone: list[Instant], at: InstantTime) -> dict[str, Any]:
         "instantsToRollback": [instant.time for instant in undone],
         "hoodieRestoreMetadata": {},
         "version": 1,
-        "restoreInstantInfo": list(_infos(undone)),
+        "restoreInstantInfo": [each.to_record() for each in _infos(undone)],
     }
 
 

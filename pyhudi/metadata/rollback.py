@@ -38,7 +38,8 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.plans.rollback import Removal, RollbackPlan, target_of
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -81,11 +82,11 @@ def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable
         return table
     finish_pending(table, LocalEngine())
     for pending in table.timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
-        target = (log.requested(pending).get("instantToRollback") or {}).get("commitTime")
+        target = log.plan(pending, target_of)
         if target is None:
             log.forget(pending)
         else:
-            undo_delta_commit(config, log, InstantTime(target), pending.time)
+            undo_delta_commit(config, log, target.time, pending.time)
     for pending in log.load().where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT):
         if pending.time not in table.data.pending.times:
             undo_delta_commit(config, log, pending.time, suffixed(pending.time, ROLLBACK))
@@ -140,8 +141,8 @@ def undo_delta_commit(
         return
     slices = list(_written_slices(config, log, failed))
     if mine is None:
-        plan = write_avro(ROLLBACK_PLAN, _plan_record(log.fs, slices, failed))
-        mine = log.request_at(at, Action.ROLLBACK, plan)
+        plan = _plan(log.fs, slices, failed)
+        mine = log.request_at(at, Action.ROLLBACK, plan.to_avro(root=log.fs.url))
     if mine.state is State.REQUESTED:
         mine = log.start(mine)
     commands = _take_out(log, failed, [piece for piece, _ in slices], at)
@@ -205,24 +206,20 @@ def _command(fs: FileSystem, piece: FileSlice, failed: InstantTime, at: InstantT
             return path
 
 
-def _plan_record(
+def _plan(
     fs: FileSystem, slices: list[tuple[FileSlice, list[OpenLog]]], failed: InstantTime
-) -> dict[str, Any]:
+) -> RollbackPlan:
+    """Answer each slice's logs by a command block.  Logs are named by their paths."""
     sizes = {file.path: file.size_bytes for piece, _ in slices for file in piece.logs}
-    return {
-        "instantToRollback": {"commitTime": failed, "action": Action.DELTA_COMMIT.value},
-        "RollbackRequests": [
-            {
-                "partitionPath": piece.partition,
-                "fileId": piece.file_id,
-                "latestBaseInstant": piece.instant,
-                "filesToBeDeleted": [],
-                "logBlocksToBeDeleted": {f"{fs.url}/{log.path}": sizes[log.path] for log in logs},
-            }
-            for piece, logs in slices
-        ],
-        "version": 1,
-    }
+    removals = (
+        Removal(
+            piece.group,
+            piece.instant,
+            logs={f"{fs.url}/{log.path}": sizes[log.path] for log in logs},
+        )
+        for piece, logs in slices
+    )
+    return RollbackPlan(failed, Action.DELTA_COMMIT, tuple(removals))
 
 
 def _result_record(

@@ -29,6 +29,7 @@ from pyhudi.services.savepoint import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.restore import (
     RestoreReport,
@@ -37,7 +38,6 @@ from pyhudi.transaction.restore import (
     write_restore_plan,
 )
 from pyhudi.transaction.rollback import plan_rollback, roll_back_newest
-from pyhudi.transaction.rollback_plan import RollbackPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileGroup, FileSlice
-from pyhudi.timeline.instant import Instant, State
+from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.timeline import Timeline
-
-SAVEPOINTS: Final = "savepointed_timestamps"
-"""In a clean's extraMetadata: the savepoints there were, commas between."""
-PINS_KEY: Final = "pyhudi_holds"
-"""In a clean's extraMetadata: the snapshots that readers held, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +105,6 @@ def outdated_replaced(
     return [s for s in group.slices if not claims.holds(s)]
 
 
-@dataclass(frozen=True, slots=True)
-class CleanPlan:
-    """Files to delete.  kept_from: the earliest instant whose readers find all they need."""
-
-    policy: str
-    files: Mapping[str, tuple[str, ...]]  # names by partition
-    partitions: tuple[str, ...] = ()  # that end with their files
-    kept_from: Instant | None = None
-    newest: InstantTime | None = None
-    savepoints: tuple[InstantTime, ...] = ()
-    holds: tuple[InstantTime, ...] = ()
-
-    @property
-    def file_count(self) -> int:
-        return sum(map(len, self.files.values()))
-
-    @property
-    def kept(self) -> dict[str, tuple[InstantTime, ...]]:
-        """Snapshots that were kept whatever their age, by their name in extraMetadata."""
-        return {SAVEPOINTS: self.savepoints, PINS_KEY: self.holds}
-
-
 def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
     """Names by partition, in the order of the slices."""
     found: dict[str, list[str]] = {}
@@ -140,50 +114,8 @@ def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
     return {partition: tuple(names) for partition, names in sorted(found.items())}
 
 
-def plan_record(plan: CleanPlan, *, root: str) -> dict[str, Any]:
-    """HoodieCleanerPlan; `root` goes before each path."""
-    kept = plan.kept_from
-    return {
-        "earliestInstantToRetain": {
-            "timestamp": kept.time,
-            "action": kept.action.value,
-            "state": State.COMPLETED.name,
-        }
-        if kept
-        else None,
-        "lastCompletedCommitTimestamp": plan.newest or "",
-        "policy": plan.policy,
-        "filesToBeDeletedPerPartition": {},
-        "version": 2,
-        "filePathsToBeDeletedPerPartition": {
-            partition: [
-                {"filePath": f"{root}/{partition}/{name}", "isBootstrapBaseFile": False}
-                if partition
-                else {"filePath": f"{root}/{name}", "isBootstrapBaseFile": False}
-                for name in names
-            ]
-            for partition, names in plan.files.items()
-        },
-        "partitionsToBeDeleted": list(plan.partitions),
-        "extraMetadata": {name: ",".join(kept) for name, kept in plan.kept.items() if kept},
-    }
-
-
-def planned_files(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Names by partition of a HoodieCleanerPlan.  Only names: where they are, the table says."""
-    paths = record.get("filePathsToBeDeletedPerPartition") or {}
-    found = {
-        partition: tuple((info["filePath"] or "").rsplit("/", 1)[-1] for info in infos)
-        for partition, infos in paths.items()
-    }
-    for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
-        known = found.get(partition, ())
-        found[partition] = (*known, *(name.rsplit("/", 1)[-1] for name in names))
-    return found
-
-
 def result_record(
-    record: Mapping[str, Any],
+    plan: CleanPlan,
     *,
     started: InstantTime,
     took_millis: int,
@@ -191,17 +123,16 @@ def result_record(
     partitions: Collection[str] = (),
 ) -> dict[str, Any]:
     """HoodieCleanMetadata of a plan that was carried out."""
-    kept = record.get("earliestInstantToRetain") or {}
     return {
         "startCleanTime": started,
         "timeTakenInMillis": took_millis,
         "totalFilesDeleted": sum(map(len, deleted.values())),
-        "earliestCommitToRetain": kept.get("timestamp") or "",
-        "lastCompletedCommitTimestamp": record.get("lastCompletedCommitTimestamp") or "",
+        "earliestCommitToRetain": plan.kept_from.time if plan.kept_from else "",
+        "lastCompletedCommitTimestamp": plan.newest or "",
         "partitionMetadata": {
             partition: {
                 "partitionPath": partition,
-                "policy": record.get("policy") or "KEEP_LATEST_COMMITS",
+                "policy": plan.policy,
                 "deletePathPatterns": list(names),
                 "successDeleteFiles": list(names),
                 "failedDeleteFiles": [],
@@ -211,5 +142,5 @@ def result_record(
         },
         "version": 2,
         "bootstrapPartitionMetadata": {},
-        "extraMetadata": dict(record.get("extraMetadata") or {}),
+        "extraMetadata": plan.extra_metadata,
     }

@@ -25,17 +25,13 @@ from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.planning.cleaning import (
-    PINS_KEY,
     Claims,
-    CleanPlan,
     Retention,
     file_names,
     looked_at_since,
     newest_kept,
     outdated,
     outdated_replaced,
-    plan_record,
-    planned_files,
     result_record,
 )
 from pyhudi.read.table_snapshot import TableState
@@ -47,9 +43,9 @@ from pyhudi.table.file_group_view import FileSlice, TableView, build_view
 from pyhudi.table.timeline_facts import pending_plans, replaced_groups
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.plans.checks import is_partition
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
-from pyhudi.timeline.service_payloads import CLEAN_METADATA, CLEANER_PLAN, write_avro
+from pyhudi.timeline.service_payloads import CLEAN_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed
 from pyhudi.transaction.conflicts import WriteSet
@@ -242,7 +238,7 @@ def _needed(state: TableState) -> dict[FileGroupId, InstantTime]:
     found = {}
     actions = {Action.COMPACTION, Action.LOG_COMPACTION}
     for pending in state.timeline.where(actions, State.REQUESTED, State.INFLIGHT):
-        for operation in state.log.plan(pending, CompactionPlan).operations:
+        for operation in state.log.plan(pending, CompactionPlan.from_record).operations:
             found[operation.group] = operation.base_instant
     return found
 
@@ -285,7 +281,7 @@ def write_clean_plan(state: TableState, options: Options) -> Instant | None:
     plan = propose_clean(state, options)
     if not plan.file_count:
         return None
-    content = write_avro(CLEANER_PLAN, plan_record(plan, root=_root(state)))
+    content = plan.to_avro(root=_root(state))
     return state.log.request(Action.CLEAN, content, now=state.timeline)
 
 
@@ -311,35 +307,30 @@ def execute_clean(
     began = time.monotonic()
     fs, log = state.fs, state.log
     with beat:
-        record = log.requested(pending)
+        plan = log.plan(pending, CleanPlan.from_record)
         is_new = pending.state is State.REQUESTED
         if is_new:
             pending = log.start(pending, log.read(replace(pending, state=State.REQUESTED)))
-        deleted = {
-            partition: tuple(name for name in names if parse_data_file(name))
-            for partition, names in planned_files(record).items()
-            if partition == "" or is_partition(partition)
-        }
-        for partition, names in deleted.items():
+        for partition, names in plan.files.items():
             fs.delete(join(partition, name) for name in names)
         with finishing(state, pending, options.write, touched=WriteSet(frozenset())) as ending:
-            ended = _ended(fs, record.get("partitionsToBeDeleted") or ())
+            ended = _ended(fs, plan.partitions)
             if is_new or not _is_told(state, pending, ending.now):
-                ending.begin_metadata().finish((), (), deleted=deleted, dropped_partitions=ended)
+                ending.begin_metadata().finish((), (), deleted=plan.files, dropped_partitions=ended)
             result = result_record(
-                record,
+                plan,
                 started=pending.time,
                 took_millis=round((time.monotonic() - began) * 1000),
-                deleted=deleted,
+                deleted=plan.files,
                 partitions=ended,
             )
             complete(state, pending, write_avro(CLEAN_METADATA, result))
     return CleanReport(
         instants=(str(pending.time),),
-        files=sum(map(len, deleted.values())),
-        partitions=len(deleted),
-        kept_from=result["earliestCommitToRetain"] or None,
-        held=tuple(filter(None, (result["extraMetadata"].get(PINS_KEY) or "").split(","))),
+        files=plan.file_count,
+        partitions=len(plan.files),
+        kept_from=plan.kept_from.time if plan.kept_from else None,
+        held=plan.holds,
     )
 
 
@@ -351,8 +342,7 @@ def _ended(fs: FileSystem, planned: Iterable[str]) -> tuple[str, ...]:
     ended = tuple(
         partition
         for partition in planned
-        if is_partition(partition)
-        and not any(parse_data_file(info.name) for info in fs.children(partition))
+        if not any(parse_data_file(info.name) for info in fs.children(partition))
     )
     fs.delete(join(partition, PARTITION_METAFILE) for partition in ended)
     return ended

@@ -161,7 +161,7 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
     with taken.running(options):
         plan = planned_clustering(
             state.view(),
-            state.log.plan(pending, ClusteringPlan),
+            state.log.plan(pending, ClusteringPlan.from_record),
             at=pending.time,
             layout=options.services.clustering.layout,
         )

@@ -168,7 +168,7 @@ def _publish(
     gone = replaced_groups(log, state.timeline)
     operations = [
         operation
-        for operation in log.plan(pending, CompactionPlan).operations
+        for operation in log.plan(pending, CompactionPlan.from_record).operations
         if operation.group not in gone
     ]
     pieces = planned_slices(state.view(), operations, at=pending.time)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyhudi.errors import UserError
-from pyhudi.planning.cleaning import file_names, planned_files
+from pyhudi.planning.cleaning import file_names
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
@@ -26,6 +26,7 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.timeline.undo_payloads import SAVEPOINT_METADATA
@@ -154,7 +155,7 @@ def check_not_going(
     """Raise UserError if a clean that is planned already, and asks nobody any more, deletes files
     of the snapshot at `instant`.  files: names by partition."""
     for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        going = planned_files(state.log.requested(clean))
+        going = state.log.plan(clean, CleanPlan.from_record).files
         for partition, names in files.items():
             if not set(names).isdisjoint(going.get(partition, ())):
                 raise UserError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.records import FileGroupId, InstantTime
@@ -15,6 +14,7 @@ from pyhudi.timeline.instant import COMPLETES_AS, Action, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.clustering import ClusteringPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
+from pyhudi.timeline.plans.restore import RestorePlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -49,9 +49,9 @@ def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool
     """
     under_way = timeline.where({Action.RESTORE}, State.INFLIGHT)
     undone = {
-        (each["commitTime"], COMPLETES_AS[Action(each["action"])])
+        (each.time, COMPLETES_AS[each.action])
         for restore in under_way
-        for each in log.requested(restore).get("instantsToRollback") or ()
+        for each in log.plan(restore, RestorePlan.from_record).undone
     }
     if not undone:
         return timeline, bool(under_way)
@@ -79,9 +79,11 @@ def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
             case Action.COMPACTION | Action.LOG_COMPACTION:
                 major = instant.action is Action.COMPACTION
                 claims = compacting if major else log_compacting
-                claims |= dict.fromkeys(log.plan(instant, CompactionPlan).groups, instant.time)
+                claims |= dict.fromkeys(
+                    log.plan(instant, CompactionPlan.from_record).groups, instant.time
+                )
             case Action.REPLACE_COMMIT | Action.CLUSTERING:
-                groups = log.plan(instant, ClusteringPlan).file_groups
+                groups = log.plan(instant, ClusteringPlan.from_record).file_groups
                 clustering |= dict.fromkeys(groups, instant.time)
             case _:
                 pass
@@ -118,13 +120,3 @@ def load_view(
         completions=completions,
         archived=None if archive is None else lambda: archive.completions,
     )
-
-
-def planned_groups(record: Mapping[str, Any]) -> list[FileGroupId]:
-    """File groups that the plan in a requested file has claimed."""
-    planned = record.get("clusteringPlan") or {}
-    return [
-        FileGroupId(part["partitionPath"] or "", part["fileId"])
-        for group in planned.get("inputGroups") or ()
-        for part in group.get("slices") or ()
-    ]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
 from pyhudi.filenames import HOODIE
@@ -29,14 +29,14 @@ from pyhudi.timeline.timeline import Timeline
 _ATTEMPTS = 1000
 
 
-class Plan(Protocol):
-    """A plan of a service, as `timeline/plans` has them."""
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any], *, path: str) -> Self: ...
+T_co = TypeVar("T_co", covariant=True)
 
 
-P = TypeVar("P", bound=Plan)
+class PlanReader(Protocol[T_co]):
+    """`from_record` of a plan, as `timeline/plans` has them."""
+
+    def __call__(self, record: Mapping[str, Any], *, path: str) -> T_co: ...
+
 
 _SPARE = 20  # commits that are kept in memory though they are archived
 
@@ -187,12 +187,12 @@ class TimelineLog:
         except FileMissingError:
             return {}
 
-    def plan(self, instant: Instant, kind: type[P]) -> P:
+    def plan(self, instant: Instant, read: PlanReader[T_co]) -> T_co:
         """The plan of a service, from its requested file; an empty one where there is no file.
 
         Raises CorruptFileError."""
         requested = replace(instant, state=State.REQUESTED)
-        return kind.from_record(self.requested(instant), path=self.path(requested))
+        return read(self.requested(instant), path=self.path(requested))
 
     def is_clustering(self, instant: Instant) -> bool:
         """Whether an instant is a clustering, which rewrites rows and brings none: by its action,

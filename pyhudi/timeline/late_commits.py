@@ -9,7 +9,7 @@ writer removes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,6 +22,8 @@ from pyhudi.timeline.instant import (
     State,
     parse_instant_name,
 )
+from pyhudi.timeline.plans.restore import RestorePlan
+from pyhudi.timeline.plans.rollback import target_of
 from pyhudi.timeline.rolled_back_instants import newest_list
 
 TAKES_BACK: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
@@ -63,11 +65,12 @@ def taken_back(
     if instant.is_completed:
         yield from _rolled_back(instant, read(instant, State.COMPLETED))
     else:
-        plan = read(instant, State.REQUESTED)
-        named: Iterable[dict[str, Any]] = plan.get("instantsToRollback") or ()
-        for each in (plan.get("instantToRollback") or {}, *named):
-            if each.get("commitTime"):
-                yield InstantTime(each["commitTime"])
+        record = read(instant, State.REQUESTED)
+        target = target_of(record, path=str(instant))
+        restored = RestorePlan.from_record(record, path=str(instant))
+        for each in (target, *restored.undone):
+            if each is not None:
+                yield each.time
 
 
 def _rolled_back(instant: Instant, record: dict[str, Any]) -> Iterator[InstantTime]:

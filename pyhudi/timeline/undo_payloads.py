@@ -18,12 +18,13 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import fastavro
 
 from pyhudi.errors import CorruptFileError
-from pyhudi.timeline.avro_schemas import INSTANT_INFO, STRING, array, map_of, record, version
+from pyhudi.timeline.avro_schemas import STRING, array, map_of, record, version
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN
 
 _METADATA: Final = "pyhudi.metadata"
@@ -46,13 +47,6 @@ SAVEPOINT_METADATA: Final = record(
     version(),
 )
 
-RESTORE_PLAN: Final = record(
-    "HoodieRestorePlan",
-    ("instantsToRollback", array(INSTANT_INFO), []),
-    version(2),
-    ("savepointToRestoreTimestamp", ["null", STRING], None),
-)
-
 RESTORE_METADATA: Final = record(
     "HoodieRestoreMetadata",
     ("startRestoreTime", STRING),
@@ -68,20 +62,21 @@ RESTORE_METADATA: Final = record(
 class RestoreWork:
     """What a restore has written down before its first step.
 
-    plans: HoodieRollbackPlan records, in the order in which they are carried out.  metadata: the
+    plans: one for each instant, in the order in which they are carried out.  metadata: the
     partitions that the metadata table had, and their numbers of file groups.
     """
 
-    plans: tuple[Mapping[str, Any], ...] = ()
+    plans: tuple[RollbackPlan, ...] = ()
     metadata: Mapping[str, int] = field(default_factory=dict)
 
 
-def write_work(work: RestoreWork) -> bytes:
-    """The content of `R.restore.inflight`."""
+def write_work(work: RestoreWork, *, root: str) -> bytes:
+    """The content of `R.restore.inflight`.  root: the table's path."""
     out = io.BytesIO()
     facts = {_METADATA: json.dumps(dict(work.metadata))}
     schema = fastavro.parse_schema(dict(ROLLBACK_PLAN))
-    fastavro.writer(out, schema, work.plans, codec="null", metadata=facts)
+    plans = [plan.to_record(root=root) for plan in work.plans]
+    fastavro.writer(out, schema, plans, codec="null", metadata=facts)
     return out.getvalue()
 
 
@@ -92,8 +87,10 @@ def read_work(data: bytes, *, path: str) -> RestoreWork | None:
     try:
         found = fastavro.reader(io.BytesIO(data))
         facts = json.loads(found.metadata[_METADATA])
-        plans = tuple(dict(each) for each in found if isinstance(each, dict))
-        return RestoreWork(plans, {str(name): int(count) for name, count in facts.items()})
+        records = [dict(each) for each in found if isinstance(each, dict)]
+        plans = (RollbackPlan.from_record(each, path=path) for each in records)
+        stated = tuple(plan for plan in plans if plan is not None)
+        return RestoreWork(stated, {str(name): int(count) for name, count in facts.items()})
     except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
             AttributeError, RecursionError, StopIteration) as error:  # fmt: skip
         raise CorruptFileError("not the work of a restore", path=path) from error

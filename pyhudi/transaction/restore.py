@@ -31,15 +31,11 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.restore import RestorePlan
+from pyhudi.timeline.plans.rollback import InstantInfo, RollbackPlan
 from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.timeline.undo_payloads import (
-    RESTORE_METADATA,
-    RESTORE_PLAN,
-    RestoreWork,
-    read_work,
-    write_work,
-)
+from pyhudi.timeline.undo_payloads import RESTORE_METADATA, RestoreWork, read_work, write_work
 from pyhudi.transaction.heartbeat import remove_heartbeat
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
@@ -52,12 +48,9 @@ from pyhudi.transaction.rollback import (
 )
 from pyhudi.transaction.rollback_files import files_of_compaction, files_of_pending
 from pyhudi.transaction.rollback_plan import (
-    RollbackPlan,
     RolledBack,
     build_rollback_plan,
-    from_record,
     to_metadata,
-    to_record,
 )
 
 
@@ -145,14 +138,8 @@ def write_restore_plan(state: TableState, to: InstantTime) -> Instant | None:
     undone = propose_restore(state, to)
     if not undone:
         return None
-    record = {
-        "instantsToRollback": [
-            {"commitTime": each.time, "action": each.action.value} for each in undone
-        ],
-        "version": 2,
-        "savepointToRestoreTimestamp": to,
-    }
-    return state.log.request(Action.RESTORE, write_avro(RESTORE_PLAN, record))
+    infos = tuple(InstantInfo(each.time, each.action) for each in undone)
+    return state.log.request(Action.RESTORE, RestorePlan(infos, to).to_avro())
 
 
 def pending_restores(timeline: Timeline) -> list[Instant]:
@@ -164,11 +151,10 @@ def execute_restore(
 ) -> RestoreReport:
     """Run a restore, from wherever it was left."""
     began = time.monotonic()
-    record = log.requested(at)
-    to = InstantTime(record.get("savepointToRestoreTimestamp") or "")
-    undone = [InstantTime(each["commitTime"]) for each in record.get("instantsToRollback") or ()]
-    at, work = _begun(fs, config, log, at, undone)
-    plans = [each for r in work.plans if (each := from_record(r, path=log.path(at))) is not None]
+    wanted = log.plan(at, RestorePlan.from_record)
+    to = wanted.to or InstantTime("")
+    at, work = _begun(fs, config, log, at, [each.time for each in wanted.undone])
+    plans = work.plans
     check_lock(fs)
     for planned in plans:
         unpublish(log, planned)
@@ -204,10 +190,9 @@ def _begun(
             return at, work
     there = {i.time: i for i in log.load().where(WRITES)}
     wanted = [there[time] for time in undone if time in there]
-    plans = tuple(to_record(each, root=fs.url) for each in _plans(fs, config, log, wanted))
-    work = RestoreWork(plans, _group_counts(fs, config))
+    work = RestoreWork(tuple(_plans(fs, config, log, wanted)), _group_counts(fs, config))
     if at.state is State.REQUESTED:
-        at = log.start(at, write_work(work))
+        at = log.start(at, write_work(work, root=fs.url))
     return at, work
 
 

@@ -42,7 +42,8 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.compaction import CompactionPlan
-from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, write_avro
+from pyhudi.timeline.plans.rollback import Removal, RollbackPlan
+from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import is_kept
 from pyhudi.transaction.heartbeat import living, remove_heartbeat
@@ -59,15 +60,7 @@ from pyhudi.transaction.rollback_files import (
     files_of_completed,
     files_of_pending,
 )
-from pyhudi.transaction.rollback_plan import (
-    Removal,
-    RollbackPlan,
-    RolledBack,
-    build_rollback_plan,
-    from_record,
-    to_metadata,
-    to_record,
-)
+from pyhudi.transaction.rollback_plan import RolledBack, build_rollback_plan, to_metadata
 from pyhudi.transaction.rolled_back_files import (
     leave_markers_of_unseen,
     note_rollbacks,
@@ -219,8 +212,7 @@ def failed_writes(
     return [
         instant
         for instant in pending
-        if instant.action is not Action.LOG_COMPACTION
-        or log.plan(instant, CompactionPlan).runs_at_once
+        if instant.action is not Action.LOG_COMPACTION or _runs_at_once(log, instant)
         if instant.time not in alive
         and not log.is_clustering(instant)
         and not is_kept(log.fs, instant)
@@ -244,7 +236,8 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
 def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:
     """Whether it is a log compaction that is not run again after a failure."""
     return (
-        instant.action is Action.LOG_COMPACTION and log.plan(instant, CompactionPlan).runs_at_once
+        instant.action is Action.LOG_COMPACTION
+        and log.plan(instant, CompactionPlan.from_record).runs_at_once
     )
 
 
@@ -252,8 +245,7 @@ def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant
     """Raises LockError for a process that has lost the table's lock: what it takes for a failed
     write may be that of the lock's next holder."""
     check_lock(fs)
-    content = write_avro(ROLLBACK_PLAN, to_record(planned, root=fs.url))
-    return log.request(Action.ROLLBACK, content)
+    return log.request(Action.ROLLBACK, planned.to_avro(root=fs.url))
 
 
 def _cut_short(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant, RollbackPlan]]:
@@ -281,7 +273,7 @@ def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
         if at.state is State.REQUESTED:  # writers without atomic creation leave half a file
             return None
         raise
-    planned = from_record(record, path=path)
+    planned = RollbackPlan.from_record(record, path=path)
     if planned is None:
         return None
     failed = Instant(planned.time, planned.action, State.INFLIGHT)

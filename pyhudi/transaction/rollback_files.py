@@ -109,7 +109,7 @@ def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
 def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> Iterator[FoundFile]:
     """Files at a planned compaction's instant, in the groups that it names; `plan` tells apart
     its base files and the logs that later writes put on its slices."""
-    groups = frozenset(log.plan(pending, CompactionPlan).groups)
+    groups = frozenset(log.plan(pending, CompactionPlan.from_record).groups)
     for partition in sorted({group.partition for group in groups}):
         for found in _files_in(fs, pending, partition, lambda *_: False):
             if FileGroupId(partition, found.name.file_id) in groups:

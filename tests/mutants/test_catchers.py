@@ -12,7 +12,7 @@ from pyhudi.errors import CorruptFileError, PyhudiError
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import COMMITS, State
-from pyhudi.transaction.rollback_plan import from_record
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from tests.crash.torn import copy_of, opened, rows, snapshot, table
 from tests.mutants.seeded import MUTANTS
 from tests.support.logs import kinds_of, small_block
@@ -89,7 +89,7 @@ def test_a_rollback_plan_may_name_its_own_files_only() -> None:
         ],
     }  # fmt: skip
     with pytest.raises(CorruptFileError):
-        from_record(record, path="x")
+        RollbackPlan.from_record(record, path="x")
 
 
 def test_a_block_whose_two_lengths_differ_is_no_block() -> None:

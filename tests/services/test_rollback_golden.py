@@ -11,9 +11,9 @@ from pyhudi.filenames import join, parse_data_file
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, read_avro, write_avro
 from pyhudi.transaction.rollback import roll_back_failed
-from pyhudi.transaction.rollback_plan import from_record, to_record
 from tests.support.shells import log_bytes, shell_config, ticking
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollback"
@@ -61,11 +61,11 @@ def test_our_files_have_the_schema_apache_hudi_writes(table: str) -> None:
 @pytest.mark.parametrize("table", ["cow", "mor"])
 def test_a_golden_plan_survives_being_parsed_and_written(table: str) -> None:
     record = golden(f"{table}_0.15.0.rollback.requested")
-    plan = from_record(record, path="x")
+    plan = RollbackPlan.from_record(record, path="x")
     assert plan is not None
     root = record["RollbackRequests"][0]["filesToBeDeleted"][0].rsplit("/", 2)[0]
-    assert to_record(plan, root=root) == record
-    assert from_record(to_record(plan, root="/elsewhere"), path="x") == plan
+    assert plan.to_record(root=root) == record
+    assert RollbackPlan.from_record(plan.to_record(root="/elsewhere"), path="x") == plan
 
 
 @pytest.mark.parametrize("table", ["cow", "mor"])
