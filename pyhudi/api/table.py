@@ -31,9 +31,9 @@ from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
 from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.keygen.generators import KeyRule, PythonKeys
-from pyhudi.keygen.key_generator_config import rule_of
 from pyhudi.keygen.key_values import key_texts, one_key_text
 from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
+from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import create
 from pyhudi.options import HolesPolicy, Options, parse_options

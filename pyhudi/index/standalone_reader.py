@@ -14,15 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.keygen.generators import KeyRule
+from pyhudi.keygen.key_generator_config import is_encoding_open, key_rule
+from pyhudi.keygen.key_values import key_texts
 from pyhudi.metadata.record_index.lookup import RecordIndex
+from pyhudi.options import Options
 from pyhudi.read.metadata_freshness import trusted_metadata
+from pyhudi.read.table_schema import full_schema, stated_schema
 from pyhudi.records import InstantTime, RecordLocation
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -55,6 +62,39 @@ class _Seen:
     timeline: Timeline
     index: RecordIndex
 
+    def schema(self) -> pa.Schema:
+        """Columns as the newest commit states them; none where no commit does."""
+        archive = Archive(self.log.fs, layout=self.config.layout, folder=self.config.archive_folder)
+        found = stated_schema(self.log, self.timeline, archive, self.config)
+        return full_schema(found or pa.schema([]), self.config)
+
+    def rule(self) -> KeyRule:
+        """How values become record keys.  Raises UserError, UnsupportedTableError."""
+        if is_encoding_open(self.config):
+            raise UserError(
+                "the table's properties do not determine the text of its keys",
+                path=self.log.fs.url,
+                hint="pass record keys as they are stored, or use table.lookup",
+            )
+        return key_rule(self.config, Options(), with_paths=False)
+
+
+def _texts(seen: _Seen, keys: Any) -> Any:
+    """Record keys as text.  Reads the table's schema only for keys that are not text already."""
+    column = keys
+    if isinstance(keys, list):
+        try:
+            column = pa.array(keys)
+        except (pa.ArrowException, TypeError, ValueError):
+            column = None  # tuples, values of several types
+    if isinstance(column, str | bytes):
+        return column
+    is_column = isinstance(column, pa.Array | pa.ChunkedArray)
+    if is_column and (pt.is_string(column.type) or pt.is_null(column.type)):
+        return column
+    fields = seen.config.record_key_fields
+    return key_texts(keys, fields=fields, schema=seen.schema(), rule=seen.rule)
+
 
 class OpenIndex:
     """Where record keys live, as the newest commit says.  Safe to use from several threads.
@@ -73,8 +113,8 @@ class OpenIndex:
         self._seen = self._look(None)
         self._looked = time.monotonic()
 
-    def get(self, key: str) -> RecordLocation | None:
-        """The place of one key; None if the table does not have it."""
+    def get(self, key: Any) -> RecordLocation | None:
+        """The place of one key, given as to `locations`; None if the table does not have it."""
         found = self.locations([key])
         if not found.column("found")[0].as_py():
             return None
@@ -88,9 +128,16 @@ class OpenIndex:
 
     def locations(self, keys: Any) -> pa.Table:
         """[record_key, partition_path, file_id, instant_time, found], one row a key in the order
-        asked.  keys: a text, which is one key, a list or a column of strings; its places are null
-        where it is absent."""
-        return self._now().lookup(keys, engine=self._engine)
+        asked; the places are null where it is absent.
+
+        keys: one or several, as for `Table.lookup`.  A text is a record key as it is stored; other
+        values are rendered by the key generator in the table's properties: those of the key column,
+        tuples and dicts with a value for each key column, or a table of these columns.
+        Raises UserError for keys that do not fit the key columns, and for values of a table whose
+        properties do not determine the text of its keys.
+        """
+        seen = self._now()
+        return seen.index.lookup(_texts(seen, keys), engine=self._engine)
 
     @property
     def instant(self) -> InstantTime | None:
@@ -126,10 +173,10 @@ class OpenIndex:
         if number > self._shown:
             self._seen, self._shown, self._looked = seen, number, time.monotonic()
 
-    def _now(self) -> RecordIndex:
+    def _now(self) -> _Seen:
         if self._age == 0.0 or time.monotonic() - self._looked >= self._age:
             self.refresh()
-        return self._seen.index
+        return self._seen
 
     def _look(self, before: _Seen | None) -> _Seen:
         config = load_config(self._fs)

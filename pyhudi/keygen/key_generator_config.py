@@ -1,4 +1,4 @@
-"""The key rule of a table: what its properties say, what options add, what its rows show.
+"""The key rule of a table: what its properties say and what options add.
 
 Properties of version 6 leave out much of the timestamp and custom key generators, so their
 writers give it as options each time.  What both say must agree.  Source: table_format 1.2, 5.7.
@@ -11,14 +11,9 @@ from dataclasses import asdict
 from typing import Final
 
 from pyhudi.errors import OptionError, UnsupportedTableError, UserError
-from pyhudi.formats.java_text import as_text
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.timestamp_generator import TimeRule, time_rule
-from pyhudi.merge.merge_rules import merge_rules
 from pyhudi.options import Options, TimestampSettings, parse_options
-from pyhudi.read.file_slice import SliceSpec, read_slice
-from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import RECORD_KEY
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 
 PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
@@ -33,32 +28,6 @@ _NAMES: Final = {
     "input_timezone": "input.timezone",
     "output_timezone": "output.timezone",
 }
-
-
-def rule_of(
-    state: TableState,
-    options: Options,
-    *,
-    functions: PythonKeys | None,
-    with_paths: bool = True,
-) -> KeyRule:
-    """The rule by which a table is written.
-
-    with_paths: whether paths are made, too; a delete by keys needs none.  Reads the key of one row
-    where the table alone can tell how keys are encoded.
-    Raises UnsupportedTableError, OptionError.
-    """
-    bare = options.table.bare_complex_keys
-    if is_encoding_open(state.config) and functions is None:
-        stored = stored_keys_are_bare(state)
-        if stored is not None and bare is not None and stored != bare:
-            raise OptionError(
-                "the table's keys are encoded in the other way",
-                option="hoodie.write.complex.keygen.new.encoding", value=bare,
-                hint="leave the option out",
-            )  # fmt: skip
-        bare = bare if stored is None else stored
-    return key_rule(state.config, options, functions=functions, bare=bare, with_paths=with_paths)
 
 
 def key_rule(
@@ -98,25 +67,6 @@ def key_rule(
 def is_encoding_open(config: TableConfig) -> bool:
     """Whether releases disagree about how this table's keys are encoded."""
     return config.key_generator is KeyGeneratorKind.COMPLEX and len(config.record_key_fields) == 1
-
-
-def stored_keys_are_bare(state: TableState) -> bool | None:
-    """How the keys of a complex key generator with one field are stored; None without rows.
-
-    Reads the key columns of the smallest file slice.
-    """
-    name = state.config.record_key_fields[0]
-    view = state.view()
-    spec = SliceSpec(
-        state.schema(), (RECORD_KEY, name), merge_rules(state.config), view.visibility
-    )  # fmt: skip
-    slices = sorted(view.latest_slices(), key=lambda s: s.size_bytes)
-    for slice_ in slices:
-        rows = read_slice(state.fs, slice_, spec=spec).slice(0, 1)
-        if rows.num_rows:
-            key = rows.column(RECORD_KEY)[0].as_py()
-            return bool(key == as_text(rows.column(name), name)[0].as_py())
-    return None
 
 
 def timestamp_properties(settings: TimestampSettings) -> dict[str, str]:

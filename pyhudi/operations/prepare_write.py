@@ -23,7 +23,7 @@ from pyhudi.filenames import TEMP
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.selection import choose_index, no_index, store_kinds
-from pyhudi.keygen.key_generator_config import rule_of
+from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.file_stats.build import create_facts

@@ -20,7 +20,7 @@ from typing import Final
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.keygen.generators import partition_paths, record_keys
-from pyhudi.keygen.key_generator_config import rule_of
+from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.file_slice import SliceSpec, read_slice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 import pyhudi
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import IndexNotReadyError, TableNotFoundError
+from pyhudi.errors import IndexNotReadyError, TableNotFoundError, UserError
 from pyhudi.index.standalone_reader import OpenIndex
 from pyhudi.storage.local import LocalFileSystem
 
@@ -98,7 +99,8 @@ def test_a_process_that_opens_an_index_loads_neither_writer_nor_reader(tmp_path:
     for room in ("write", "services", "pipeline", "api", "verbs", "cli", "spark"):
         assert not {name for name in own if name.split(".")[1] == room}, room
     assert {name for name in own if name.startswith("pyhudi.read.")} == {
-        "pyhudi.read.metadata_freshness"
+        "pyhudi.read.metadata_freshness",
+        "pyhudi.read.table_schema",
     }
     # pandas is taken in by pyarrow itself, where it is installed
     assert not loaded & {"pyspark", "fsspec", "click", "rich", "duckdb", "pyarrow.dataset"}
@@ -110,3 +112,71 @@ def test_what_is_no_table_or_has_no_index_says_so(tmp_path: Path) -> None:
     pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", index="bloom")
     with pytest.raises(IndexNotReadyError):
         pyhudi.open_index(tmp_path / "t")
+
+
+TYPED = pa.schema(
+    [("n", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us")), ("part", pa.string())]
+)
+
+
+def typed_rows() -> pa.Table:
+    days = [date(2026, 1, 1 + n) for n in range(5)]
+    times = [datetime(2026, 1, 1, n) for n in range(5)]
+    return pa.table({"n": range(5), "day": days, "at": times, "part": ["p"] * 5}, schema=TYPED)
+
+
+@pytest.mark.parametrize("column", ["n", "day", "at"])
+def test_values_of_the_key_column_are_accepted_as_the_table_accepts_them(
+    tmp_path: Path, column: str
+) -> None:
+    table = pyhudi.create_table(tmp_path / "t", TYPED, record_key=column, partition_by="part")
+    table.upsert(typed_rows())
+    index = pyhudi.open_index(tmp_path / "t")
+    values = typed_rows().column(column)
+    plain = values.to_pylist()
+    for keys in (
+        plain,
+        tuple(plain),
+        values,
+        pa.table({column: values}),
+        values.to_numpy(),
+        plain[3],
+    ):
+        found = index.locations(keys)
+        assert found == table.lookup(keys)
+        assert all(found.column("found").to_pylist())
+    assert index.get(plain[2]) is not None
+    texts = table.scan().to_arrow().column("_hoodie_record_key").to_pylist()
+    for keys in (texts, texts[0], texts[0].encode(), [text.encode() for text in texts]):
+        assert all(index.contains(keys).to_pylist())
+
+
+def test_keys_of_several_columns_are_accepted_in_every_form(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path / "t", TYPED, record_key=["n", "day"], partition_by="part")
+    table.upsert(typed_rows())
+    index = pyhudi.open_index(tmp_path / "t")
+    day = date(2026, 1, 4)
+    given = typed_rows().select(["n", "day"])
+    for keys in ((3, day), [(3, day), (9, day)], {"n": 3, "day": day}, given, "n:3,day:20456"):
+        assert index.locations(keys) == table.lookup(keys)
+        assert index.contains(keys)[0].as_py() == table.lookup(keys).column("found")[0].as_py()
+    assert index.contains((3, day)).to_pylist() == [True]
+    assert index.get((3, day)) is not None and index.get({"n": 4, "day": day}) is None
+    with pytest.raises(UserError, match="each key column"):
+        index.contains([3])
+
+
+def test_values_are_refused_where_the_properties_do_not_determine_the_keys_text(
+    tmp_path: Path,
+) -> None:
+    """Releases of Apache Hudi disagree about complex keys of one field: only rows tell."""
+    table = pyhudi.create_table(
+        tmp_path / "t", TYPED, record_key="n", partition_by="part",
+        options={"hoodie.datasource.write.keygenerator.type": "COMPLEX"},
+    )  # fmt: skip
+    table.upsert(typed_rows())
+    index = pyhudi.open_index(tmp_path / "t")
+    texts = table.scan().to_arrow().column("_hoodie_record_key").to_pylist()
+    assert all(index.contains(texts).to_pylist())
+    with pytest.raises(UserError, match="do not determine the text"):
+        index.contains([3])

@@ -16,8 +16,9 @@ from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UnsupportedTableError, UserError
 from pyhudi.keygen.generators import PythonKeys, partition_paths, record_keys
-from pyhudi.keygen.key_generator_config import key_rule, rule_of
+from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.keygen.new_table_keys import TimestampPartition
+from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.options import parse_options
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import DEFAULT_PARTITION, META_COLUMNS
