@@ -1,4 +1,4 @@
-"""The second seam: how work is spread.
+"""How tasks are spread over threads or Spark executors.
 
 A task is a plain top-level function of one picklable argument; an Engine runs many of them and
 returns their results in order.  Threads here, Spark executors in `pyhudi.spark`.

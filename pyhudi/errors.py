@@ -1,4 +1,4 @@
-"""One tree of errors: whose fault it is, whether trying again can help, and a stable code.
+"""Typed errors, each with a stable code.
 
 Every message is a lower-case sentence that says what is wrong, then the facts, then what to do:
 `truncated block; path=t/.hoodie/metadata/x.hfile, offset=4096; rebuild the index`.

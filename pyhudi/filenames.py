@@ -1,4 +1,4 @@
-"""Every file name of a table on disk, made and parsed in this one place.
+"""Names of the files of a table, built and parsed.
 
 ```
 base file   <fileId>_<writeToken>_<instant>.parquet|.orc|.hfile

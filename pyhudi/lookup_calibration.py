@@ -1,4 +1,4 @@
-"""The constants of look-ups, measured on this machine.
+"""Costs of look-ups, measured on this machine.
 
 Each is told apart by two look-ups that differ in it alone: scans of a file without and with GZ
 (inflating), a scan against a look-up of every key (a key), few keys in as many blocks (a block).

@@ -1,4 +1,4 @@
-"""The nouns of the field: meta columns, file groups, record locations."""
+"""Meta columns, file groups, record locations."""
 
 from __future__ import annotations
 

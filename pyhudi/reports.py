@@ -1,4 +1,4 @@
-"""What the reports of all services have in common."""
+"""Fields common to all reports."""
 
 from __future__ import annotations
 

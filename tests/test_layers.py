@@ -1,4 +1,4 @@
-"""Imports go down only: the floors of the architecture, enforced on the syntax trees."""
+"""Imports go down only: the layers of the architecture, enforced on the syntax trees."""
 
 from __future__ import annotations
 
@@ -8,34 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "pyhudi"
-FLOORS = (
-    "errors",
-    "_native",
-    "records reports lookup_calibration",
-    "filenames options",
-    "storage engine",
-    "formats",
-    "timeline",
-    "table",
-    "planning",
-    "metadata",
-    "merge",
-    "read",
-    "keygen",
-    "index",
-    "transaction",
-    "write",
-    "services",
-    "operations",
-    "health",
-    "api",
-    "__init__",
-    "spark",
-    "cli",
-    "__main__",
-)
-FLOOR = {name: n for n, names in enumerate(FLOORS) for name in names.split()}
+from tests.layers import LAYERS, PACKAGE, PICTURE, render
+
+LAYER = {name: n for n, names in enumerate(LAYERS) for name in names.split()}
 SPARK_ONLY = {"pyspark", "py4j"}
 HEAVY = {"pandas", "pyspark", "py4j", "click", "rich", "polars", "duckdb", "fsspec"}
 
@@ -51,16 +26,18 @@ def own_imports(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
 
 
 def modules() -> list[tuple[Path, str, ast.Module]]:
-    """Every module: its path, its room, its tree."""
+    """Every module: its path, its package, its tree."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        found.append((path.relative_to(PACKAGE.parent), room, ast.parse(path.read_text("utf-8"))))
+        package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        found.append(
+            (path.relative_to(PACKAGE.parent), package, ast.parse(path.read_text("utf-8")))
+        )
     return found
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {room for _, room, _ in modules()} <= FLOOR.keys()
+def test_every_package_has_a_layer() -> None:
+    assert {package for _, package, _ in modules()} <= LAYER.keys()
 
 
 def test_imports_only_go_down() -> None:
@@ -70,7 +47,7 @@ def test_imports_only_go_down() -> None:
             there = name.split(".")[1] if name.startswith("pyhudi.") else here
             if name == "pyhudi":
                 continue  # `from pyhudi import x` is seen again as pyhudi.x
-            if level or (there != here and FLOOR.get(there, -1) >= FLOOR[here]):
+            if level or (there != here and LAYER.get(there, -1) >= LAYER[here]):
                 breaches.append(f"{path}:{line}: {here} may not import {name}")
     assert not breaches, "\n".join(breaches)
 
@@ -80,18 +57,18 @@ def test_names_of_the_front_door_are_not_used_from_below() -> None:
     for path, here, tree in modules():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "pyhudi":
-                names = {a.name for a in node.names} - FLOOR.keys()
-                if names and FLOOR[here] <= FLOOR["__init__"]:
+                names = {a.name for a in node.names} - LAYER.keys()
+                if names and LAYER[here] <= LAYER["__init__"]:
                     breaches.append(f"{path}:{node.lineno}: {here} imports {sorted(names)}")
     assert not breaches, "\n".join(breaches)
 
 
-def test_only_the_spark_room_knows_spark() -> None:
+def test_only_the_spark_package_knows_spark() -> None:
     breaches = [
         f"{path}:{line}: {name}"
         for path, here, tree in modules()
         for line, name, _ in own_imports(tree)
-        if name.split(".")[0] in SPARK_ONLY and FLOOR[here] < FLOOR["spark"]
+        if name.split(".")[0] in SPARK_ONLY and LAYER[here] < LAYER["spark"]
     ]
     assert not breaches, "\n".join(breaches)
 
@@ -106,3 +83,9 @@ def test_the_core_starts_without_heavy_libraries() -> None:
         check=True,
     )
     assert not HEAVY & set(run.stdout.split())
+
+
+def test_the_picture_of_the_layers_is_current() -> None:
+    assert render() == PICTURE.read_text("utf-8"), (
+        "layers changed: python -m tests.layers > docs/architecture.svg"
+    )

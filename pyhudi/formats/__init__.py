@@ -1,1 +1,1 @@
-
+"""File formats: Parquet base files, log files and their blocks, Avro schemas."""

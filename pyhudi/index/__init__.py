@@ -1,1 +1,1 @@
-"""Indexes: which file group holds a key; one file a kind, one contract for all."""
+"""Indexes: which file group holds a key; one contract, one module or package a kind."""

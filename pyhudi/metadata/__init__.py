@@ -1,1 +1,1 @@
-
+"""The metadata table: file listing, record index, column statistics, bloom filters."""

@@ -1,4 +1,4 @@
-"""Every tunable: settings as dataclasses, and the table from `hoodie.*` names to them."""
+"""Settings as dataclasses, and the `hoodie.*` names that set them."""
 
 from pyhudi.options.indexes import BucketEngine as BucketEngine
 from pyhudi.options.indexes import Growth as Growth

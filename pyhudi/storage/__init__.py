@@ -1,1 +1,1 @@
-
+"""File systems rooted at a table, locks, and spilled data."""

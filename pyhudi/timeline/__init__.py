@@ -1,1 +1,1 @@
-
+"""Instants: their files, commit metadata, plans, and the archive."""
