@@ -5,7 +5,7 @@
 Each writes its own keys, to its own partition and to one that both share, in optimistic mode.
 One line of totals; exit code 3 if a row is lost or doubled, or if Apache Hudi reads other rows.
 A write of Apache Hudi that met a conflict, or whose instant another had taken meanwhile, is done
-again, as a user of it would (docs/transactions.md, "An instant that is taken").
+again, as a user of it would (docs/transactions.md, "Duplicate instants").
 Needs what `apache_hudi.py` needs, and for zookeeper what `tests/support/zookeeper.py` does.
 """
 
