@@ -4,6 +4,7 @@
 * `shard_of`: file group of a metadata-table key, |(|h|) rem n| (table format 9.5).
 * `murmur3_32`: MurmurHash3 x86 32.
 * `xxh32`: XXH32, which places keys on the ring of a consistent-hashing bucket index.
+* `group_keys`: keys of each bucket side by side.
 * `xxh64`, `hash_id`: XXH64, and the ids it makes in metadata-table keys (table format 9.4).
 
 ASCII goes eight characters a step: three multiplications fold a word of characters into its
@@ -13,9 +14,11 @@ polynomial value, so only one multiplication a word waits for the previous one.
 import base64
 
 import numpy as np
+import pyarrow as pa
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
 
 from pyhudi._native.column cimport Column, ColumnView, Span, is_null, span_at
 from pyhudi._native.words cimport load32, load64
@@ -57,6 +60,44 @@ def shard_of(keys, count):
         for row in range(column.view.length):
             shards[row] = shard(java_hash_at(&column.view, row), groups)
     return out
+
+
+def group_keys(keys, buckets, count):
+    """(keys in the order of their buckets, their rows, where each bucket begins).
+
+    keys: strings or bytes without nulls.  buckets: int32, one a key, 0 <= bucket < count; keys of
+    one bucket stay in their order.  rows: int64, one a key.  The beginnings are int64[count + 1],
+    the last of them the number of keys.  Raises UserError for nulls and other buckets.
+    """
+    cdef Column column = Column(keys)
+    cdef const ColumnView *view = &column.view
+    cdef int64_t length = view.length
+    homes = np.ascontiguousarray(buckets, np.int32)
+    if len(homes) != length or not 1 <= count <= SHARDS_MAX or column.view.valid != NULL:
+        raise UserError("keys and buckets do not fit", keys=length, buckets=len(homes))
+    begins, bytes_begin = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    rows = np.empty(length, np.int64)
+    cdef int64_t groups = count, outside
+    cdef const int32_t[::1] home = homes
+    cdef int64_t[::1] row_at = begins, byte_at = bytes_begin, row_of = rows
+    with nogil:
+        outside = measure_groups(view, home, groups, row_at, byte_at)
+    if outside >= 0:
+        raise UserError("a key has a bucket that is not there", bucket=int(homes[outside]))
+    bounds = begins.copy()
+    wide = view.off32 == NULL
+    offsets = pa.allocate_buffer((length + 1) * (8 if wide else 4))
+    data = pa.allocate_buffer(int(bytes_begin[count]))
+    cdef uintptr_t offsets_at = offsets.address
+    cdef uintptr_t data_at = data.address
+    with nogil:
+        fill_groups(
+            view, home, row_at, byte_at, row_of, <uint8_t *>data_at,
+            <int32_t *>offsets_at if view.off32 != NULL else NULL,
+            <int64_t *>offsets_at if view.off32 == NULL else NULL,
+        )
+    grouped = pa.Array.from_buffers(column.array.type, length, [None, offsets, data])
+    return grouped, rows, bounds
 
 
 def murmur3_32(keys, seed=0):
@@ -123,6 +164,51 @@ cdef inline int32_t shard(int32_t hash, int32_t groups) noexcept nogil:
         hash = -hash
     hash = hash % groups
     return -hash if hash < 0 else hash
+
+
+cdef int64_t measure_groups(
+    const ColumnView *view, const int32_t[::1] home, int64_t groups, int64_t[::1] rows,
+    int64_t[::1] sizes,
+) noexcept nogil:
+    """Where the keys and the bytes of each group begin; the row of a bucket that is none, or -1."""
+    cdef int64_t row, group
+    for row in range(view.length):
+        group = home[row]
+        if group < 0 or group >= groups:
+            return row
+        rows[group + 1] += 1
+        sizes[group + 1] += span_at(view, row).size
+    for group in range(groups):
+        rows[group + 1] += rows[group]
+        sizes[group + 1] += sizes[group]
+    return -1
+
+
+cdef void fill_groups(
+    const ColumnView *view, const int32_t[::1] home, int64_t[::1] rows, int64_t[::1] bytes_at,
+    int64_t[::1] row_of, uint8_t *data, int32_t *off32, int64_t *off64,
+) noexcept nogil:
+    """Copy keys to where `rows` and `bytes_at` say that their groups begin; both move on."""
+    cdef int64_t row, group, to, at, end = 0
+    cdef Span key
+    for row in range(view.length):
+        group = home[row]
+        key = span_at(view, row)
+        to, at = rows[group], bytes_at[group]
+        if key.size:
+            memcpy(data + at, key.data, key.size)
+        if off32 != NULL:
+            off32[to] = <int32_t>at
+        else:
+            off64[to] = at
+        row_of[to] = row
+        rows[group] = to + 1
+        bytes_at[group] = at + key.size
+        end += key.size
+    if off32 != NULL:
+        off32[view.length] = <int32_t>end
+    else:
+        off64[view.length] = end
 
 
 cdef uint32_t java_hash(const uint8_t *at, int64_t size) noexcept nogil:

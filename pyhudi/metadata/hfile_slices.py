@@ -168,6 +168,9 @@ def asked(
                 values = timed_get(layer.reader, keys, method, told)
             if values.null_count == len(values):
                 continue
+            if not values.null_count:
+                hits.append(LayerMatches(left, values, layer.schema, layer.path))
+                return hits, left[:0]
             known = values.is_valid().to_numpy(zero_copy_only=False)
             hits.append(LayerMatches(left[known], values.drop_null(), layer.schema, layer.path))
         if known.any():

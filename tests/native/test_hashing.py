@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi._native.column import plain
-from pyhudi._native.hashing import hash_id, java_string_hash, murmur3_32, shard_of, xxh64
+from pyhudi._native.hashing import (
+    group_keys,
+    hash_id,
+    java_string_hash,
+    murmur3_32,
+    shard_of,
+    xxh64,
+)
 from pyhudi.errors import UserError
 
 texts = st.lists(st.text(max_size=40) | st.text("abc019-", max_size=60))
@@ -138,3 +145,38 @@ def test_a_column_of_nulls_only_is_a_column() -> None:
 def test_a_column_of_another_type_is_refused(keys: object) -> None:
     with pytest.raises(UserError, match="strings or bytes"):
         java_string_hash(keys)
+
+
+@given(
+    st.lists(st.text(max_size=12), max_size=60),
+    st.integers(1, 7),
+    st.sampled_from([pa.string(), pa.large_string(), pa.binary()]),
+)
+def test_keys_are_grouped_by_bucket_in_their_order(
+    texts: list[str], count: int, kind: pa.DataType
+) -> None:
+    keys = pa.array([text.encode() for text in texts], pa.binary()).cast(kind)
+    homes = shard_of(keys, count)
+    grouped, rows, begins = group_keys(keys, homes, count)
+    assert grouped.type == kind and grouped.equals(keys.take(pa.array(rows)))
+    assert rows.tolist() == np.argsort(homes, kind="stable").tolist()
+    assert begins.tolist() == np.searchsorted(homes[rows], np.arange(count + 1)).tolist()
+    grouped.validate(full=True)
+
+
+def test_a_slice_of_keys_is_grouped() -> None:
+    keys = pa.array(["x", "aa", "b", "", "cccc", "y"]).slice(1, 4)
+    grouped, rows, begins = group_keys(keys, np.array([1, 0, 1, 0], np.int32), 2)
+    assert grouped.to_pylist() == ["b", "cccc", "aa", ""]
+    assert rows.tolist() == [1, 3, 0, 2] and begins.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("keys", "homes"),
+    [(["a", "b"], [0]), (["a", None], [0, 0]), (["a"], [2]), (["a"], [-1])],
+)
+def test_buckets_that_do_not_fit_the_keys_are_refused(
+    keys: list[str | None], homes: list[int]
+) -> None:
+    with pytest.raises(UserError, match="bucket"):
+        group_keys(pa.array(keys), np.array(homes, np.int32), 2)

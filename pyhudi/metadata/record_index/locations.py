@@ -42,6 +42,28 @@ class Locations:
         return cls(empty, empty, pa.nulls(count, pa.string()))
 
 
+@dataclass(frozen=True, slots=True)
+class CodedLocations:
+    """Where record keys live: the distinct places, and which of them each slot has.
+
+    partition_paths, file_ids, instant_times: string, one a place; null where a value says that the
+    key is absent.  codes: int32, one a slot, null where absent.
+    """
+
+    partition_paths: pa.StringArray
+    file_ids: pa.StringArray
+    instant_times: pa.StringArray
+    codes: pa.Array
+
+    def spread(self) -> Locations:
+        """As columns of one slot a key."""
+        return Locations(
+            _spread(self.partition_paths, self.codes),
+            _spread(self.file_ids, self.codes),
+            self.instant_times.take(self.codes),
+        )
+
+
 _UUID_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:-(\d+))?")
 _TWO_64: Final = 1 << 64
 
@@ -126,6 +148,13 @@ def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path
 
     A value of length 0 counts as absent.  Cost: as `encode_locations`.
     """
+    return decode_coded(values, schema, zone=zone, path=path).spread()
+
+
+def decode_coded(
+    values: pa.Array, schema: str, *, zone: tzinfo | None, path: str
+) -> CodedLocations:
+    """As `decode_locations`, without a text a slot."""
     coded = values.dictionary_encode()
     empty = pc.equal(pc.binary_length(coded.dictionary), pa.scalar(0, pa.int32()))
     distinct = pc.if_else(empty, pa.scalar(None, pa.binary()), coded.dictionary)
@@ -138,11 +167,8 @@ def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path
             "the schema of record index entries lacks fields", path=path,
             fields=",".join(sorted(missing)),
         )  # fmt: skip
-    names, ids, times = _places(info, zone)
-    codes = coded.indices
-    return Locations(
-        _spread(names, codes), _spread(ids, codes), pa.array(times, pa.string()).take(codes)
-    )
+    names, ids, times = (pa.array(texts, pa.string()) for texts in _places(info, zone))
+    return CodedLocations(names, ids, times, coded.indices)
 
 
 def _places(
@@ -173,9 +199,9 @@ def _places(
     return names, ids, times
 
 
-def _spread(texts: list[str | None], codes: pa.Array) -> pa.DictionaryArray:
+def _spread(texts: pa.StringArray, codes: pa.Array) -> pa.DictionaryArray:
     """A dictionary column whose row i is texts[codes[i]]; equal texts share an entry."""
-    distinct = pa.array(texts, pa.string()).dictionary_encode()
+    distinct = texts.dictionary_encode()
     indices = distinct.indices.take(codes).cast(pa.int32())
     return pa.DictionaryArray.from_arrays(indices, distinct.dictionary)
 
@@ -192,28 +218,29 @@ def instant_text(epoch_millis: int, zone: tzinfo | None) -> InstantTime:
         raise CorruptFileError("an instant is off the calendar", millis=epoch_millis) from None
 
 
-def combine_parts(parts: list[Locations], positions: NDArray[np.int64], count: int) -> Locations:
+def combine_parts(
+    parts: list[CodedLocations], positions: NDArray[np.int64], count: int
+) -> CodedLocations:
     """One column of `count` slots out of several parts.
 
     positions: for each row of the parts, laid end to end, its slot; slots not named are null.
     """
-    if not parts:
-        return Locations.none(count)
-    rows = np.full(count, -1, np.int64)
-    rows[positions] = np.arange(len(positions))
-    take = pa.array(rows, mask=rows < 0)
+    codes, places = [np.empty(0, np.int32)], 0
+    for part in parts:
+        codes.append(part.codes.to_numpy() + np.int32(places))
+        places += len(part.file_ids)
+    slots = np.full(count, -1, np.int32)
+    slots[positions] = np.concatenate(codes)
+    absent = slots < 0
 
-    def one(columns: list[pa.Array]) -> pa.Array:
-        chunked = pa.chunked_array(columns)
-        if len(columns) > 1 and pa.types.is_dictionary(chunked.type):
-            chunked = chunked.unify_dictionaries()
-        whole = chunked.combine_chunks() if len(columns) > 1 else columns[0]
-        return whole.take(take)
+    def all_of(columns: list[pa.StringArray]) -> pa.StringArray:
+        return pa.concat_arrays(columns) if columns else pa.array([], pa.string())
 
-    return Locations(
-        one([p.partition_path for p in parts]),
-        one([p.file_id for p in parts]),
-        one([p.instant_time for p in parts]),
+    return CodedLocations(
+        all_of([part.partition_paths for part in parts]),
+        all_of([part.file_ids for part in parts]),
+        all_of([part.instant_times for part in parts]),
+        pa.array(slots, mask=absent if absent.any() else None),
     )
 
 

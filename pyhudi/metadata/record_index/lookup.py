@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyhudi._native.hashing import group_keys
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.formats.java_text import as_text
 from pyhudi.metadata.hfile_slices import Layer, LayerMatches, MapSlice, asked, dated_layers, layers
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.locations import Locations, combine_parts, decode_locations
+from pyhudi.metadata.record_index.locations import CodedLocations, combine_parts, decode_coded
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.storage.filesystem import FileSystem
 
@@ -131,13 +132,14 @@ class RecordIndex:
             at = _valid_positions(column)
             hits = [replace(hit, positions=at[hit.positions]) for hit in hits]
         found = _places(hits, len(column), self.shards[0].zone)
+        file_id = found.file_ids.take(found.codes)
         return pa.table(
             {
                 "record_key": column,
-                "partition_path": found.partition_path.cast(pa.string()),
-                "file_id": found.file_id.cast(pa.string()),
-                "instant_time": found.instant_time,
-                "found": found.file_id.is_valid(),
+                "partition_path": found.partition_paths.take(found.codes),
+                "file_id": file_id,
+                "instant_time": found.instant_times.take(found.codes),
+                "found": file_id.is_valid(),
             }
         )
 
@@ -184,13 +186,12 @@ class RecordIndex:
 
 def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np.int64]]]:
     """(bucket, its keys, their positions) of each bucket that has some."""
-    homes = hash.buckets(keys)
-    order = np.argsort(homes.astype(np.uint16), kind="stable")  # a radix sort at this width
-    bounds = np.searchsorted(homes[order], np.arange(hash.count + 1)).tolist()
-    sorted_ = keys.take(pa.array(order))
+    if hash.count == 1:
+        return [(0, keys, np.arange(len(keys), dtype=np.int64))] if len(keys) else []
+    grouped, rows, bounds = group_keys(keys, hash.buckets(keys), hash.count)
     return [
-        (number, sorted_[low:high], order[low:high])
-        for number, (low, high) in enumerate(pairwise(bounds))
+        (number, grouped[low:high], rows[low:high])
+        for number, (low, high) in enumerate(pairwise(bounds.tolist()))
         if low < high
     ]
 
@@ -260,14 +261,14 @@ def _ask_one(task: _FileGroupTask) -> _Answer:
     return _Answer(hits, np.flatnonzero(known))
 
 
-def _places(hits: list[LayerMatches], count: int, zone: tzinfo | None) -> Locations:
+def _places(hits: list[LayerMatches], count: int, zone: tzinfo | None) -> CodedLocations:
     """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
     once: the work is one for each distinct value."""
     by_schema: dict[str, list[LayerMatches]] = {}
     for hit in hits:
         by_schema.setdefault(hit.schema, []).append(hit)
     parts = [
-        decode_locations(
+        decode_coded(
             pa.concat_arrays([hit.values for hit in group]), schema, zone=zone, path=group[0].path
         )
         for schema, group in by_schema.items()
@@ -296,7 +297,7 @@ def lookup_shard(
     fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
     told: what each file took is added there.
     """
-    found = _places(shard.ask(fs, keys, told=told), len(keys), shard.zone)
+    found = _places(shard.ask(fs, keys, told=told), len(keys), shard.zone).spread()
     return pa.RecordBatch.from_arrays(
         [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
         schema=LOOKUP_SCHEMA,
