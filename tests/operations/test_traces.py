@@ -1,0 +1,14 @@
+"""What each operation changes on the store, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.operations.traces import GOLDEN, TYPES, render
+
+
+@pytest.mark.parametrize("table_type", sorted(TYPES))
+def test_operations_change_the_store_in_the_recorded_order(table_type: str) -> None:
+    assert render(table_type) == (GOLDEN / f"{table_type}.txt").read_text("utf-8"), (
+        "the order of changes is different: read it, then python -m tests.operations.traces"
+    )
