@@ -22,6 +22,7 @@ from pyhudi._native import KeyTable
 from pyhudi.merge.column_merge import overlay
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.payload_classes import Keeps
+from pyhudi.merge.precedence import Ranked, precedes
 
 DATA: Final = 0
 ORDERED_DELETE: Final = 1
@@ -30,21 +31,6 @@ NATURAL_DELETE: Final = 2
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 NO_ENTRY: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Ordering values as integers; `ok` is False where one cannot be compared."""
-
-    rank: Ints
-    ok: Mask
-
-    @classmethod
-    def none(cls, count: int) -> Ranked:
-        return cls(np.zeros(count, np.int64), np.zeros(count, np.bool_))
-
-    def take(self, at: npt.NDArray[np.int64]) -> Ranked:
-        return Ranked(self.rank[at], self.ok[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +181,6 @@ class _Folding:
         order = np.concatenate(keys)
         at[order] = np.arange(len(order))
         return Folded(pa.concat_tables(tables), at, self.order, self.final, self.last)
-
-
-def precedes(mine: Ranked, theirs: Ranked, rules: MergeRules) -> Mask:
-    """Which of mine come before theirs in event time, so that the other is the greater."""
-    if not rules.is_event_time:
-        return np.zeros(len(mine.rank), np.bool_)
-    before = mine.rank <= theirs.rank if rules.first_of_equals else mine.rank < theirs.rank
-    return np.asarray(mine.ok & theirs.ok & before, np.bool_)
 
 
 def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRules) -> pa.Table:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError
+from pyhudi.merge.ordering_values import sequence_columns
 from pyhudi.merge.payload_classes import (
     DELETE_FIELD,
     DELETE_MARKER,
@@ -34,7 +35,6 @@ from pyhudi.merge.payload_classes import (
 )
 from pyhudi.options import Merging
 from pyhudi.records import IS_DELETED, RECORD_KEY
-from pyhudi.table.ordering_values import sequence_columns
 from pyhudi.table.properties import MergeMode, TableConfig
 
 _ORDERING_FIELD: Final = "hoodie.payload.ordering.field"

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi._native.keys import fold
@@ -27,7 +26,6 @@ from pyhudi.merge.log_fold import (
     NO_ENTRY,
     ORDERED_DELETE,
     Entries,
-    Ranked,
     fold_entries,
     fold_onto,
     number_keys,
@@ -35,7 +33,8 @@ from pyhudi.merge.log_fold import (
 )
 from pyhudi.merge.merge_cache import Live, Outcome
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
-from pyhudi.table.ordering_values import sequence_columns
+from pyhudi.merge.ordering_values import ordering_ranks, sequence_columns
+from pyhudi.merge.precedence import Ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,19 +229,7 @@ def _rank_columns(
         _ordering(name, base, log, field=None if len(rules.ordering) == 1 else number)
         for number, name in enumerate(rules.ordering)
     ]
-    if rules.sequence:
-        columns = sequence_columns(columns[0])
-    valid = np.ones(len(columns[0]), np.bool_)
-    for column in columns:
-        if column.null_count:
-            valid &= column.is_valid().to_numpy()
-    if len(columns) == 1:
-        return _rank(columns[0]), valid
-    combined = _dense(columns[0])
-    for column in columns[1:]:
-        both = combined * np.int64(len(column) + 1) + _dense(column)
-        combined = np.unique(both, return_inverse=True)[1].astype(np.int64)
-    return combined, valid
+    return ordering_ranks(sequence_columns(columns[0]) if rules.sequence else columns)
 
 
 def _ordering(
@@ -276,34 +263,3 @@ def _ordering_type(
             kind = entry.ordering.type
             return kind if field is None else kind.field(field).type
     return pa.int64()
-
-
-def _rank(column: pa.ChunkedArray) -> Any:
-    """An int64 for each value, in the order of the values; anything for a null."""
-    kind = column.type
-    if pt.is_integer(kind) and not pt.is_uint64(kind):
-        return _filled(column.cast(pa.int64()))
-    if pt.is_boolean(kind):
-        return _filled(column.cast(pa.int8()).cast(pa.int64()))
-    if pt.is_date32(kind) or pt.is_time32(kind):
-        return _filled(column.cast(pa.int32()).cast(pa.int64()))
-    if pt.is_timestamp(kind) or pt.is_time64(kind) or pt.is_date64(kind):
-        return _filled(column.cast(pa.int64()))
-    if pt.is_floating(kind):
-        return _float_rank(_filled(column.cast(pa.float64())))
-    return _dense(column)
-
-
-def _filled(column: pa.ChunkedArray) -> Any:
-    return (column.fill_null(0) if column.null_count else column).to_numpy()
-
-
-def _float_rank(values: Any) -> Any:
-    """Bits that compare as the numbers do, not-a-number last, as Java compares."""
-    values = np.where(np.isnan(values), np.nan, values)
-    bits = values.view(np.int64)
-    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
-
-
-def _dense(column: pa.ChunkedArray) -> Any:
-    return pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)

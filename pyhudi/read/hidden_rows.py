@@ -21,6 +21,7 @@ from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.log_fold import ORDERED_DELETE
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
+from pyhudi.merge.precedence import Ranked, precedes
 from pyhudi.merge.slice_merge import Deletes, LogEntries, folded_columns
 from pyhudi.read.file_slice import (
     SliceSpec,
@@ -123,11 +124,10 @@ def _loses(
         seen = np.flatnonzero((at >= 0) & ranks.base_valid)
         np.maximum.at(newest, at[seen], ranks.base[seen])
         known[at[seen]] = True
-    mine, valid = ranks.log[cut:], ranks.log_valid[cut:]
     if not rules.picks:
         return known
-    before = mine <= newest if rules.first_of_equals else mine < newest
-    return np.asarray(known & valid & before, np.bool_)
+    mine = Ranked(ranks.log[cut:], ranks.log_valid[cut:])
+    return precedes(mine, Ranked(newest, known), rules)
 
 
 __all__ = ["hides", "may_hide"]

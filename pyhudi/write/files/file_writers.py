@@ -19,6 +19,7 @@ from pyhudi._native import BloomFilter
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import base_file
 from pyhudi.formats.schema_conform import conform
+from pyhudi.merge.resolve_updates import Mask, outcome, resolve_updates, unmatched
 from pyhudi.options import BaseFileOptions
 from pyhudi.read.file_slice import read_slice
 from pyhudi.read.hidden_rows import hides
@@ -33,7 +34,6 @@ from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.log_append import append
-from pyhudi.write.files.resolve_updates import Mask, outcome, resolve_updates, unmatched
 from pyhudi.write.files.write_context import (
     CONSTANT,
     FilePlan,
@@ -116,10 +116,12 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.rules.ordering)]
     stored = base_file.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
     if plan.keeps_stored:
-        settled = unmatched(stored, routed)
+        settled = unmatched(stored, routed.puts)
     else:
-        settled = resolve_updates(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
-    incoming = outcome(stored, routed, settled, plan.rules)
+        settled = resolve_updates(
+            stored, routed.rows, routed.puts, plan.rules, natural_deletes=plan.natural_deletes
+        )
+    incoming = outcome(stored, routed.rows, settled, plan.rules)
     if not incoming.num_rows and settled.keep.all():  # every row lost to what is stored
         return Written(None, 0, 0, 0, settled.unchanged)
     name = _base_name(plan, number, target.group)
@@ -180,10 +182,12 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     assert slice_ is not None and plan.hiding is not None
     names = [name for name in plan.hiding.table.names if name not in CONSTANT]
     stored = read_slice(plan.fs, slice_, spec=replace(plan.hiding, columns=tuple(names)))
-    settled = resolve_updates(stored, routed, plan.rules, natural_deletes=plan.natural_deletes)
+    settled = resolve_updates(
+        stored, routed.rows, routed.puts, plan.rules, natural_deletes=plan.natural_deletes
+    )
     name = _base_name(plan, number, target.group)
     rows = with_constants(stored.filter(pa.array(settled.keep)), target.group, str(name))
-    incoming = outcome(stored, routed, settled, plan.rules)
+    incoming = outcome(stored, routed.rows, settled, plan.rules)
     fresh = stamped(plan, incoming, target.group, number, str(name), rows.num_rows)
     rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     bloom = new_bloom(plan.base_file)

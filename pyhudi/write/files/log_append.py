@@ -15,13 +15,13 @@ from pyhudi.formats.delete_block import loggable
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.merge.column_merge import wanting
+from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.options import LogFormat
 from pyhudi.read.file_slice import read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
-from pyhudi.write.files.resolve_updates import outcome, resolve_updates
 from pyhudi.write.files.write_context import FilePlan, Written, millis_since, stamped
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.routing import Routed
@@ -139,15 +139,18 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     spec, rules = plan.stored, plan.stored.rules
     narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
     known = read_slice(plan.fs, slice_, spec=narrow)
-    settled = resolve_updates(known, routed, rules, natural_deletes=plan.natural_deletes)
+    natural = plan.natural_deletes
+    settled = resolve_updates(known, routed.rows, routed.puts, rules, natural_deletes=natural)
     puts = routed.rows.filter(pa.array(settled.emit))
     late = settled.beneath[settled.emit]
     if rules.fills_before_logging:
         late = late | (wanting(puts, rules) & settled.matched[settled.emit])
     if late.any():
         known = read_slice(plan.fs, slice_, spec=spec)
-        settled = resolve_updates(known, routed, rules, natural_deletes=plan.natural_deletes)
-        whole = outcome(known, routed, settled, rules)
+        settled = resolve_updates(
+            known, routed.rows, routed.puts, rules, natural_deletes=plan.natural_deletes
+        )
+        whole = outcome(known, routed.rows, settled, rules)
         chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
         puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
     gone = (routed.action != RowAction.PUT) & ~settled.lost

@@ -1,4 +1,4 @@
-"""Rows of one key in a batch: which one counts, or what they come to together."""
+"""Rows of one key in a batch of several parts, merged."""
 
 from __future__ import annotations
 
@@ -9,41 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi._native import latest
 from pyhudi.merge.column_merge import plain
-from pyhudi.merge.log_fold import (
-    DATA,
-    NATURAL_DELETE,
-    NO_ENTRY,
-    ORDERED_DELETE,
-    Entries,
-    Ranked,
-    fold_entries,
-    number_keys,
-)
-from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
+from pyhudi.merge.combine_batch import merged_rows
+from pyhudi.merge.log_fold import number_keys
+from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.records import PARTITION_PATH
-from pyhudi.table.ordering_values import ordering_ranks
 from pyhudi.write.input.batch import BatchChunk, take_rows
 
 Ints = npt.NDArray[np.int32]
-
-
-def newest_rows(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Position of the last row of each key, ascending."""
-    return np.sort(latest(keys))
-
-
-def greatest_rows(
-    keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules
-) -> npt.NDArray[np.int64]:
-    """Position of the row of each key with the greatest ordering value, ascending; of equals the
-    last, or the first where the rules say so."""
-    ranks, _ = ordering_ranks(order_columns(rows, rules))
-    if not rules.first_of_equals:
-        return np.sort(latest(keys, ranks))
-    back = np.arange(len(ranks))[::-1]
-    return np.sort(len(ranks) - 1 - latest(keys.take(pa.array(back)), ranks[back]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +35,16 @@ def folded_rows(
 ) -> FoldedRows | None:
     """Merge rows of one key, in order; None where no key has several.
 
-    keys: of rows given in order of (part, row).  A key whose last word is a delete keeps that
-    row.  Copies the rows of such keys only.
+    keys: of rows given in order of (part, row).  A key whose last row with an effect is a delete
+    retains that row.  Copies the rows of such keys only.
     """
     _, _, key = number_keys(keys)
     several = np.bincount(key)[key] > 1
     if not several.any():
         return None
     at = np.flatnonzero(several)
-    rows = plain(take_rows(parts, part[at], row[at]))
-    distinct, number = np.unique(key[at], return_inverse=True)
-    order = Ranked.none(len(at))
-    if rules.ordering:
-        order = Ranked(*ordering_ranks(order_columns(rows, rules)))
-    kinds = np.full(len(at), DATA, np.uint8)
-    deleted = delete_mask(rows, rules.marks)
-    if deleted is not None:
-        kinds[deleted] = NATURAL_DELETE if rules.beneath else ORDERED_DELETE
-    entries = Entries(number, len(distinct), kinds, order, np.arange(len(at)), rows)
-    folded = fold_entries(entries, rules)
-    dead = at[folded.last[folded.at == NO_ENTRY]]
-    paths = folded.rows.schema.get_field_index(PARTITION_PATH)
-    merged = folded.rows.set_column(
-        paths, PARTITION_PATH, folded.rows.column(paths).dictionary_encode()
-    )
-    return FoldedRows(np.sort(np.concatenate([np.flatnonzero(~several), dead])), merged)
+    merged = merged_rows(key[at], plain(take_rows(parts, part[at], row[at])), rules)
+    paths = merged.rows.schema.get_field_index(PARTITION_PATH)
+    encoded = merged.rows.column(paths).dictionary_encode()
+    rows = merged.rows.set_column(paths, PARTITION_PATH, encoded)
+    return FoldedRows(np.sort(np.concatenate([np.flatnonzero(~several), at[merged.dead]])), rows)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.index.contract import path_codes
 from pyhudi.index.key_join import key_run
+from pyhudi.merge.combine_batch import greatest_rows, newest_rows
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
@@ -26,8 +27,6 @@ from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_shard
 from pyhudi.write.input.combine_duplicates import (
     FoldedRows,
     folded_rows,
-    greatest_rows,
-    newest_rows,
 )
 
 DELETED = "deleted"

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.merge.column_merge import plain
+from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
-from pyhudi.write.files.resolve_updates import outcome, resolve_updates
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.routing import Routed
 from pyhudi.write.placement.tagging import RowAction, ShardTags
@@ -80,13 +80,13 @@ def _keyed(task: ContestTask) -> set[str]:
 
 def _losers(stored: pa.Table, incoming: Routed, task: ContestTask) -> Mask:
     rules = task.spec.rules
-    settled = resolve_updates(stored, incoming, rules, natural_deletes=False)
+    settled = resolve_updates(stored, incoming.rows, incoming.puts, rules, natural_deletes=False)
     lost: Mask = settled.lost & (incoming.action != RowAction.PUT)
     if not task.skips_unchanged:
         return lost
     puts = (incoming.action == RowAction.PUT) & settled.matched
     lost |= puts & settled.lost
-    after = outcome(stored, incoming, settled, rules)
+    after = outcome(stored, incoming.rows, settled, rules)
     at = np.flatnonzero((puts & ~settled.lost)[settled.emit])
     rows = np.flatnonzero(settled.emit)[at]
     before = plain(stored.take(pa.array(settled.partner[rows])))

@@ -33,6 +33,11 @@ class Routed:
     rows: pa.Table
     action: npt.NDArray[np.uint8]
 
+    @property
+    def puts(self) -> npt.NDArray[np.bool_]:
+        """Which rows are written; the others delete their record here."""
+        return np.asarray(self.action == RowAction.PUT, np.bool_)
+
 
 def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
     """(begin, end, target) of a shard's tags, in their order."""

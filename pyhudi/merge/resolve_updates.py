@@ -1,4 +1,4 @@
-"""Incoming rows against the rows stored in one file group: who wins, and what comes out."""
+"""Incoming rows and the rows stored in one file group: which wins, and the rows that result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyhudi._native import KeyTable
 from pyhudi.merge.column_merge import overlay, plain
 from pyhudi.merge.merge_rules import MergeRules, order_columns
+from pyhudi.merge.ordering_values import is_direct, ordering_ranks
+from pyhudi.merge.precedence import Ranked, precedes
 from pyhudi.records import RECORD_KEY
-from pyhudi.table.ordering_values import is_direct, ordering_ranks
-from pyhudi.write.placement.routing import Routed
-from pyhudi.write.placement.tagging import RowAction
 
 Mask = npt.NDArray[np.bool_]
 NO_ROW = -1
@@ -26,7 +25,7 @@ class MergeDecision:
 
     keep: mask over stored rows.  emit, matched, lost, beneath: masks over incoming rows (to be
     written; their key is stored; the stored record is newer and stays as it is; it is newer and
-    takes values from them).  partner: the stored row of each incoming one, or NOBODY.
+    takes values from them).  partner: the stored row of each incoming one, or NO_ROW.
     deleted: stored rows that end; a key that was inserted twice has two.
     """
 
@@ -42,10 +41,10 @@ class MergeDecision:
     unchanged: int
 
 
-def unmatched(stored: pa.Table, routed: Routed) -> MergeDecision:
+def unmatched(stored: pa.Table, puts: Mask) -> MergeDecision:
     """Rows that are added whatever is stored: nobody asked whether their keys are."""
-    count = routed.rows.num_rows
-    puts, none = routed.action == RowAction.PUT, np.zeros(count, np.bool_)
+    count = len(puts)
+    none = np.zeros(count, np.bool_)
     return MergeDecision(
         keep=np.ones(stored.num_rows, np.bool_),
         emit=puts,
@@ -61,24 +60,23 @@ def unmatched(stored: pa.Table, routed: Routed) -> MergeDecision:
 
 
 def resolve_updates(
-    stored: pa.Table, routed: Routed, rules: MergeRules, *, natural_deletes: bool
+    stored: pa.Table, incoming: pa.Table, puts: Mask, rules: MergeRules, *, natural_deletes: bool
 ) -> MergeDecision:
     """Who wins, record by record: the incoming row, unless event time says the stored is newer.
 
     stored: with the record key and ordering columns; incoming keys are unique unless the batch
     keeps duplicates, in which case every one of them is emitted.
     """
-    count = routed.rows.num_rows
+    count = incoming.num_rows
     loses = np.zeros(count, np.bool_)
     beneath = np.zeros(count, np.bool_)
     partner = np.full(count, NO_ROW, np.int64)
-    table = KeyTable(routed.rows.column(RECORD_KEY))
+    table = KeyTable(incoming.column(RECORD_KEY))
     at = np.asarray(table.find(stored.column(RECORD_KEY)))
     hit = at >= 0
     partner[at[hit]] = np.flatnonzero(hit)
-    puts = routed.action == RowAction.PUT
     if rules.is_event_time and not natural_deletes and hit.any():
-        ahead = _stored_is_newer(stored, routed, rules, at, hit)
+        ahead = _stored_is_greater(stored, incoming, rules, at, hit)
         behind = np.zeros(count, np.bool_)
         behind[at[ahead]] = True
         beneath = behind & puts & rules.beneath
@@ -102,15 +100,15 @@ def resolve_updates(
 
 
 def outcome(
-    stored: pa.Table, routed: Routed, settled: MergeDecision, rules: MergeRules
+    stored: pa.Table, incoming: pa.Table, settled: MergeDecision, rules: MergeRules
 ) -> pa.Table:
     """The emitted rows as they are to be written: merged with what is stored, where rules do."""
     emitted = np.flatnonzero(settled.emit)
     blends = settled.matched[emitted]
     if rules.picks or not blends.any():
-        return routed.rows.filter(pa.array(settled.emit))
+        return incoming.filter(pa.array(settled.emit))
     at = emitted[blends]
-    new = routed.rows.take(pa.array(at))
+    new = incoming.take(pa.array(at))
     names = [name for name in new.column_names if name in stored.column_names]
     old = plain(stored.select(names).take(pa.array(settled.partner[at])))
     merged = overlay(old, new.select(names), settled.beneath[at], rules)
@@ -120,31 +118,32 @@ def outcome(
     new = pa.Table.from_arrays(columns, schema=new.schema)
     if blends.all():
         return new
-    others = routed.rows.take(pa.array(emitted[~blends]))
+    others = incoming.take(pa.array(emitted[~blends]))
     back = np.argsort(np.concatenate([np.flatnonzero(blends), np.flatnonzero(~blends)]))
     return pa.concat_tables([new, others]).take(pa.array(back))
 
 
-def _stored_is_newer(
+def _stored_is_greater(
     stored: pa.Table,
-    routed: Routed,
+    incoming: pa.Table,
     rules: MergeRules,
     at: npt.NDArray[np.int64],
     hit: Mask,
 ) -> Mask:
-    """Per stored row: event time puts it before the incoming row of its key."""
-    mine, theirs = order_columns(stored, rules), order_columns(routed.rows, rules)
+    """Per stored row: event time puts it above the incoming row of its key.  at: that row; hit:
+    whether there is one."""
+    mine, theirs = order_columns(incoming, rules), order_columns(stored, rules)
     if is_direct([c.type for c in mine]):
-        (old, old_ok), (new, new_ok) = ordering_ranks(mine), ordering_ranks(theirs)
+        new, old = Ranked(*ordering_ranks(mine)), Ranked(*ordering_ranks(theirs))
     else:
         both = [
             pa.chunked_array([*a.chunks, *b.chunks], a.type)
-            for a, b in zip(mine, theirs, strict=True)
+            for a, b in zip(theirs, mine, strict=True)
         ]
-        ranks, ok = ordering_ranks(both)
-        cut = stored.num_rows
-        old, old_ok, new, new_ok = ranks[:cut], ok[:cut], ranks[cut:], ok[cut:]
-    if not len(new):
-        return np.zeros(len(old), np.bool_)
-    greater = old >= new[at] if rules.first_of_equals else old > new[at]
-    return np.asarray(hit & old_ok & new_ok[at] & greater, np.bool_)
+        ranked = Ranked(*ordering_ranks(both))
+        every = np.arange(len(ranked.rank))
+        old, new = ranked.take(every[: stored.num_rows]), ranked.take(every[stored.num_rows :])
+    greater = np.zeros(stored.num_rows, np.bool_)
+    rows = np.flatnonzero(hit)
+    greater[rows] = precedes(new.take(at[rows]), old.take(rows), rules)
+    return greater

@@ -20,10 +20,14 @@ Mask = npt.NDArray[np.bool_]
 
 
 def is_direct(kinds: Sequence[pa.DataType]) -> bool:
-    """Whether each value's rank is its own: one integer, date, time or timestamp column."""
-    return len(kinds) == 1 and (
-        pt.is_integer(kinds[0]) or pt.is_temporal(kinds[0]) or pt.is_boolean(kinds[0])
-    )
+    """Whether each value's rank is its own: one column of numbers, times or flags."""
+    return len(kinds) == 1 and _has_own_rank(kinds[0])
+
+
+def _has_own_rank(kind: pa.DataType) -> bool:
+    if pt.is_integer(kind):
+        return not bool(pt.is_uint64(kind))
+    return bool(pt.is_temporal(kind) or pt.is_boolean(kind) or pt.is_floating(kind))
 
 
 def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
@@ -65,12 +69,24 @@ def _direct(column: pa.ChunkedArray) -> Ranks:
         column = column.cast(pa.int8())
     elif pt.is_temporal(kind) and kind.bit_width == 32:
         column = column.cast(pa.int32())
+    elif pt.is_floating(kind):
+        return _of_floats(pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy())
     filled = pc.fill_null(column.cast(pa.int64()), 0)
     return np.asarray(filled.to_numpy(), np.int64)
 
 
+def _of_floats(values: npt.NDArray[np.float64]) -> Ranks:
+    """Bits that compare as java.lang.Double does: -0.0 before 0.0, not-a-number last."""
+    values = np.where(np.isnan(values), np.nan, values)
+    bits = values.view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
 def _dense(column: pa.ChunkedArray) -> Ranks:
     """Positions of the values in order, from 1; 0 for nulls."""
+    if pt.is_floating(column.type):
+        ranks = np.unique(_direct(column), return_inverse=True)[1].astype(np.int64) + 1
+        return np.where(_valid(column), ranks, 0)
     ranked = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
     ranks = np.asarray(ranked.to_numpy(zero_copy_only=False), np.int64)
     return np.where(_valid(column), ranks, 0) if column.null_count else ranks

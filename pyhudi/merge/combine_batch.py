@@ -1,0 +1,63 @@
+"""Rows of one key in a batch: which one counts, or how they are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi._native import latest
+from pyhudi.merge.log_fold import (
+    DATA,
+    NATURAL_DELETE,
+    NO_ENTRY,
+    ORDERED_DELETE,
+    Entries,
+    fold_entries,
+)
+from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
+from pyhudi.merge.ordering_values import ordering_ranks
+from pyhudi.merge.precedence import Ranked
+
+Ints = npt.NDArray[np.int64]
+
+
+def newest_rows(keys: pa.ChunkedArray) -> Ints:
+    """Position of the last row of each key, ascending."""
+    return np.sort(latest(keys))
+
+
+def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> Ints:
+    """Position of the row of each key with the greatest ordering value, ascending; of equals the
+    last, or the first where the rules say so.  No ordering value may be null."""
+    ranks, _ = ordering_ranks(order_columns(rows, rules))
+    if not rules.first_of_equals:
+        return np.sort(latest(keys, ranks))
+    back = np.arange(len(ranks))[::-1]
+    return np.sort(len(ranks) - 1 - latest(keys.take(pa.array(back)), ranks[back]))
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """rows: the merged record of each key that has one left.  dead: for each other key, the
+    position of the delete that removed it."""
+
+    rows: pa.Table
+    dead: Ints
+
+
+def merged_rows(key: Ints, rows: pa.Table, rules: MergeRules) -> MergedRows:
+    """Merge the rows of each key in their order.  key: number of each row's key."""
+    distinct, number = np.unique(key, return_inverse=True)
+    order = Ranked.none(len(key))
+    if rules.ordering:
+        order = Ranked(*ordering_ranks(order_columns(rows, rules)))
+    kinds = np.full(len(key), DATA, np.uint8)
+    deleted = delete_mask(rows, rules.marks)
+    if deleted is not None:
+        kinds[deleted] = NATURAL_DELETE if rules.beneath else ORDERED_DELETE
+    entries = Entries(number, len(distinct), kinds, order, np.arange(len(key)), rows)
+    folded = fold_entries(entries, rules)
+    return MergedRows(folded.rows, folded.last[folded.at == NO_ENTRY])
