@@ -22,6 +22,7 @@ from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.filenames import TEMP
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.maintenance.sizing import planned_groups
 from pyhudi.index.selection import choose_index, no_index, store_kinds
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
@@ -151,7 +152,7 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
         config = create_metadata(fs, config, timeline_log(fs, config), records=None)
         return _ensure_index(fs, config, request) if kind is IndexKind.ELASTIC else config
-    build_now(state, request.options.write.shard_count, request.engine, silent)
+    build_now(state, planned_groups(state, request.options.write), request.engine, silent)
     return load_config(fs)
 
 

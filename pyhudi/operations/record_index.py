@@ -12,10 +12,10 @@ from typing import Any
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
 from pyhudi.filenames import TEMP
-from pyhudi.formats.base_file import footer
 from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
+from pyhudi.index.maintenance.sizing import planned_groups
 from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
 from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.metadata.elastic.create import anew
@@ -33,8 +33,6 @@ from pyhudi.storage.spill import FileStaging
 from pyhudi.transaction.begin import check_table
 
 _REBUILD_SHARE = 0.2
-ENTRIES_PLANNED = 1_000_000
-"""Entries of a bucket that a table of so many rows is planned for."""
 
 
 def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
@@ -159,15 +157,13 @@ def _bucket_count(
     state: TableState,
     options: Options,
     asked: int | None,
-    entries: int = ENTRIES_PLANNED,
+    entries: int | None = None,
     *,
     at_least: int = 0,
 ) -> int:
     count = asked or 0
     if not count:
-        slices = state.view().latest_slices()
-        rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
-        count = max(at_least or options.write.shard_count, -(-rows * 13 // (10 * entries)))
+        count = planned_groups(state, options.write, entries=entries, at_least=at_least)
     if not 1 <= count <= SHARDS_MAX:
         raise UserError("the number of index buckets is out of range", buckets=count)
     return count

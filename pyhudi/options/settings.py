@@ -141,6 +141,15 @@ class BulkInsert:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexSize:
+    """How many file groups a record index gets that is built for the rows of a table."""
+
+    growth: float = 1.3  # rows that are planned for, a row
+    group_bytes: int = 48_000_000  # a million entries: larger groups answer more slowly
+    groups_max: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """What the metadata table keeps of each file, beside its size; group counts as Apache Hudi's.
 
@@ -199,6 +208,7 @@ class WriteOptions:
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
+    index_size: IndexSize = field(default_factory=IndexSize)
     lock: LockRules = field(default_factory=LockRules)
     lock_seconds: float = 60.0  # to wait for other writers
     lock_retries: int = 0  # further waits of `lock_seconds`

@@ -368,6 +368,16 @@ def metadata_files(
     return seen
 
 
+def built_index(given: Given) -> Any:
+    """File groups of a record index that a write builds for the hundred rows of a table."""
+    made = table({}, index=IndexKind.BLOOM)
+    made.bulk_insert(rows(range(100), 1))
+    table({"hoodie.metadata.record.index.enable": "true", **given}, fs=made._fs).upsert(
+        rows(range(4), 2)
+    )
+    return table({}, fs=made._fs)._state().record_index.shard_count
+
+
 # ---- services ----------------------------------------------------------------------------------
 
 

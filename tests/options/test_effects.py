@@ -206,6 +206,13 @@ CASES: dict[str, Case] = {
     "hoodie.metadata.global.record.level.index.min.filegroup.count": Case(
         see.metadata_files(base={}), "3", "1"
     ),
+    "hoodie.metadata.global.record.level.index.max.filegroup.count": Case(
+        see.built_index, "3", None, {"hoodie.metadata.record.index.max.filegroup.size": "480"}
+    ),
+    "hoodie.metadata.record.index.growth.factor": Case(
+        see.built_index, "4", "1", {"hoodie.metadata.record.index.max.filegroup.size": "480"}
+    ),
+    "hoodie.metadata.record.index.max.filegroup.size": Case(see.built_index, "480"),
     "hoodie.metadata.index.column.stats.enable": Case(see.metadata_files(), "true"),
     "hoodie.metadata.index.column.stats.file.group.count": Case(
         see.metadata_files(), "3", None, {"hoodie.metadata.index.column.stats.enable": "true"}

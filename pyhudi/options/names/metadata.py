@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.value_types import FLAG, count
+from pyhudi.options.value_types import BYTES, FLAG, count, number
 
-_FIXED: Final = "the record index has as many file groups as its minimum says"
-_GROWS: Final = "hoodie.metadata.global.record.level.index.min.filegroup.count, or an ELASTIC index"
 _NO_BLOOM: Final = "files of the metadata table are written without bloom filters of their own"
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -25,16 +23,18 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.global.record.level.index.min.filegroup.count", count(1, 10_000),
         "write.shard_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
     ),
-    refused(
-        "hoodie.metadata.global.record.level.index.max.filegroup.count", _FIXED, _GROWS,
-        harmless=("10000",), aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+    honoured(
+        "hoodie.metadata.global.record.level.index.max.filegroup.count", count(1, 10_000),
+        "write.index_size.groups_max", "of an index that is built for the rows of a table",
+        aliases=("hoodie.metadata.record.index.max.filegroup.count",),
     ),
-    refused(
-        "hoodie.metadata.record.index.growth.factor", _FIXED, _GROWS, harmless=("2.0", "2")
+    honoured(
+        "hoodie.metadata.record.index.growth.factor", number(0.1, 100.0),
+        "write.index_size.growth", "1.3 where it is not given",
     ),
-    refused(
-        "hoodie.metadata.record.index.max.filegroup.size", _FIXED, _GROWS,
-        harmless=("1073741824", "1gb"),
+    honoured(
+        "hoodie.metadata.record.index.max.filegroup.size", BYTES, "write.index_size.group_bytes",
+        "48 bytes an entry; 48000000 where it is not given, as look-ups in large groups are slow",
     ),
     refused(
         "hoodie.metadata.record.level.index.defer.init",
