@@ -22,6 +22,7 @@ from pyarrow import types
 
 from pyhudi._native.avro.types import NAME_PATTERN, parse_schema
 from pyhudi.errors import CorruptFileError, SchemaError, UnsupportedTableError
+from pyhudi.formats.logical_types import avro_of, logical_type
 
 META_FIELD_NAMES: Final = (
     "_hoodie_commit_time",
@@ -33,7 +34,6 @@ META_FIELD_NAMES: Final = (
 OPERATION_FIELD_NAME: Final = "_hoodie_operation"
 
 _DIGITS_MAX: Final = 38
-_VECTOR_ELEMENTS: Final = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
 _ILLEGAL_FIRST: Final = re.compile(r"[^A-Za-z_]")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_]")
 _ILLEGAL_MASK: Final = "__"
@@ -62,42 +62,6 @@ def avro_to_arrow(schema_json: str) -> pa.Schema:
     return pa.schema([field.arrow for field in parse_schema(schema_json).fields])
 
 
-def with_vectors(columns: pa.Schema, schema_json: str) -> pa.Schema:
-    """`columns` with the lists that vector columns of the record schema stand for.
-
-    A vector is a fixed of little-endian numbers, its logical type says of which.  Raises
-    UnsupportedTableError for other ways to store vectors and for BLOB columns.
-    """
-    for field in _load(schema_json)["fields"]:
-        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
-        for declared in branches:
-            logical = declared.get("logicalType") if isinstance(declared, dict) else None
-            at = columns.get_field_index(field["name"])
-            if logical == "blob":
-                raise UnsupportedTableError("BLOB columns cannot be read", column=field["name"])
-            if logical == "vector" and at >= 0:
-                kind = _vector(declared, field["name"])
-                columns = columns.set(at, columns.field(at).with_type(kind))
-    return columns
-
-
-def _vector(declared: dict[str, Any], column: str) -> pa.ListType:
-    kind = _VECTOR_ELEMENTS.get(str(declared.get("elementType")))
-    is_stored_as_bytes = declared.get("storageBacking", "FIXED_BYTES") == "FIXED_BYTES"
-    if kind is None or declared.get("type") != "fixed" or not is_stored_as_bytes:
-        raise UnsupportedTableError(
-            "vectors of this kind cannot be read", column=column,
-            element=declared.get("elementType"), stored_as=declared.get("storageBacking"),
-        )  # fmt: skip
-    size, dimension = declared.get("size"), declared.get("dimension")
-    if not isinstance(dimension, int) or size != dimension * kind.bit_width // 8:
-        raise CorruptFileError(
-            "a vector's size is not that of its numbers", column=column, size=size,
-            dimension=dimension,
-        )  # fmt: skip
-    return pa.list_(pa.field("element", kind))
-
-
 def arrow_to_avro(
     schema: pa.Schema,
     *,
@@ -108,15 +72,17 @@ def arrow_to_avro(
 ) -> str:
     """Avro schema text of Arrow columns, compact JSON.
 
-    Small integers widen to int, seconds to milliseconds, dictionaries stand for their values.
-    Raises SchemaError, naming the column, for a type or a name that Apache Hudi cannot hold.
+    Small integers widen to int, seconds to milliseconds, dictionaries stand for their values;
+    columns with a Hudi type in their metadata get it (`logical_types`).  Raises SchemaError, naming
+    the column, for a type or a name that Apache Hudi cannot hold.
     """
     _check_name(name, name)
     full_name = f"{namespace}.{name}" if namespace else name
+    named: set[str] = set()
     fields = [
         _meta_field(field.name)
         if field.name in META_FIELD_NAMES and _is_text(field.type)
-        else _field(field, full_name, field.name, nullability)
+        else _column(field, full_name, nullability, named)
         for field in schema
     ]
     _check_unique([field.name for field in schema], name)
@@ -163,6 +129,20 @@ def _load(schema_json: str) -> dict[str, Any]:
 
 def _dump(record: dict[str, Any]) -> str:
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+
+
+def _column(
+    field: pa.Field, namespace: str, nullability: Nullability, named: set[str]
+) -> dict[str, Any]:
+    """A field of the table's record.  named: types that its schema has already."""
+    logical = logical_type(field)
+    if logical is None:
+        return _field(field, namespace, field.name, nullability)
+    _check_name(field.name, field.name)
+    avro = avro_of(logical, named)
+    if nullability is Nullability.DECLARED and not field.nullable:
+        return {"name": field.name, "type": avro}
+    return {"name": field.name, "type": ["null", avro], "default": None}
 
 
 def _field(field: pa.Field, namespace: str, path: str, nullability: Nullability) -> dict[str, Any]:

@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from pyhudi._native import BloomFilter
-from pyhudi.errors import CorruptFileError, PyhudiError
+from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError
 from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
+from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
 from pyhudi.formats.schema_conform import conform, fit, normal_schema
 from pyhudi.formats.timestamp_repair import relabelled
 from pyhudi.storage.filesystem import FileSystem, Sink
@@ -38,6 +39,8 @@ _BLOOM_KINDS: Final = ("SIMPLE", "DYNAMIC_V0")
 _BLOOM_KIND: Final = "hoodie_bloom_filter_type_code"
 _MIN_KEY: Final = "hoodie_min_record_key"
 _MAX_KEY: Final = "hoodie_max_record_key"
+
+_OTHER_FORMATS: Final = ("orc", "hfile", "lance")
 
 ROW_GROUP_ROWS: Final = 1 << 18
 
@@ -98,12 +101,13 @@ def write_base(
 ) -> BaseFileInfo:
     """Write a base file; the caller closes (and so publishes) `sink`.
 
-    rows: meta columns first.  A stream is written a row group at a time as it comes; `schema` is
-    needed when it may be empty.  bloom may still be filled while the rows are consumed.  Without
-    min_key and max_key they are taken from the record-key column.  Constant columns are cheapest
-    as dictionary arrays.
+    rows: meta columns first; columns that avro_schema gives as vectors may come as lists.  A stream
+    is written a row group at a time as it comes; `schema` is needed when it may be empty.  bloom
+    may still be filled while the rows are consumed.  Without min_key and max_key they are taken
+    from the record-key column.  Constant columns are cheapest as dictionary arrays.
     """
-    tables = _row_groups(rows, schema, row_group_rows)
+    groups = _row_groups(rows, schema, row_group_rows)
+    tables = (packed(table, avro_schema) for table in groups)
     first = next(tables)
     keys = _KeyRange(min_key, max_key)
     target = pa.PythonFile(sink, mode="w")
@@ -139,8 +143,9 @@ def read_base(
     dictionaries: string columns that come as dictionary arrays (index int32) if they hold few
     values, which a rewrite filters and writes several times faster; not together with `filter`.
     row_groups: numbers of those to read, all by default; not together with `filter`.
-    Raises FileMissingError, CorruptFileError, SchemaError.
+    Raises FileMissingError, CorruptFileError, SchemaError, UnsupportedTableError.
     """
+    _check_format(path)
     with fs.arrow_file(path) as file:
         return read_parquet(
             file,
@@ -180,6 +185,7 @@ def read_parquet(
         table = _normal(table if names is None else table.select(names))
     if schema is None:
         return table
+    check_unshredded(table.schema, schema)
     return conform(relabelled(table, schema), _as_stored(schema, table.schema))
 
 
@@ -191,6 +197,7 @@ def base_row_groups(
     schema: pa.Schema | None = None,
 ) -> Iterator[pa.Table]:
     """`read_base` a row group at a time, in the file's order; memory for one row group."""
+    _check_format(path)
     wanted = schema.names if schema is not None else columns
     with fs.arrow_file(path) as source:
         with corrupt_as(path):
@@ -200,11 +207,18 @@ def base_row_groups(
             with corrupt_as(path):
                 table = file.read_row_group(index, columns=names)
                 table = _normal(table if names is None else table.select(names))
-            yield table if schema is None else conform(relabelled(table, schema), schema)
+            if schema is not None:
+                check_unshredded(table.schema, schema)
+                table = conform(relabelled(table, schema), schema)
+            yield table
 
 
 def footer(fs: FileSystem, path: str) -> BaseFooter:
-    """The footer of a base file: one or two small reads.  Raises CorruptFileError."""
+    """The footer of a base file: one or two small reads.
+
+    Raises CorruptFileError, and UnsupportedTableError for another format.
+    """
+    _check_format(path)
     with fs.arrow_file(path) as file, corrupt_as(path):
         size = file.size()
         opened = _open(file)
@@ -235,6 +249,13 @@ def corrupt_as(path: str) -> Iterator[None]:
         raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
 
 
+def _check_format(path: str) -> None:
+    """Raise UnsupportedTableError for a base file that its name says is not Parquet."""
+    extension = path.rpartition(".")[2]
+    if extension in _OTHER_FORMATS:
+        raise UnsupportedTableError(f"base files of format {extension}", path=path)
+
+
 class _KeyRange:
     """The least and greatest record key seen, unless the caller knows them."""
 
@@ -253,7 +274,7 @@ class _KeyRange:
 
 
 def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange) -> dict[str, str]:
-    entries = {_AVRO_SCHEMA: avro_schema, _MODEL: "avro"}
+    entries = {_AVRO_SCHEMA: avro_schema, _MODEL: "avro", **footer_entries(avro_schema)}
     if bloom is not None:
         entries[_BLOOM] = bloom.to_base64()
         if "DYNAMIC" in bloom.kind:

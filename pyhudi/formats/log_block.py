@@ -25,6 +25,7 @@ from pyhudi.formats.base_file import read_parquet
 from pyhudi.formats.column_encoding import writer_options
 from pyhudi.formats.delete_block import DELETE_VERSION, encode_deletes
 from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, write_block
+from pyhudi.formats.logical_types import filled_variants, footer_entries
 from pyhudi.formats.schema_conform import conform
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.inline_file import Window
@@ -73,7 +74,7 @@ def encode_data(rows: pa.Table, *, kind: BlockKind, avro_schema: str) -> pa.Buff
     codec = _codec(avro_schema)
     fitted = conform(rows, codec.arrow_schema)
     if kind is BlockKind.PARQUET:
-        return _parquet_content(fitted, avro_schema)
+        return _parquet_content(filled_variants(fitted, avro_schema), avro_schema)
     if kind not in (BlockKind.AVRO, BlockKind.CDC):
         raise UserError("rows are logged as Avro or Parquet", kind=kind.name)
     batches = fitted.combine_chunks().to_batches()
@@ -180,7 +181,8 @@ def _parquet_content(rows: pa.Table, avro_schema: str) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, **writer_options(rows)) as writer:
         writer.write_table(rows)
+        more = footer_entries(avro_schema)
         writer.add_key_value_metadata(
-            {"parquet.avro.schema": avro_schema, "writer.model.name": "avro"}
+            {"parquet.avro.schema": avro_schema, "writer.model.name": "avro", **more}
         )
     return sink.getvalue()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -99,6 +100,8 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
         return _fit_map(array, target, name, loss)
     if loss is Loss.ROUNDED and pt.is_fixed_size_binary(source) and pt.is_list(target):
         return _as_vectors(array, target, name)
+    if loss is Loss.ROUNDED and pt.is_list(source) and pt.is_fixed_size_binary(target):
+        return _as_bytes(array, target, name)
     if not widens(source, target):
         raise SchemaError(
             "a column's values do not fit the type asked for",
@@ -138,18 +141,48 @@ def _as_list(array: pa.Array, name: str) -> pa.ListArray:
 def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
     """Vectors as files hold them, little-endian numbers without gaps, as lists of these numbers."""
     kind = target.value_type
-    width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
-    if not width or array.type.byte_width % width:
-        raise SchemaError(
-            "a column's values do not fit the type asked for",
-            column=name, found=str(array.type), wanted=str(target),
-        )  # fmt: skip
-    size = array.type.byte_width // width
+    size = _dimension(array.type, kind, name, found=array.type, wanted=target)
     numbers = pa.Array.from_buffers(
         kind, len(array) * size, [None, array.buffers()[1]], 0, array.offset * size
     )
     mask = array.is_null() if array.null_count else None
     return pa.FixedSizeListArray.from_arrays(numbers, size, mask=mask).cast(target)
+
+
+def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSizeBinaryArray:
+    """The opposite of `_as_vectors`.  Raises SchemaError for a list of another length or with a
+    null in it."""
+    kind = array.type.value_type
+    size = _dimension(target, kind, name, found=array.type, wanted=target)
+    valid = np.asarray(array.is_valid())
+    numbers = array.flatten()
+    lengths = np.asarray(array.value_lengths().drop_null())
+    if numbers.null_count or (lengths != size).any():
+        raise SchemaError(
+            "a vector has another number of values than its column's type, or a null among them",
+            column=name, values=size,
+        )  # fmt: skip
+    given = numbers.to_numpy()
+    if array.null_count:
+        stored = np.zeros((len(array), size), given.dtype)
+        stored[valid] = given.reshape(-1, size)
+        given = stored
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if array.null_count else None
+    data = pa.py_buffer(np.ascontiguousarray(given))
+    return pa.Array.from_buffers(target, len(array), [validity, data])
+
+
+def _dimension(
+    stored: pa.DataType, kind: pa.DataType, name: str, *, found: pa.DataType, wanted: pa.DataType
+) -> int:
+    """How many numbers a vector of fixed bytes has."""
+    width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
+    if not width or stored.byte_width % width:
+        raise SchemaError(
+            "a column's values do not fit the type asked for",
+            column=name, found=str(found), wanted=str(wanted),
+        )  # fmt: skip
+    return int(stored.byte_width) // width
 
 
 def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Array:

@@ -18,6 +18,7 @@ from pyhudi.formats.delete_block import decode_deletes
 from pyhudi.formats.log_block import data_batches, read_content
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
+from pyhudi.formats.logical_types import check_unshredded
 from pyhudi.formats.schema_conform import conform
 from pyhudi.formats.timestamp_repair import relabelled
 from pyhudi.merge.merge_cache import OUTCOMES, Outcome, outcome_key
@@ -158,8 +159,6 @@ def base_rows(
         return stored.empty_table()
     assert isinstance(slice.base.name, BaseFileName)
     path = slice.base.path
-    if slice.base.name.extension != ".parquet":
-        raise UnsupportedTableError(f"base files of format {path.rpartition('.')[2]}", path=path)
     dictionaries = coded or stored.names
     if slice.source is None:
         rows = read_base(
@@ -182,6 +181,7 @@ def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     A number that has since become text is widened here: a read may do so, a write may not.
     Timestamps under a wrong label are repaired.
     """
+    check_unshredded(rows.schema, wanted)
     rows = relabelled(rows, wanted)
     for index, found in enumerate(rows.schema):
         if _is_number(found.type) and pt.is_string(wanted.field(found.name).type):

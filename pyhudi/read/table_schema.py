@@ -12,13 +12,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.formats.avro_schema import avro_to_arrow, with_vectors, without_meta_fields
+from pyhudi.formats.avro_schema import avro_to_arrow, without_meta_fields
 from pyhudi.formats.base_file import footer
+from pyhudi.formats.logical_types import with_logical_types
 from pyhudi.formats.schema_conform import normal_schema
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
-from pyhudi.table.properties import WRITABLE_VERSION, TableConfig
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant_files import TimelineLog
@@ -37,13 +38,12 @@ def stated_schema(
 ) -> pa.Schema | None:
     """User columns as the newest commit at or before `limit` states them; None if none does.
 
-    Vectors are lists, but in tables that are written: there they stay the bytes that files hold.
+    Vectors are lists; what `with_logical_types` raises, for a BLOB column as an example.
     """
     text = schema_text(log, timeline, archive, config, limit=limit)
     if text is None:
         return None
-    columns = user_columns(avro_to_arrow(text))
-    return with_vectors(columns, text) if config.version > WRITABLE_VERSION else columns
+    return with_logical_types(user_columns(avro_to_arrow(text)), text)
 
 
 def schema_text(
@@ -66,7 +66,7 @@ def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
         return pa.schema([])
     source = base.source
     found = footer(fs, base.path) if source is None else footer(source.fs, source.path)
-    return user_columns(found.schema)
+    return with_logical_types(user_columns(found.schema), found.avro_schema or "")
 
 
 def user_columns(schema: pa.Schema) -> pa.Schema:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avro_schema import avro_to_arrow
 from pyhudi.formats.base_file import footer
+from pyhudi.formats.logical_types import HUDI_TYPE
 from pyhudi.formats.timestamp_repair import may_be_mislabelled, relabelled_type
 from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
@@ -75,7 +76,7 @@ def _is_plain(plan: ScanPlan) -> bool:
     told = {frozenset(task.partition_values) for task in plan.tasks}
     if len(told) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         return False
-    return not any(pt.is_time(field.type) for field in plan.schema)
+    return not any(pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {}) for f in plan.schema)
 
 
 def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:

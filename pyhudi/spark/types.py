@@ -5,6 +5,10 @@ are in a DataFrame; `as_spark` brings Arrow data to exactly the types Spark then
 
     timestamp with zone   TimestampType       timestamp without   TimestampNTZType
     timestamp[ms]         as microseconds     time                TimeType where PySpark has it
+    VECTOR                ArrayType           VARIANT             VariantType
+
+A vector of the table has its Hudi type in the metadata of the Spark column too, under `hudi_type`,
+as Apache Hudi gives and takes it.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import pyarrow.types as pt
 from pyspark.sql import types as sql
 
 from pyhudi.errors import SchemaError
+from pyhudi.formats.logical_types import HUDI_TYPE, VARIANT
 from pyhudi.formats.schema_conform import conform
 from pyhudi.spark.frames import is_frame
 
@@ -39,6 +44,15 @@ _TO_ARROW = {
 }
 
 
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+"""What Spark exchanges variants in; the metadata of a field is how it finds them."""
+
+
 def arrow_schema_of(schema: Any) -> Any:
     """The Arrow schema of a StructType or DataFrame; anything else is handed back."""
     if is_frame(schema):
@@ -54,7 +68,15 @@ def to_arrow(schema: sql.StructType) -> pa.Schema:
 
 
 def _field(field: sql.StructField, path: str) -> pa.Field:
-    return pa.field(field.name, _arrow(field.dataType, path), field.nullable)
+    hudi_type = (field.metadata or {}).get(HUDI_TYPE.decode())
+    if hudi_type is None and path == field.name and _is_variant(field.dataType):
+        hudi_type = VARIANT
+    more = None if hudi_type is None else {HUDI_TYPE: str(hudi_type)}
+    return pa.field(field.name, _arrow(field.dataType, path), field.nullable, more)
+
+
+def _is_variant(kind: sql.DataType) -> bool:
+    return type(kind).__name__ == "VariantType"
 
 
 def _arrow(kind: sql.DataType, path: str) -> pa.DataType:
@@ -71,6 +93,8 @@ def _arrow(kind: sql.DataType, path: str) -> pa.DataType:
             )
         case sql.UserDefinedType():
             return _arrow(kind.sqlType(), path)
+    if _is_variant(kind):
+        return _VARIANT
     found = _TO_ARROW.get(type(kind).__name__)
     if found is None:
         raise SchemaError(
@@ -85,7 +109,11 @@ def to_spark(schema: pa.Schema) -> sql.StructType:
 
 
 def _spark_field(field: pa.Field, path: str) -> sql.StructField:
-    return sql.StructField(field.name, _spark(field.type, path), True)
+    hudi_type = (field.metadata or {}).get(HUDI_TYPE, b"").decode()
+    if hudi_type == VARIANT and hasattr(sql, "VariantType"):
+        return sql.StructField(field.name, sql.VariantType(), True)
+    more = {HUDI_TYPE.decode(): hudi_type} if hudi_type else None
+    return sql.StructField(field.name, _spark(field.type, path), True, more)
 
 
 def _spark(kind: pa.DataType, path: str) -> sql.DataType:

@@ -60,6 +60,8 @@ def config_of(table: NewTable) -> TableConfig:
     options = table.options
     choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
     _check_comparable(schema, choice.ordering)
+    if table.functions is None:
+        _check_keyable(schema, (*table.record_key, *keys.partition_fields))
     record_name, namespace = table_record_name(table.name)
     config = new_table_properties(
         name=table.name,
@@ -91,6 +93,16 @@ def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
             raise SchemaError(
                 "records cannot be ordered by a column of this type", column=name,
                 type=str(schema.field(name).type), hint="name a column of numbers, texts or times",
+            )  # fmt: skip
+
+
+def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
+    """Raise SchemaError for a key or partition column whose values have no text."""
+    for name in columns:
+        if pt.is_nested(schema.field(name).type):
+            raise SchemaError(
+                "a column of this type cannot be a key or partition value", column=name,
+                type=str(schema.field(name).type),
             )  # fmt: skip
 
 

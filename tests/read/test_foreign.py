@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pyhudi
-from pyhudi.formats.avro_schema import with_vectors
+from pyhudi.formats.logical_types import with_logical_types
 from pyhudi.formats.schema_conform import fit
 from tests.support.foreign import expected_rows, foreign_table, row_counts
 
@@ -104,7 +104,10 @@ def test_vectors_may_be_null_and_sliced() -> None:
 @pytest.mark.parametrize(
     ("declared", "error"),
     [
-        ({"type": "record", "name": "b", "logicalType": "blob"}, pyhudi.UnsupportedTableError),
+        (
+            {"type": "record", "name": "b", "fields": [], "logicalType": "blob"},
+            pyhudi.UnsupportedTableError,
+        ),
         ({"elementType": "INT4"}, pyhudi.UnsupportedTableError),
         ({"storageBacking": "LIST"}, pyhudi.UnsupportedTableError),
         ({"dimension": 3}, pyhudi.CorruptFileError),
@@ -119,10 +122,15 @@ def test_blobs_and_other_vectors_are_refused(
         "elementType": "FLOAT", "storageBacking": "FIXED_BYTES",
     }  # fmt: skip
     columns = pa.schema([pa.field("v", pa.binary(8))])
-    text = json.dumps({"fields": [{"name": "v", "type": ["null", vector]}]})
-    assert with_vectors(columns, text).field("v").type == pa.list_(
+    text = _record_of(vector)
+    assert with_logical_types(columns, text).field("v").type == pa.list_(
         pa.field("element", pa.float32())
     )
-    text = json.dumps({"fields": [{"name": "v", "type": ["null", vector | declared]}]})
+    text = _record_of(vector | declared)
     with pytest.raises(error):
-        with_vectors(columns, text)
+        with_logical_types(columns, text)
+
+
+def _record_of(declared: dict[str, object]) -> str:
+    field = {"name": "v", "type": ["null", declared]}
+    return json.dumps({"type": "record", "name": "t", "fields": [field]})

@@ -69,7 +69,8 @@ class Node:
     folded into T.  `null_branch` is the index of the null branch or -1; a general union (kind
     UNION) has its non-null branches as `fields`.  `size` is the bytes of a fixed on the wire,
     `size_min` the fewest bytes a value takes there.  Of an array the only field is `element`, of a
-    map `value`.
+    map `value`.  `annotation`: what declares a fixed or a record with a logical type other than
+    decimal.
     """
 
     kind: Kind
@@ -81,6 +82,7 @@ class Node:
     symbols: tuple[str, ...] = ()
     fields: tuple[AvroField, ...] = ()
     weight: int = 1  # nodes in this tree, shared ones counted each time
+    annotation: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def nullable(self) -> bool:
@@ -242,7 +244,8 @@ class _Parser:
             fields.append(AvroField(name, node, member.get("default", ABSENT)))
         size_min = sum(member.node.size_min for member in fields)
         arrow = pa.struct([member.arrow for member in fields])
-        return self._end(full_name, _compound(Kind.RECORD, arrow, size_min, fields))
+        found = _compound(Kind.RECORD, arrow, size_min, fields)
+        return self._end(full_name, replace(found, annotation=_annotation(declared)))
 
     def _array(self, declared: dict[str, Any], namespace: str, depth: int) -> Node:
         items = self.parse(declared.get("items"), namespace=namespace, depth=depth + 1)
@@ -266,7 +269,8 @@ class _Parser:
         arrow = _decimal(declared)
         if arrow is not None:
             return self._end(full_name, Node(Kind.DECIMAL_FIXED, arrow, size, size=size))
-        return self._end(full_name, Node(Kind.FIXED, pa.binary(size), size, size=size))
+        found = Node(Kind.FIXED, pa.binary(size), size, size=size)
+        return self._end(full_name, replace(found, annotation=_annotation(declared)))
 
     def _enum(self, declared: dict[str, Any], namespace: str) -> Node:
         full_name = self._begin(declared, namespace)
@@ -350,6 +354,10 @@ def _logical(declared: dict[str, Any], primitive: str) -> Node:
     if primitive == "bytes" and (arrow := _decimal(declared)) is not None:
         return Node(Kind.DECIMAL_BYTES, arrow, 1)
     return _LOGICAL.get((primitive, str(logical)), _PRIMITIVES[primitive])
+
+
+def _annotation(declared: dict[str, Any]) -> Mapping[str, Any] | None:
+    return declared if isinstance(declared.get("logicalType"), str) else None
 
 
 def _decimal(declared: dict[str, Any]) -> pa.DataType | None:

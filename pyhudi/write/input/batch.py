@@ -29,6 +29,7 @@ from pyhudi.merge.payload_classes import DeleteMark
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.spill import Staged, Staging
+from pyhudi.write.input.logical_type_check import check_logical_types
 from pyhudi.write.input.text_check import check_key_lengths, check_texts
 
 FILE_ID: Final = "file_id"
@@ -84,10 +85,12 @@ class Rows(Protocol):
 
 
 def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
-    """The keyed part of some rows.  Raises UserError for a null key or ordering
-    value, text that is not UTF-8, and a key too long for the index."""
+    """The keyed part of some rows.  Raises UserError for a null key or ordering value,
+    text that is not UTF-8, a vector of another size, half a variant, and a key too long for the
+    index."""
     fitted = conform(rows, plan.schema, loss=Loss.REFUSED)
     check_texts(fitted, first_row=first_row)
+    check_logical_types(fitted, first_row=first_row)
     if plan.rules is not None:
         _check_ordering(fitted, plan.rules, first_row)
     keys = record_keys(fitted, plan.rule, first_row=first_row)

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
 from pyhudi.formats.column_names import check_names
+from pyhudi.formats.logical_types import check_nested, declared, logical_type, vector_of
 from pyhudi.formats.schema_conform import is_any_list, widens
 from pyhudi.options import SchemaMode, WriteOptions
 from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
@@ -114,10 +115,18 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """User columns in the form tables hold them, all nullable; meta columns are left out."""
-    return pa.schema(
-        [pa.field(f.name, plain_type(f.type)) for f in without_meta(schema) if f.name != OPERATION]
-    )
+    """User columns in the form tables hold them, all nullable; meta columns are left out.
+
+    Raises SchemaError for a Hudi type (`formats.logical_types`) that a column cannot have.
+    """
+    return pa.schema([_plain(f) for f in without_meta(schema) if f.name != OPERATION])
+
+
+def _plain(column: pa.Field) -> pa.Field:
+    check_nested(column)
+    logical = logical_type(column)
+    plain = pa.field(column.name, plain_type(column.type))
+    return plain if logical is None else declared(plain, logical)
 
 
 def fit_schema(
@@ -128,10 +137,8 @@ def fit_schema(
     Raises SchemaError listing every difference that cannot be bridged.
     """
     check_names(batch)
-    given = pa.schema(
-        [pa.field(f.name, plain_type(f.type)) for f in without_meta(batch) if f.name != OPERATION]
-    )
     found = _Differences()
+    given = pa.schema([_as_vector(f, batch, table, found) for f in plain_schema(batch)])
     fields = list(_merged(given, table, rules, found, path=""))
     if found.lines:
         raise SchemaError(
@@ -140,6 +147,34 @@ def fit_schema(
             hint="cast the columns or add the missing ones; nothing was written",
         )
     return FittedSchema(pa.schema(fields), tuple(found.added), tuple(found.widened))
+
+
+def _as_vector(
+    given: pa.Field, batch: pa.Schema, table: pa.Schema, found: _Differences
+) -> pa.Field:
+    """A column of the batch, with its numbers as they came where the table has vectors: int8 stays.
+
+    A vector or a list of another size is a difference.
+    """
+    known, raw = _field(table, given.name), batch.field(given.name)
+    vector = None if known is None else vector_of(known)
+    if known is None or (vector is None and vector_of(given) is None):
+        return given
+    sized = pt.is_fixed_size_list(raw.type)
+    wanted = vector_of(given) or (f"lists of {raw.type.list_size}" if sized else None)
+    of_size = sized and vector is not None and raw.type.list_size == vector.dimension
+    if wanted is not None and wanted != vector and not of_size:
+        found.lines.append(
+            f"~ {given.name}: the table has {vector or known.type}, the batch {wanted}"
+        )
+        return known
+    if is_any_list(raw.type) and raw.type.value_type == (vector and vector.kind):
+        return known
+    return given
+
+
+def _field(schema: pa.Schema, name: str) -> pa.Field | None:
+    return schema.field(name) if name in schema.names else None
 
 
 def _merged(
@@ -151,11 +186,11 @@ def _merged(
     path: str,
 ) -> Iterator[pa.Field]:
     """The fields of the table with what the batch changes: known ones in order, then new ones."""
-    theirs = {f.name: f.type for f in given}
+    theirs = {f.name: f for f in given}
     for column in known:
         name = f"{path}{column.name}"
         if column.name in theirs:
-            kind = _merged_type(theirs[column.name], column.type, rules, found, path=name)
+            kind = _merged_type(theirs[column.name].type, column.type, rules, found, path=name)
             yield column.with_type(kind)
         else:
             if not rules.fills_missing and name != IS_DELETED:  # null: not deleted
@@ -168,13 +203,14 @@ def _merged(
             found.lines.append(
                 f"+ {path}{name}: differs from {folded.get(name.lower(), name)} only in case"
             )
-        elif pt.is_null(theirs[name]):
+        elif pt.is_null(theirs[name].type):
             found.lines.append(f"+ {path}{name}: null (new, of no type)")
         elif rules.mode is SchemaMode.STRICT:
-            found.lines.append(f"+ {path}{name}: {theirs[name]} (new; schema_mode is strict)")
+            kind = theirs[name].type
+            found.lines.append(f"+ {path}{name}: {kind} (new; schema_mode is strict)")
         folded[name.lower()] = name
         found.added.append(f"{path}{name}")
-        yield pa.field(name, theirs[name])
+        yield theirs[name].with_nullable(True)
 
 
 def _merged_type(
