@@ -29,16 +29,16 @@ class DefaultSource(DataSource):
     @line_first()
     def schema(self) -> StructType:
         schema: StructType
-        schema, self._pin = _room("reading").opened(self.options)
+        schema, self._pin = _module("batch_reader").open_snapshot(self.options)
         return schema
 
     @line_first()
     def reader(self, schema: StructType) -> Any:
-        return _room("reading").reader(self.options, schema, self._pin)
+        return _module("batch_reader").reader(self.options, schema, self._pin)
 
     @line_first()
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        return _room("saving").writer(self.options, schema, overwrite=overwrite)
+        return _module("batch_writer").writer(self.options, schema, overwrite=overwrite)
 
     @line_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
@@ -47,12 +47,12 @@ class DefaultSource(DataSource):
                 'writeStream.format("pyhudi") needs PySpark 4.1 or newer',
                 hint="writeStream.foreachBatch(pyhudi.spark.foreach_batch(path, ...))",
             )
-        return _room("sink").sink(self.options, schema, overwrite=overwrite)
+        return _module("stream_writer").sink(self.options, schema, overwrite=overwrite)
 
     @line_first()
     def streamReader(self, schema: StructType) -> Any:
-        return _room("faces").stream(self.options, schema)
+        return _module("version_compat").stream(self.options, schema)
 
 
-def _room(name: str) -> Any:
-    return import_module(f"pyhudi.spark.{name}")
+def _module(name: str) -> Any:
+    return import_module(f"pyhudi.spark.source.{name}")
