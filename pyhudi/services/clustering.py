@@ -234,7 +234,7 @@ def _publish(
     content = CommitMetadata(
         stats,
         operation="CLUSTER",
-        extra={"schema": how.avro_schema},
+        extra={**state.log.attempt_mark(inflight.time, state.timeline), "schema": how.avro_schema},
         replaced={partition: tuple(ids) for partition, ids in replaced.items()},
     )
     touched = WriteSet(frozenset(piece.group for piece in plan.slices))

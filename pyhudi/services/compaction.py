@@ -177,9 +177,9 @@ def _publish(
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)
-    content = CommitMetadata(
-        stats, operation="COMPACT", compacted=True, extra={"schema": how.avro_schema}
-    )
+    attempt = log.attempt_mark(inflight.time, state.timeline)
+    extra = {**attempt, "schema": how.avro_schema}
+    content = CommitMetadata(stats, operation="COMPACT", compacted=True, extra=extra)
     with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         completed = complete(state, inflight, content.to_json())

@@ -17,6 +17,12 @@ from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, Writ
 from pyhudi.filenames import HOODIE
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.timeline.attempts import (
+    ATTEMPT,
+    announced_attempts,
+    attempt_name,
+    outdated_names,
+)
 from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
@@ -132,13 +138,64 @@ class TimelineLog:
         rolled_back: those listed for good.
         """
         found = suspects(names) if self.layout == 1 else ()
-        if not found:
+        again = announced_attempts(names) if self.layout == 1 else {}
+        if not found and not again:
             return ()
+        timeline = _timeline(names)
         gone = set(rolled_back)
-        for instant in _timeline(names).where(TAKES_BACK):
+        for instant in timeline.where(TAKES_BACK):
             with suppress(CorruptFileError, FileMissingError):  # torn, or archived meanwhile
                 gone.update(self.taken_back(instant))
-        return tuple(instant for instant in found if instant.time in gone)
+        late = {instant for instant in found if instant.time in gone}
+        for instant in timeline.commits:
+            if instant.time in again and self._is_of_other(instant, again[instant.time], timeline):
+                late.add(instant)
+        return tuple(sorted(late))
+
+    def _is_of_other(self, instant: Instant, after: InstantTime, timeline: Timeline) -> bool:
+        """Whether another attempt than the announced one completed a plan.  Only the content of the
+        announced one is kept, as the other file will be removed."""
+        if self.last_rollback(instant.time, timeline) != after:
+            return False
+        known = self._commits.get(instant)
+        if known is None or known.extra.get(ATTEMPT) != after:
+            try:
+                known = read_commit(self.read(instant), path=self.path(instant))
+            except FileMissingError:  # removed meanwhile
+                return True
+            if known.extra.get(ATTEMPT) == after:
+                self._commits[instant] = known
+        return known.extra.get(ATTEMPT) != after
+
+    def last_rollback(self, time: InstantTime, timeline: Timeline) -> InstantTime | None:
+        """The newest rollback of an instant on the timeline; None if there is none."""
+        for instant in reversed(timeline.where(TAKES_BACK).instants):
+            with suppress(CorruptFileError, FileMissingError):
+                if instant.time > time and time in self.taken_back(instant):
+                    return instant.time
+        return None
+
+    def announce_attempt(self, time: InstantTime, timeline: Timeline) -> None:
+        """Announce that a plan runs, if it was rolled back before: from here on only the commit
+        of this attempt completes it.  The caller holds the table's lock."""
+        after = self.last_rollback(time, timeline)
+        if after is None:
+            return
+        wanted = attempt_name(time, after)
+        self.fs.create(f"{self.folder}/{wanted}", b"")
+        names = outdated_names(self.fs.names(self.folder), time, timeline.pending.times)
+        self.fs.delete(f"{self.folder}/{name}" for name in names if name != wanted)
+
+    def end_attempt(self, time: InstantTime, timeline: Timeline) -> None:
+        """Remove the announcement of a plan that is complete.  timeline: as it was announced on."""
+        after = self.last_rollback(time, timeline)
+        if after is not None:
+            self.fs.delete([f"{self.folder}/{attempt_name(time, after)}"])
+
+    def attempt_mark(self, time: InstantTime, timeline: Timeline) -> dict[str, str]:
+        """What the extra metadata of the completed instant holds of its attempt."""
+        after = self.last_rollback(time, timeline)
+        return {} if after is None else {ATTEMPT: after}
 
     def taken_back(self, instant: Instant) -> frozenset[InstantTime]:
         """The instants that a rollback or restore takes back, or is going to.  Read once.

@@ -56,8 +56,13 @@ def publish_instant(
         found = _outcome(fs, log, mine, content, known, failed)
         if found is not None:
             return found
-        if all(i.time != mine.time for i in log.load().pending):
+        now = log.load()
+        if all(i.time != mine.time for i in now.pending) or _is_taken_back(log, mine, known, now):
             raise _rolled_back(mine) from failed
+        if earlier := [instant for instant in log.late if instant.time == mine.time]:
+            check_lock(fs)
+            log.unpublish(earlier[0])  # what a request of an earlier attempt has created meanwhile
+            continue
         if not getattr(failed, "retryable", False):
             break
     raise failed
@@ -103,10 +108,8 @@ def _standing(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) 
     lock.
     """
     now = log.load()
-    for instant in now.where(TAKES_BACK):
-        with suppress(CorruptFileError):  # a plan cut short, of a rollback that never began
-            if instant.time not in known.times and mine.time in log.taken_back(instant):
-                return None
+    if _is_taken_back(log, mine, known, now):
+        return None
     ends = COMPLETES_AS[mine.action]
     for instant in now.where({ends}, State.COMPLETED):
         if instant.time == mine.time:
@@ -116,3 +119,12 @@ def _standing(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) 
                 )
             return instant
     return None
+
+
+def _is_taken_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
+    """Whether a rollback that was not known when the work began takes the instant back."""
+    for instant in now.where(TAKES_BACK):
+        with suppress(CorruptFileError):  # a plan cut short, of a rollback that never began
+            if instant.time not in known.times and mine.time in log.taken_back(instant):
+                return True
+    return False

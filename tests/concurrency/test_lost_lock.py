@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,10 +11,14 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import LockError
+from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryStore
 from pyhudi.table.properties import TableType
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import Action, State
+from pyhudi.transaction.rollback import roll_back_service
 from tests.support.leases import Call, LeasedFileSystem, Process
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
@@ -196,3 +201,110 @@ def test_a_writer_that_ends_gives_way_to_the_rollback_of_one_that_lost_the_lock(
     if first.error is None:  # then it was written on top of the other one
         assert getattr(first.result, "conflicts", 0) == 1
     assert not open_(store, Process("reader")).timeline.pending
+
+
+SERVICES: dict[str, tuple[TableType, Callable[[Table], object]]] = {
+    "compaction": (TableType.MERGE_ON_READ, lambda table: table.compact()),
+    "clustering": (TableType.COPY_ON_WRITE, lambda table: table.cluster()),
+}
+
+
+def expire_heartbeats(store: MemoryStore) -> None:
+    """What the age of its file does to the heartbeat of a process on another machine."""
+    for path in [path for path in store.files if path.startswith("t/.hoodie/.heartbeat/")]:
+        del store.files[path]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(service: str) -> None:
+    """The request that completes the first attempt arrives while the second one runs."""
+    kind, run = SERVICES[service]
+    store = new_table(kind)
+    writer = open_(store, Process("writer"))
+    writer.bulk_insert(row("a", 1))
+    writer.upsert(row("0", 2))
+    rows = {"0": 2, "a": 1}
+    one, other, late = Process("one"), Process("other"), []
+    one.before = lambda path: one.stop() if publishes(path) else None
+    first = Call(lambda: run(open_(store, one)))
+    one.wait_for_stop()
+    expire_heartbeats(store)
+    other.before = lambda path: other.pause() if publishes(path) else None
+    second = Call(lambda: run(open_(store, other)))
+    other.wait_for_stop()  # the files of the first attempt are gone, those of the second there
+    one.before = lambda path: None
+    one.after = lambda path: (late.append(path), one.stop()) if publishes(path) else None
+    one.resume()
+    one.wait_for_stop()
+    assert late[0] in store.files
+    assert stored(store) == rows
+    assert len(open_(store, Process("reader")).timeline.pending) == 1
+    other.before = lambda path: None
+    other.resume()
+    assert second.ended().error is None
+    assert stored(store) == rows
+    log = open_(store, Process("reader"))._state().log
+    (mark,) = [m for i in log.load().commits if (m := log.commit(i).extra.get("pyhudi.attempt"))]
+    assert mark in log.load().where({Action.ROLLBACK}).times
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    assert stored(store) == rows
+    table = open_(store, Process("next"))
+    table.upsert(row("c", 3))
+    assert stored(store) == {**rows, "c": 3}
+    assert not table.timeline.pending and not table.doctor().findings
+    assert not [path for path in store.files if ".pyhudi.attempt." in path]
+
+
+def late_attempt(service: str) -> tuple[MemoryStore, str]:
+    """A table whose plan was completed late by its first attempt, while the second one, which died
+    since, ran; and the path of that commit."""
+    kind, run = SERVICES[service]
+    store = new_table(kind)
+    writer = open_(store, Process("writer"))
+    writer.bulk_insert(row("a", 1))
+    writer.upsert(row("0", 2))
+    late: list[str] = []
+    one, other = Process("one"), Process("other")
+    one.before = lambda path: one.stop() if publishes(path) else None
+    Call(lambda: run(open_(store, one)))
+    one.wait_for_stop()
+    expire_heartbeats(store)
+    other.before = lambda path: other.stop() if publishes(path) else None
+    Call(lambda: run(open_(store, other)))
+    other.wait_for_stop()
+    one.before = lambda path: None
+    one.after = lambda path: (late.append(path), one.stop()) if publishes(path) else None
+    one.resume()
+    one.wait_for_stop()
+    expire_heartbeats(store)
+    return store, late[0]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_late_attempt_is_removed_by_the_next_writer(service: str) -> None:
+    store, late = late_attempt(service)
+    content = store.files[late]
+    assert stored(store) == {"0": 2, "a": 1}
+    table = open_(store, Process("next"))
+    table.upsert(row("c", 3))
+    assert late not in store.files
+    SERVICES[service][1](table)
+    assert store.files[late] != content
+    assert stored(store) == {"0": 2, "a": 1, "c": 3}
+    assert not table.timeline.pending and not table.doctor().findings
+
+
+def test_an_attempt_of_a_writer_that_announces_none_is_believed() -> None:
+    """Apache Hudi rolls the plan back, too, before it runs it."""
+    store, _ = late_attempt("compaction")
+    table = open_(store, Process("next"))
+    table.upsert(row("c", 3))
+    log, (pending,) = table._state().log, table.timeline.pending
+    fs, config = table._fs, table.config
+    roll_back_service(fs, config, log, pending, metadata_rollback=rollback_metadata)
+    requested = replace(pending, state=State.REQUESTED)
+    log.complete(log.start(requested), CommitMetadata((), operation="COMPACT").to_json())
+    read = open_(store, Process("reader"))
+    assert requested.time in read.timeline.commits.times
+    assert not read.timeline.pending
