@@ -30,14 +30,15 @@ import numpy as np
 import pyarrow as pa
 
 import pyhudi
-from bench.index_growth import forget_opened
-from bench.record_index import SCHEMA, SEED, key_of, rows
+from bench.index_growth import SCHEMA, forget_opened, keys_of, rows
 from pyhudi import HFileReader
 from pyhudi._native.hashing import shard_of
 
 COUNTS = (10, 1_000, 10_000, 100_000, 1_000_000)
 CACHE_BYTES = 256 << 20
 TARGET = 0.20
+SEED = 20_261_122
+BATCH = 500_000
 INDEX = ".hoodie/metadata/record_index"
 
 
@@ -71,7 +72,8 @@ class Bare:
 def built(path: Path, count: int, buckets: int) -> None:
     """A table whose record index has one base file a bucket and no logs."""
     table = pyhudi.create_table(path, SCHEMA, record_key="id", partition_by="part", index="bloom")
-    table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, rows(0, count)))
+    parts = [rows(low, min(count, low + BATCH)) for low in range(0, count, BATCH)]
+    table.bulk_insert(pa.concat_tables(parts))
     table.index.rebuild(buckets)
 
 
@@ -89,11 +91,11 @@ def compared(path: Path, count: int, rows_there: int, cold: bool) -> dict[str, T
     table = pyhudi.open_table(path, options={"hoodie.index.type": "RECORD_INDEX"})
     bare = Bare(path)
     rng = np.random.default_rng(SEED)
-    turns = 15 if count <= 10_000 else 5
+    turns = 15 if count <= 10_000 else 5 if count <= 100_000 else 3
     found: dict[str, list[Times]] = {"bare": [], "routed": [], "table": []}
     warming = 0 if cold else 4
     for turn in range(turns + warming):
-        keys = pa.array([key_of(int(n)) for n in rng.integers(0, rows_there, count)])
+        keys = keys_of(rng.integers(0, rows_there, count))
         parts = bare.split(keys)
         ways: dict[str, tuple[Callable[[Any], Any], Any]] = {
             "bare": (bare.get, parts),

@@ -200,9 +200,10 @@ def _key_column(keys: Any) -> pa.Array:
     """Keys as text.  A text or bytes is one key; numbers count as Java writes them."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         keys = [keys]
+    is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-        keys = pa.chunked_array(keys).combine_chunks()
-    if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        keys = keys if is_arrow else pa.chunked_array(keys).combine_chunks()
+    elif not is_arrow:
         try:
             keys = pa.array(list(keys))
         except (pa.ArrowException, TypeError, ValueError) as error:
