@@ -157,7 +157,7 @@ def leftovers(
         if marker.kind is not MarkerKind.APPEND:
             if file.instant == instant and marker.path not in written:
                 left.append(marker.path)
-                if marker.kind is MarkerKind.MERGE and isinstance(file, BaseFileName):
+                if isinstance(file, BaseFileName):  # it may have come with a log of changes
                     left.append(join(marker.partition, str(cdc_log_of(file))))
         elif (marker.partition, file.file_id, file.write_token) not in written_logs:
             attempts = logs.setdefault(marker.partition, set())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyhudi.filenames import BaseFileName, LogFileName, parse_data_file
+from pyhudi.filenames import BaseFileName, LogFileName, cdc_log_of, parse_data_file
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant_files import TimelineLog
@@ -139,12 +139,29 @@ def test_failed_attempts_are_removed_before_the_commit_and_nothing_else() -> Non
     announce(fs, write.time, "none", delta("y", T[0], 1), kind=MarkerKind.APPEND)
     gone = remove_leftovers(fs, write.time, stats=kept)
     assert set(data_files(fs)) == before
-    assert [p for p in gone if "c_0-1-2" not in p] == sorted(
+    files = [p for p in gone if not p.endswith(".cdc")]
+    assert [p for p in files if "c_0-1-2" not in p] == sorted(
         [f"p/b_1-1-2_{write.time}.parquet", f"p/.a_{T[0]}.log.3_1-1-2", f"q/.x_{T[0]}.log.1_1-1-2"]
     )
     remove_markers(fs, write.time)
     remove_markers(fs, write.time)
     assert not fs.exists(f".hoodie/.temp/{write.time}")
+
+
+@pytest.mark.parametrize("kind", [MarkerKind.MERGE, MarkerKind.CREATE])
+def test_the_log_of_changes_of_a_failed_attempt_goes_with_its_base_file(kind: MarkerKind) -> None:
+    """A file group of logs alone gets its first base file, with such a log, by a merge."""
+    fs = MemoryFileSystem()
+    write = ShellWrite(fs, TimelineLog(fs, clock=ticking())).start()
+    lost, kept = (base("a", write.time, token) for token in ("1-1-1", "1-1-2"))
+    write.put("p", kept)
+    for name in (lost, kept):
+        announce(fs, write.time, "p", name, kind=kind)
+        fs.create(f"p/{name}", b"rows")
+        fs.create(f"p/{cdc_log_of(name)}", b"changes")
+    remove_leftovers(fs, write.time, stats=write.stats)
+    left = {info.path for info in fs.children("p") if parse_data_file(info.name)}
+    assert left == {f"p/{kept}", f"p/{cdc_log_of(kept)}"}
 
 
 _TOKENS = st.from_regex(r"[0-9]{1,4}-[0-9]{1,4}-[0-9]{1,9}", fullmatch=True)
