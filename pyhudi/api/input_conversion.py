@@ -162,7 +162,7 @@ def index_of(text: str, options: Options) -> IndexKind:
     asked = options.write.index
     if asked is None or asked is kind:
         return kind
-    if kind is not IndexKind.RECORD:
+    if not kind.traits.is_default:
         raise OptionError(
             "index= and hoodie.index.type name different indexes", index=text, option=asked.option
         )

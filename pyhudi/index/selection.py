@@ -63,7 +63,7 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
     if options.index is not None:
         kind, why = options.index, f"asked for by {INDEX_TYPE}"
         _check_places(config, kind, kept)
-        if kept is not None and IndexKind.BUCKET in (kept, kind) and kept is not kind:
+        if kept is not None and kept is not kind and _makes_groups(kept, kind):
             raise OptionError(
                 "the table's file groups are made by another index", option=INDEX_TYPE,
                 value=kind.option, table=kept.option, hint=f"leave {INDEX_TYPE} out",
@@ -74,8 +74,14 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
         kind, why = IndexKind.RECORD, "the table has one"
     else:
         return None
-    bucket = bucket_rule(config, options.index_rules) if kind is IndexKind.BUCKET else None
-    return IndexChoice(kind, why, _moves(kind, options), bucket)
+    traits, rules = kind.traits, options.index_rules
+    bucket = bucket_rule(config, rules) if traits.names_places else None
+    return IndexChoice(kind, why, traits.moves(rules, options.update_partition_path), bucket)
+
+
+def _makes_groups(*kinds: IndexKind) -> bool:
+    """Whether one of the kinds decides which file groups a table has."""
+    return any(kind.traits.names_places for kind in kinds)
 
 
 def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, ...]:
@@ -85,14 +91,19 @@ def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, 
     an elastic one, which is kept in step and compared wherever the table has it.
     """
     tee = options.tee
-    beside = tee is IndexKind.RECORD and choice.kind is IndexKind.ELASTIC
-    refused = tee in (choice.kind, IndexKind.BUCKET, IndexKind.ELASTIC)
-    if tee is not None and (refused or beside):
+    if tee is not None and (tee is choice.kind or not _compares(tee, choice.kind)):
         raise OptionError(
             "the index beside has to be another one, that looks keys up", option=INDEX_TEE,
             value=tee.option, index=choice.kind.option,
         )  # fmt: skip
     return tuple(kind for kind in (choice.kind, tee) if kind is not None and kind.is_store)
+
+
+def _compares(tee: IndexKind, kind: IndexKind) -> bool:
+    """Whether an index can be compared with the one that answers."""
+    if tee.traits.names_places or tee.traits.grows:
+        return False
+    return not (tee.is_record_index and kind.traits.grows)
 
 
 def kinds_beside(config: TableConfig, options: WriteOptions) -> tuple[IndexKind, ...]:
@@ -104,9 +115,9 @@ def kinds_beside(config: TableConfig, options: WriteOptions) -> tuple[IndexKind,
 def _check_places(config: TableConfig, kind: IndexKind, kept: IndexKind | None) -> None:
     """A table has a record index or an elastic one, not both."""
     lists = RECORD_INDEX.path in config.metadata_partitions
-    other = kept is IndexKind.ELASTIC or (lists and kept is None)
-    elastic = IndexKind.ELASTIC
-    if kind.is_record_index and other and (kind is elastic) != (kept is elastic):
+    grows = kept is not None and kept.traits.grows
+    other = grows or (lists and kept is None)
+    if kind.is_record_index and other and kind.traits.grows != grows:
         raise OptionError(
             "the table keeps the places of its keys in another index", option=INDEX_TYPE,
             value=kind.option,
@@ -130,22 +141,6 @@ def kept_index(config: TableConfig) -> IndexKind | None:
     own = config.properties.get(OWN_INDEX_TYPE, "").strip().upper()
     text = config.properties.get(INDEX_TYPE, "").strip().upper()
     return _BY_OPTION.get(own) or _BY_OPTION.get(text)
-
-
-def _moves(kind: IndexKind, options: WriteOptions) -> bool:
-    match kind:
-        case IndexKind.RECORD | IndexKind.ELASTIC:
-            return options.update_partition_path
-        case IndexKind.GLOBAL_BLOOM:
-            return options.index_rules.bloom_moves
-        case IndexKind.GLOBAL_SIMPLE:
-            return options.index_rules.simple_moves
-        case IndexKind.ROCKSDB:
-            return options.index_rules.rocksdb.moves
-        case IndexKind.HBASE:
-            return options.index_rules.hbase.moves
-        case _:
-            return False
 
 
 def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
@@ -196,12 +191,12 @@ def _engine(config: TableConfig, rules: IndexRules) -> BucketEngine:
 
 def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]:
     """What a new table's properties say of its index; nothing for the record index."""
-    if kind is IndexKind.RECORD:
+    if kind.traits.is_default:
         return {}
-    if kind in (IndexKind.ROCKSDB, IndexKind.ELASTIC):
+    if kind.traits.is_extension:
         return {OWN_INDEX_TYPE: kind.option}
     kept: dict[str, str | None] = {INDEX_TYPE: kind.option}
-    if kind is IndexKind.BUCKET:
+    if kind.traits.names_places:
         kept[BUCKET_ENGINE] = (rules.bucket_engine or BucketEngine.SIMPLE).value
         kept[BUCKET_COUNT] = str(rules.bucket_count or _BUCKETS)
         if rules.bucket_fields:

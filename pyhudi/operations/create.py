@@ -8,7 +8,6 @@ from pyhudi.filenames import HOODIE
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
 from pyhudi.operations.prepare_write import wants_records, with_facts
-from pyhudi.options import IndexKind
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.log import timeline_log
@@ -28,7 +27,7 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
                 "there is a table here already", path=fs.url, hint="open_table opens it"
             )
         config = store_config(fs, config)
-        if table.index is IndexKind.ELASTIC:
+        if table.index.traits.grows:
             config = create_elastic(fs, config, Timeline(), table.options.write)
         config = create_metadata(
             fs,

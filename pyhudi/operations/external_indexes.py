@@ -4,8 +4,9 @@ lock to the report."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final, Protocol
 
 from pyhudi.engine import Engine
 from pyhudi.index.hbase.hbase_index import HBaseStore
@@ -32,16 +33,87 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.begin import check_table
 
 
+class Rebuild(Protocol):
+    """How one kind of index outside the table is rebuilt."""
+
+    def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
+        """What `run` would do now; nothing changes."""
+        ...
+
+    def run(
+        self,
+        fs: FileSystem,
+        options: Options,
+        engine: Engine,
+        buckets: int | None,
+        tell: ReportProgress,
+    ) -> IndexRebuild: ...
+
+
+class HBaseRebuild:
+    """An entry is put for each key.  Rows of keys that the table does not have stay, and are
+    ignored where they name a file group that is gone."""
+
+    def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
+        return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
+
+    def run(
+        self,
+        fs: FileSystem,
+        options: Options,
+        engine: Engine,
+        buckets: int | None,
+        tell: ReportProgress,
+    ) -> IndexRebuild:
+        with alone(fs, options, "rebuild index") as state:
+            store = hbase.open_hbase(state, options.write.index_rules.hbase, engine)
+            entries = hbase.put_groups(state, store, None)
+            slices = len(state.view().latest_slices())
+        return IndexRebuild(0, 0, slices, 0, entries)
+
+
+class RocksDBRebuild:
+    """As the record index: keys are spilled without the lock, and a build that was killed goes on
+    where it stopped."""
+
+    def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
+        before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
+        count = buckets or before
+        plan = plan_build(state, KeyHash(count))
+        return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
+
+    def run(
+        self,
+        fs: FileSystem,
+        options: Options,
+        engine: Engine,
+        buckets: int | None,
+        tell: ReportProgress,
+    ) -> IndexRebuild:
+        rules = options.write.index_rules.rocksdb
+        seen = load_state(fs, options.read)
+        before = rocksdb.bucket_count_of(seen, rules)
+        count = buckets or before
+        first = plan_build(seen, KeyHash(count))
+        gather_keys(first, engine, tell)
+        with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
+            opening = rocksdb.StoreOpening(rules, staging, count, publishes=True, tell=tell)
+            built = rocksdb.build_rocks(state, engine, opening)
+        size = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
+        return IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=size)
+
+
+_REBUILDS: Final[Mapping[IndexKind, Rebuild]] = {
+    IndexKind.HBASE: HBaseRebuild(),
+    IndexKind.ROCKSDB: RocksDBRebuild(),
+}
+
+
 def rebuild_store_plan(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
     """What `rebuild_store` would do now; nothing changes."""
-    if kind is IndexKind.HBASE:
-        return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
-    before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
-    count = buckets or before
-    plan = plan_build(state, KeyHash(count))
-    return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
+    return _REBUILDS[kind].plan(state, options, buckets)
 
 
 def rebuild_store(
@@ -52,30 +124,11 @@ def rebuild_store(
     buckets: int | None,
     tell: ReportProgress,
 ) -> IndexRebuild:
-    """Build the index anew.  RocksDB: as the record index, keys are put aside without the lock,
-    and a build that was killed goes on where it stopped.  HBase: an entry is put for each key;
-    rows of keys that the table does not have stay, and are believed no more if they name a file
-    group that is gone."""
+    """Rebuild an index outside the table.  buckets: of the new one, where the kind has some."""
     began = time.monotonic()
     check_table(load_state(fs, options.read).config)
-    if kind is IndexKind.HBASE:
-        with alone(fs, options, "rebuild index") as state:
-            store = hbase.open_hbase(state, options.write.index_rules.hbase, engine)
-            entries = hbase.put_groups(state, store, None)
-            slices = len(state.view().latest_slices())
-        return IndexRebuild(0, 0, slices, 0, entries, seconds=_since(began))
-    rules = options.write.index_rules.rocksdb
-    seen = load_state(fs, options.read)
-    before = rocksdb.bucket_count_of(seen, rules)
-    count = buckets or before
-    first = plan_build(seen, KeyHash(count))
-    gather_keys(first, engine, tell)
-    with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
-        opening = rocksdb.StoreOpening(rules, staging, count, publishes=True, tell=tell)
-        built = rocksdb.build_rocks(state, engine, opening)
-    written = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
-    report = IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=written)
-    return replace(report, seconds=_since(began))
+    done = _REBUILDS[kind].run(fs, options, engine, buckets, tell)
+    return replace(done, seconds=_since(began))
 
 
 def verify_store(

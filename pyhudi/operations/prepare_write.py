@@ -63,13 +63,14 @@ _SCRATCH = "pyhudi-"
 
 def wants_records(index: IndexKind, options: Options) -> bool:
     """Whether the table has to have a record index: to be asked, or to be kept beside another."""
-    by_record, keep = index is IndexKind.RECORD, options.write.keep_record_index
+    by_record, keep = index.traits.is_default, options.write.keep_record_index
     if by_record and keep is False:
         raise OptionError(
             "the record index is the table's index", value=False,
             option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
         )  # fmt: skip
-    return by_record or bool(keep) or options.write.tee is IndexKind.RECORD
+    tee = options.write.tee
+    return by_record or bool(keep) or (tee is not None and tee.traits.is_default)
 
 
 def with_facts(
@@ -144,14 +145,14 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     with_records = wants_records(kind, request.options)
     wanted = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
     if choice is not None and wanted <= config.metadata_partitions:
-        elastic = kind is IndexKind.ELASTIC
+        elastic = kind.traits.grows
         return ready_elastic(fs, request.options, request.engine) if elastic else config
     state = load_state(fs, request.options.read)
     if choice is None and len(state.timeline.commits):
         raise no_index(fs.url)
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
         config = create_metadata(fs, config, timeline_log(fs, config), records=None)
-        return _ensure_index(fs, config, request) if kind is IndexKind.ELASTIC else config
+        return _ensure_index(fs, config, request) if kind.traits.grows else config
     build_now(state, planned_groups(state, request.options.write), request.engine, silent)
     return load_config(fs)
 

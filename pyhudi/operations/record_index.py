@@ -137,7 +137,7 @@ class _Wanted:
 def _wanted(state: TableState, options: Options, kind: IndexKind, asked: int | None) -> _Wanted:
     """As asked; else as before; else by the options, and more if the table's rows want more."""
     before = _buckets_before(state)
-    if kind is not IndexKind.ELASTIC:
+    if not kind.traits.grows:
         return _Wanted(KeyHash(_bucket_count(state, options, asked or before)), None, before)
     last = last_state(state.fs)
     rule = anew(last.rule if last else None, options.write.index_rules)

@@ -14,7 +14,7 @@ from pyhudi.index.selection import kinds_beside
 from pyhudi.index.watermark import touched_groups
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.table_services import alone
-from pyhudi.options import IndexKind, Options
+from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
@@ -170,7 +170,8 @@ def _tell_hbase(state: TableState, options: Options, times: AbstractSet[InstantT
     """Commits are about to be taken back: what they deleted and moved in HBase is to be put
     again."""
     undone = [i for i in state.timeline.commits if i.time in times]
-    if undone and IndexKind.HBASE in kinds_beside(state.config, options.write):
+    kinds = kinds_beside(state.config, options.write)
+    if undone and any(kind.traits.rereads_undone for kind in kinds):
         ask_to_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 
 class IndexKind(Enum):
@@ -20,29 +22,30 @@ class IndexKind(Enum):
     ELASTIC = "elastic"  # pyhudi's own: entries as the record index's, in files that can grow
 
     @property
+    def traits(self) -> IndexTraits:
+        """What differs between it and the other kinds."""
+        return _TRAITS[self]
+
+    @property
     def option(self) -> str:
         """Its value of `hoodie.index.type`."""
-        return "RECORD_INDEX" if self is IndexKind.RECORD else self.value.upper()
+        return "RECORD_INDEX" if self.traits.is_default else self.value.upper()
 
     @property
     def is_global(self) -> bool:
-        """Whether a key is one record, whatever partition it comes with."""
-        return self.keeps_entries or self in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
+        return self.traits.is_global
 
     @property
     def is_store(self) -> bool:
-        """Whether its entries are outside the table's files."""
-        return self in (IndexKind.ROCKSDB, IndexKind.HBASE)
+        return self.traits.is_store
 
     @property
     def keeps_entries(self) -> bool:
-        """Whether it has an entry for each key, which writes keep in step."""
-        return self.is_record_index or self.is_store
+        return self.traits.keeps_entries
 
     @property
     def is_record_index(self) -> bool:
-        """Whether its entries are files of the table, by buckets, in step with its commits."""
-        return self in (IndexKind.RECORD, IndexKind.ELASTIC)
+        return self.traits.is_record_index
 
 
 class Growth(Enum):
@@ -110,3 +113,77 @@ class IndexRules:
     group_load: float | None = None  # of the newest group, at which another opens; else 0.8
     rocksdb: RocksRules = field(default_factory=RocksRules)
     hbase: HBaseRules = field(default_factory=HBaseRules)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTraits:
+    """What differs between the kinds of index.  To add a kind, state these and give it a finder.
+
+    is_global           a key is one record, whatever partition it comes with
+    is_record_index     entries are files of the table, by buckets, in step with its commits
+    is_store            entries are outside the table's files
+    is_default          a new table has it unless another one is named
+    is_extension        Apache Hudi does not have it; the table states it in a property of pyhudi
+    grows               further files or buckets are added while the table is written
+    names_places        it computes the file group of a new key, so the table's file groups are made
+                        by it, and equal keys meet in one of them
+    reads_filters       it reads key ranges and bloom filters before keys
+    names_deleted_keys  it names a file group for a key that a log deletes
+    rereads_undone      file groups of commits taken back or rewritten have to be put again
+    moves               whether a key that comes with another partition moves there, by the rules
+                        and `hoodie.record.index.update.partition.path`
+    logs_inserts        whether new keys may go to logs: they are found there
+    """
+
+    is_global: bool = False
+    is_record_index: bool = False
+    is_store: bool = False
+    is_default: bool = False
+    is_extension: bool = False
+    grows: bool = False
+    names_places: bool = False
+    reads_filters: bool = False
+    names_deleted_keys: bool = False
+    rereads_undone: bool = False
+    moves: Callable[[IndexRules, bool], bool] = lambda rules, by_record_index: False
+    logs_inserts: Callable[[IndexRules], bool] = lambda rules: False
+
+    @property
+    def keeps_entries(self) -> bool:
+        """Whether it has an entry for each key, which writes keep in step."""
+        return self.is_record_index or self.is_store
+
+
+_RECORD: Final = IndexTraits(
+    is_global=True,
+    is_record_index=True,
+    moves=lambda rules, by_record_index: by_record_index,
+    logs_inserts=lambda rules: rules.record_logs_inserts,
+)
+_STORE: Final = IndexTraits(is_global=True, is_store=True)
+_TRAITS: Final = {
+    IndexKind.RECORD: replace(_RECORD, is_default=True),
+    IndexKind.ELASTIC: replace(_RECORD, is_extension=True, grows=True),
+    IndexKind.BLOOM: IndexTraits(reads_filters=True, names_deleted_keys=True),
+    IndexKind.GLOBAL_BLOOM: IndexTraits(
+        is_global=True,
+        reads_filters=True,
+        moves=lambda rules, by_record_index: rules.bloom_moves,
+    ),
+    IndexKind.SIMPLE: IndexTraits(names_deleted_keys=True),
+    IndexKind.GLOBAL_SIMPLE: IndexTraits(
+        is_global=True, moves=lambda rules, by_record_index: rules.simple_moves
+    ),
+    IndexKind.BUCKET: IndexTraits(names_places=True, names_deleted_keys=True),
+    IndexKind.ROCKSDB: replace(
+        _STORE,
+        is_extension=True,
+        moves=lambda rules, by_record_index: rules.rocksdb.moves,
+    ),
+    IndexKind.HBASE: replace(
+        _STORE,
+        rereads_undone=True,
+        moves=lambda rules, by_record_index: rules.hbase.moves,
+        logs_inserts=lambda rules: True,  # as in Apache Hudi
+    ),
+}

@@ -30,7 +30,7 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.options import ClusteringOptions, IndexKind, Options, WriteOptions
+from pyhudi.options import ClusteringOptions, Options, WriteOptions
 from pyhudi.planning.clustering import (
     ClusterGroup,
     ClusteringInput,
@@ -241,7 +241,7 @@ def _publish(
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
-        if IndexKind.HBASE in kinds_beside(state.config, options.write):
+        if any(kind.traits.rereads_undone for kind in kinds_beside(state.config, options.write)):
             ask_to_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):

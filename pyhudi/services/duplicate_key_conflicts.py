@@ -20,7 +20,6 @@ from pyhudi.errors import OvertakenError
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
-from pyhudi.options import IndexKind
 from pyhudi.read.table_schema import schema_text
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
@@ -99,7 +98,7 @@ def _same_partition(
     setting: WriteContext, planned: PlannedWrite, since: list[Instant]
 ) -> Clash | None:
     choice = setting.index.choice
-    if choice.kind is IndexKind.BUCKET:  # equal keys meet in one bucket, which is a file group
+    if choice.kind.traits.names_places:  # equal keys meet in one bucket, which is a file group
         return None
     mine = {
         path

@@ -81,7 +81,7 @@ def config_of(table: NewTable) -> TableConfig:
     key_rule(config, table.options, functions=table.functions)
     rules = table.options.write.index_rules
     config = config.with_properties(kept_properties(table.index, rules))
-    if table.index is IndexKind.BUCKET:
+    if table.index.traits.names_places:
         bucket_rule(config, rules)
     return config
 

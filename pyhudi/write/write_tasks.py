@@ -10,7 +10,7 @@ from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.metadata.writer import ShardTarget
-from pyhudi.options import BaseFileOptions, IndexKind
+from pyhudi.options import BaseFileOptions
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.hidden_rows import may_hide
 from pyhudi.records import RECORD_KEY, with_meta
@@ -163,8 +163,7 @@ def _may_revive(setting: WriteContext, planned: PlannedWrite) -> bool:
     """
     if not setting.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
         return False
-    kind = setting.index.choice.kind
-    by_base = kind in (IndexKind.BLOOM, IndexKind.SIMPLE, IndexKind.BUCKET)
+    by_base = setting.index.choice.kind.traits.names_deleted_keys
     return may_hide(setting.state.rules) and (by_base or setting.index.logs_inserts)
 
 

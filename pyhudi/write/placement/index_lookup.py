@@ -68,14 +68,12 @@ class WriteIndex:
     @property
     def always_asked(self) -> bool:
         """Whether inserts need it too, because it names the group of a new key."""
-        return self.choice.kind is IndexKind.BUCKET
+        return self.choice.kind.traits.names_places
 
     @property
     def logs_inserts(self) -> bool:
         """Whether new keys may go to logs: they are found there."""
-        if self.choice.kind is IndexKind.HBASE:  # as in Apache Hudi
-            return True
-        return self.choice.kind.is_record_index and self.rules.record_logs_inserts
+        return self.choice.kind.traits.logs_inserts(self.rules)
 
     @property
     def described(self) -> str:
@@ -91,8 +89,7 @@ class WriteIndex:
     @property
     def asks_metadata(self) -> bool:
         """Whether a bloom index asks the metadata table, not footers."""
-        blooms = self.choice.kind in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
-        return blooms and self.rules.bloom_by_metadata
+        return self.choice.kind.traits.reads_filters and self.rules.bloom_by_metadata
 
 
 _FEW_ROWS: Final = 1000
@@ -142,7 +139,7 @@ def tag_rows(
         for number in shards
     ]
     rows = sum(part.row_count for part in plan.parts)
-    is_small = rows <= _FEW_ROWS and index.choice.kind is IndexKind.RECORD and not beside
+    is_small = rows <= _FEW_ROWS and index.choice.kind.traits.is_default and not beside
     here = LocalEngine() if is_small and not engine.shares_memory else engine
     return here.run(tag_shard, tasks, label="tag")
 
@@ -172,7 +169,7 @@ def _finders(
     if index.choice.kind.is_store:
         return _Finders(_of_store(index.store, index, plan, seen))
     places = None
-    if index.choice.kind is IndexKind.BUCKET:
+    if index.choice.kind.traits.names_places:
         places = _bucket_finder(index.choice, seen)
         if plan.known is ExistingKeyPolicy.UPDATE and not plan.deletes_all:
             return _Finders([places] * index.part_count)
@@ -272,11 +269,9 @@ Look = Callable[[ProbeWork], pa.Table]
 
 
 def _look(index: WriteIndex, kind: IndexKind) -> Look:
-    match kind:
-        case IndexKind.SIMPLE | IndexKind.GLOBAL_SIMPLE | IndexKind.BUCKET:
-            return join_slices
-        case _:
-            return filter_slices if index.rules.prune_by_ranges else filter_slices_unpruned
+    if not kind.traits.reads_filters:
+        return join_slices
+    return filter_slices if index.rules.prune_by_ranges else filter_slices_unpruned
 
 
 @dataclass(frozen=True, slots=True)
