@@ -1,6 +1,7 @@
 """The time of an upsert of a few rows as the timeline of its table grows.
 
-    python -m bench.many_commits [--commits 1000] [--type cow] [--services NAMES] [--smoke]
+    python -m bench.many_commits [--commits 1000] [--type cow] [--services NAMES] [--index record]
+        [--rows 4] [--smoke]
 
 --services: default, cleaned and archived after each write; archive, without cleaning; none, where
 files and instants only become more; or several of them, one table each.  Figures are medians of
@@ -28,25 +29,28 @@ SERVICES = {
 }
 
 
-def rows(turn: int) -> pa.Table:
-    ids = [f"k{(8 * turn + n) % 1000}" for n in range(4)]
-    return pa.table({"id": ids, "part": [f"p{int(i[1:]) % 8}" for i in ids], "v": [turn] * 4})
+def rows(turn: int, count: int = 4) -> pa.Table:
+    ids = [f"k{(8 * turn + n) % 1000}" for n in range(count)]
+    return pa.table({"id": ids, "part": [f"p{int(i[1:]) % 8}" for i in ids], "v": [turn] * count})
 
 
-def grow(path: Path, kind: str, commits: int, services: dict[str, str]) -> None:
+def grow(
+    path: Path, kind: str, commits: int, services: dict[str, str], *, index: str, count: int
+) -> None:
     options = {"hoodie.metadata.record.index.min.filegroup.count": "2", **services}
     if kind == "mor":
         options["hoodie.compact.inline"] = "true"
     table = pyhudi.create_table(
-        path, rows(0).schema, record_key="id", partition_by="part", table_type=kind, options=options
-    )
+        path, rows(0).schema, record_key="id", partition_by="part", table_type=kind, index=index,
+        options=options,
+    )  # fmt: skip
     table.bulk_insert(pa.concat_tables([rows(turn) for turn in range(125)]))
     first: list[tuple[float, float]] = []
     cpu: list[float] = []
     wall: list[float] = []
     for turn in range(1, commits + 1):
         began, used = time.monotonic(), time.process_time()
-        table.upsert(rows(turn))
+        table.upsert(rows(turn, count))
         wall.append(time.monotonic() - began)
         cpu.append(time.process_time() - used)
         if turn in (10, 20) or (turn > 20 and turn % max(1, commits // 5) == 0):
@@ -65,13 +69,19 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=1000)
     parser.add_argument("--type", default="cow", choices=("cow", "mor"))
     parser.add_argument("--services", nargs="+", default=[*SERVICES], choices=[*SERVICES])
+    parser.add_argument("--index", default="record", choices=("record", "bloom", "simple"))
+    parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     for name in asked.services:
-        print(f"{asked.type}, services: {name}", flush=True)
+        shape = f"{asked.type}, {asked.index}, {asked.rows} rows"
+        print(f"{shape}, services: {name}", flush=True)
         count = 20 if asked.smoke else asked.commits
         with tempfile.TemporaryDirectory() as folder:
-            grow(Path(folder) / "t", asked.type, count, SERVICES[name])
+            grow(
+                Path(folder) / "t", asked.type, count, SERVICES[name],
+                index=asked.index, count=asked.rows,
+            )  # fmt: skip
 
 
 if __name__ == "__main__":
