@@ -1,6 +1,6 @@
-"""Bits flipped in the files of a table, read by pyhudi and by hudi-rs: who says so, who does not.
+"""Compare how pyhudi and hudi-rs read tables in which bits of a file were flipped.
 
-    python -m tests.fuzz.neighbours [--seed 0] [--count 60]
+    python -m tests.fuzz.compare_readers [--seed 0] [--count 60]
 
 The table is merge-on-read with base files and logs, read with its metadata table.  Prints a row a
 kind of file: reads that gave the same rows, an error, other rows without one, or a panic.
