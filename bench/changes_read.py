@@ -5,8 +5,9 @@
 Copy-on-write and merge-on-read tables get a bulk insert and as many upserts of a hundredth of the
 rows (9 in 10 of them updates), nothing cleaned or archived.  Then the changes of the last commit,
 the last ten and all commits are read: the first read in the process and the median of five later
-ones.  Apache Hudi reads the same tables in a process that has read them before; delta-rs reads
-the change feed of its own table with the same merges, which has a row before and after each update.
+ones.  Apache Hudi reads the same tables in a process that has read a snapshot of them before, and
+counts the rows; delta-rs reads the change feed of its own table with the same merges, which has a
+row before and one after each update.
 
 The rows of each read of pyhudi and Apache Hudi are verified against the input.
 """
@@ -173,6 +174,7 @@ def main() -> None:
             hudi = ApacheHudi(asked.apache_hudi)
             try:
                 for kind in KINDS:
+                    hudi.ask("read", path=str(folder / kind))  # starts the session
                     for last in lasts:
                         want = wanted(upserts, last)
                         found = by_apache_hudi(hudi, folder / kind, times[kind][-last - 1], want)

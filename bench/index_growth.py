@@ -87,17 +87,18 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=50_000)
     asked = parser.parse_args()
     entries = 500 if asked.smoke else asked.entries
-    found = [row for way in WAYS for row in measured(way, asked.buckets, entries)]
     print(f"{asked.buckets} buckets planned for {entries:,} entries each; 10,000 keys asked")
     print("| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
           "upsert ms | filling s | skew | MB |")  # fmt: skip
     print("|" + "---|" * 12)
-    for row in sorted(found, key=lambda row: (row.times, WAYS.index(row.way))):
-        print(
-            f"| {row.times}x | {row.way} | {row.buckets} | {row.file_groups} | {row.files} | "
-            f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
-            f"{row.grow_s:.1f} | {row.skew:.2f} | {row.megabytes:.1f} |"
-        )
+    for way in WAYS:
+        for row in measured(way, asked.buckets, entries):
+            print(
+                f"| {row.times}x | {row.way} | {row.buckets} | {row.file_groups} | {row.files} | "
+                f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
+                f"{row.grow_s:.1f} | {row.skew:.2f} | {row.megabytes:.1f} |",
+                flush=True,
+            )
 
 
 def measured(way: str, buckets: int, entries: int) -> list[Row]:
