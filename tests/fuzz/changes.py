@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 _LIMITS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
            (1 << 63) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip
@@ -74,12 +78,54 @@ CHANGES: tuple[Callable[[bytearray, random.Random], None], ...] = (
 )  # fmt: skip
 
 
-def changed(data: bytes, rnd: random.Random) -> bytes:
-    """Other bytes than `data`."""
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Bytes [start, end) of a good file, and what stands there instead."""
+
+    start: int
+    end: int
+    data: bytes
+
+    def applied(self, good: bytes) -> bytes:
+        return good[: self.start] + self.data + good[self.end :]
+
+    @property
+    def is_cut(self) -> bool:
+        return not self.data and self.end > self.start
+
+
+def changed(data: bytes, rnd: random.Random) -> tuple[bytes, list[Edit]]:
+    """Other bytes than `data`, and how they differ."""
     while True:
         bad = bytearray(data)
+        origins = list(range(len(data) + 1))
+        edits: list[Edit] = []
         for _ in range(rnd.choice((1, 1, 1, 2, 4))):
             if bad:
+                before = bytes(bad)
                 rnd.choice(CHANGES)(bad, rnd)
+                for start, end, new in _differences(before, bytes(bad)):
+                    edits.append(Edit(origins[start], origins[end], new))
+                    if len(bad) != len(before):
+                        origins[start:end] = [origins[start]] * len(new)
         if bytes(bad) != data:
-            return bytes(bad)
+            return bytes(bad), edits
+
+
+def _differences(before: bytes, after: bytes) -> list[tuple[int, int, bytes]]:
+    """(start, end, bytes instead): runs of differing bytes, one run where the length differs."""
+    shared = min(len(before), len(after))
+    a, b = (np.frombuffer(each, np.uint8) for each in (before, after))
+    if len(a) == len(b):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], a != b, [False]])))
+        runs = edges.reshape(-1, 2).tolist()
+        return [(start, end, after[start:end]) for start, end in runs]
+    start = _equal(a[:shared], b[:shared])
+    end = _equal(a[::-1][: shared - start], b[::-1][: shared - start])
+    return [(start, len(before) - end, after[start : len(after) - end])]
+
+
+def _equal(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> int:
+    """How many bytes are equal from the first on."""
+    differing = np.flatnonzero(a != b)
+    return int(differing[0]) if len(differing) else len(a)

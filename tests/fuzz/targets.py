@@ -16,7 +16,8 @@ import fastavro
 import pyarrow as pa
 
 from pyhudi._native import AvroCodec, HFileReader
-from pyhudi.filenames import TEMP
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES, TEMP
 from pyhudi.formats.base_file import read_parquet
 from pyhudi.formats.delete_block import decode_deletes
 from pyhudi.formats.log_block import (
@@ -30,10 +31,18 @@ from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFile, MemoryFileSystem
 from pyhudi.table.listing import partition_metafile
-from pyhudi.table.properties import TableConfig, TableType, format_properties, parse_properties
+from pyhudi.table.properties import (
+    TableType,
+    checksum,
+    format_properties,
+    load_config,
+    parse_properties,
+)
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.service_payloads import ROLLBACK_PLAN, read_avro, read_commit, write_avro
 from pyhudi.transaction.markers import list_markers
+from tests.fuzz import regions, tables
+from tests.fuzz.regions import Regions
 from tests.support.hfiles import N1, H, build, with_
 
 T = InstantTime("20260101000000000")
@@ -57,12 +66,23 @@ ROWS = [
 
 @dataclass(frozen=True)
 class Target:
-    """name; good files; what reading one gives, plain and comparable."""
+    """name; good files; what reading one gives, plain and comparable; what each byte is."""
 
     name: str
     files: tuple[bytes, ...]
     read: Callable[[bytes], Any]
+    regions: Regions
     protected: bool = False
+
+    @property
+    def cost(self) -> int:
+        """How many times as long a read takes as that of a file alone, about."""
+        return 10 if self.name.startswith("table") else 1
+
+    @property
+    def format(self) -> str:
+        """The name without the number of the file."""
+        return self.name.rstrip(" 0123456789")
 
 
 def _hfile(data: bytes) -> Any:
@@ -76,6 +96,8 @@ def _log(data: bytes) -> Any:
     file = MemoryFile(data, "x.log")
     found: list[Any] = []
     for block in read_blocks(file, path="x.log"):
+        if block.kind is BlockKind.CORRUPT:  # what a reader does about it is seen in a table
+            raise CorruptFileError("a block is not whole", path="x.log")
         found.append((block.kind.name, block.instant, block.target_instant))
         if block.kind is BlockKind.DELETE:
             found.append(decode_deletes(read_content(block, file), path="x.log").to_pylist())
@@ -118,16 +140,39 @@ def _plan() -> bytes:
     return write_avro(ROLLBACK_PLAN, record)
 
 
+def _avro_commit() -> bytes:
+    """A commit of layout 2, with some of its fields."""
+    stat = {"type": "record", "name": "HoodieWriteStat", "fields": [
+        {"name": "fileId", "type": ["null", "string"]},
+        {"name": "path", "type": ["null", "string"]},
+        {"name": "numWrites", "type": ["null", "long"]},
+        {"name": "fileSizeInBytes", "type": ["null", "long"]},
+    ]}  # fmt: skip
+    stats = {"type": "map", "values": {"type": "array", "items": stat}}
+    schema = {"type": "record", "name": "HoodieCommitMetadata", "fields": [
+        {"name": "partitionToWriteStats", "type": ["null", stats]},
+        {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]},
+        {"name": "operationType", "type": ["null", "string"]},
+    ]}  # fmt: skip
+    found = {"p": [{"fileId": f"f{i}-0", "path": f"p/f{i}-0_0-0-1_{T}.parquet", "numWrites": 5,
+                    "fileSizeInBytes": 100} for i in range(4)]}  # fmt: skip
+    record = {"partitionToWriteStats": found, "extraMetadata": {"schema": AVRO},
+              "operationType": "UPSERT"}  # fmt: skip
+    return write_avro(schema, record)
+
+
 def _properties() -> bytes:
     return format_properties({
         "hoodie.table.name": "t", "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": "6", "hoodie.table.recordkey.fields": "id",
-        "hoodie.table.checksum": "1", "hoodie.table.create.schema": AVRO,
+        "hoodie.table.checksum": str(checksum("", "t")), "hoodie.table.create.schema": AVRO,
     })  # fmt: skip
 
 
 def _config(data: bytes) -> Any:
-    config = TableConfig(parse_properties(data))
+    fs = MemoryFileSystem()
+    fs.create(PROPERTIES, data)
+    config = load_config(fs)
     kind: TableType = config.table_type
     return (config.properties, config.version, config.layout, kind, config.merge_mode,
             config.key_generator, config.metadata_partitions)  # fmt: skip
@@ -170,31 +215,66 @@ def targets() -> list[Target]:
     hfiles = (H, with_(H, levels=2, gz=False), with_(H, checksum=1, gz=False), with_(H, levels=3))
     commit = CommitMetadata(extra={"schema": AVRO}).to_json()
     return [
-        Target("properties", (_properties(),), _config),
+        Target("properties", (_properties(),), _config, regions.properties),
         Target(
             "partition metadata",
             (partition_metafile(T, "a/b"),),
             lambda data: parse_properties(data),
+            regions.properties,
         ),
         Target(
             "markers",
             (b"p/f-0_0-0-1_%s.parquet.marker.CREATE\n" % T.encode() * 3,),
             _markers,
+            regions.lines,
         ),
         Target(
             "commit (JSON)",
             (_commit_json(), commit),
             lambda data: CommitMetadata.from_json(data, path="x"),
+            regions.json_text,
         ),
-        Target("plan (Avro)", (_plan(),), lambda data: read_avro(data, path="x")),
-        Target("commit (Avro)", (_plan(),), lambda data: read_commit(data, path="x")),
+        Target(
+            "plan (Avro)", (_plan(),), lambda data: read_avro(data, path="x"), regions.container
+        ),
+        Target(
+            "commit (Avro)", (_avro_commit(),), lambda data: read_commit(data, path="x"),
+            regions.container,
+        ),
         Target(
             "Avro block",
             (_datums(),),
             lambda data: AvroCodec(AVRO).decode_framed(data, len(ROWS)).to_pylist(),
+            regions.datums,
         ),
-        Target("log", _logs(), _log),
-        Target("base file", (_parquet(),), _base_file),
-        Target("HFile", tuple(build(CELLS, d) for d in hfiles), _hfile, protected=True),
-        Target("HFile, no checksums", (build(CELLS, with_(N1, gz=False)),), _hfile),
+        Target("log", _logs(), _log, regions.log),
+        Target("base file", (_parquet(),), _base_file, regions.whole("pages and footer")),
+        Target(
+            "HFile", tuple(build(CELLS, d) for d in hfiles), _hfile, regions.whole("block"),
+            protected=True,
+        ),
+        Target("HFile, no checksums", (build(CELLS, with_(N1, gz=False)),), _hfile, regions.hfile),
+        *_of_a_table(),
     ]  # fmt: skip
+
+
+def _of_a_table() -> list[Target]:
+    """A file of a table each; the table is read."""
+    index = METADATA_TABLE
+    kinds: dict[str, tuple[Callable[[str], bool], Regions]] = {
+        "properties": (lambda name: name == PROPERTIES, regions.properties),
+        "commit": (
+            lambda name: name.count("/") == 1 and name.endswith(".deltacommit"), regions.json_text
+        ),
+        "log": (lambda name: ".log." in name and "/" not in name, regions.log),
+        "listing": (lambda name: name.endswith(".hfile"), regions.whole("HFile")),
+        "listing's logs": (lambda name: f"{index}/files/.files" in name, regions.log),
+        "index's logs": (lambda name: f"{index}/record_index/.record" in name, regions.log),
+    }  # fmt: skip
+    found = []
+    for kind, (test, regions_of) in kinds.items():
+        for number, path in enumerate(sorted(tables.chosen(test))):
+            data = tables.files()[path]
+            name = f"table: {kind} {number + 1}"
+            found.append(Target(name, (data,), tables.reader(path), regions_of))
+    return found
