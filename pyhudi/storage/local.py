@@ -302,12 +302,15 @@ class LocalFile:
             raise CorruptFileError(
                 "read past the end of the file", path=self.path, offset=offset, length=length
             )
-        data = os.pread(self._fd, length, offset)
-        while len(data) < length:  # one call returns at most 2 GiB, or less on a signal
-            more = os.pread(self._fd, length - len(data), offset + len(data))
-            if not more:
-                raise CorruptFileError("the file shrank while read", path=self.path, offset=offset)
-            data += more
+        with _typed(self.path):
+            data = os.pread(self._fd, length, offset)
+            while len(data) < length:  # one call returns at most 2 GiB, or less on a signal
+                more = os.pread(self._fd, length - len(data), offset + len(data))
+                if not more:
+                    raise CorruptFileError(
+                        "the file shrank while read", path=self.path, offset=offset
+                    )
+                data += more
         return data
 
     def close(self) -> None:

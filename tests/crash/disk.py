@@ -202,23 +202,27 @@ def sweep_faults(folder: Path, every: int, seed: int, operations: list[str]) -> 
 
 
 def sweep_reads(folder: Path) -> Totals:
-    """Each error at each call of reading a file: all of its bytes, or an error of this package."""
+    """Each error at each call of reading a file whole, and at a position: all of its bytes, or an
+    error of this package."""
     totals, content = Totals(), bytes(range(256)) * 1024
     (folder / "file").write_bytes(content)
     fs = LocalFileSystem(folder)
-    _shim().disk_arm(-1, 0, 0)
-    fs.read("file")
-    for number in range(_shim().disk_calls()):
-        for error, after in itertools.product(ERRORS, (0, 1)):
+    reads = (lambda: fs.read("file"), lambda: fs.read_range("file", 0, len(content)))
+    for read, after, error in itertools.product(reads, (0, 1), ERRORS):
+        _shim().disk_arm(-1, 0, 0)
+        read()
+        for number in range(_shim().disk_calls()):
             totals.trials += 1
             _shim().disk_arm(number, error, after)
             try:
-                found = fs.read("file")
+                found = read()
                 totals.succeeded += 1
                 if found != content:
                     totals.add(f"{errno.errorcode[error]} at call {number}: {len(found)} bytes")
             except PyhudiError:
                 totals.failed += 1
+            except OSError as foreign:
+                totals.add(f"{errno.errorcode[error]} at call {number}: {foreign!r}")
     _shim().disk_arm(-1, 0, 0)
     return totals
 

@@ -1,6 +1,6 @@
-"""Every order of steps of three writers, a crash and the services, with put-if-absent and without.
+"""Every order of steps of three writers, two crashes and the services, with put-if-absent and not.
 
-    python -m tests.model.run [--writers 3] [--crashes 1] [--services 1] [--losses 1]
+    python -m tests.model.run [--writers 3] [--crashes 2] [--services 1] [--losses 1]
 
 With it no state may be bad; without it, and without each of the other rules, a counter-example
 must come out, or the model sees nothing.  Prints one line of totals; exit code 3 otherwise.
@@ -66,7 +66,7 @@ def starts(writers: int) -> list[Table]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--writers", type=int, default=3)
-    parser.add_argument("--crashes", type=int, default=1)
+    parser.add_argument("--crashes", type=int, default=2)
     parser.add_argument("--services", type=int, default=1)
     parser.add_argument("--losses", type=int, default=1)
     asked = parser.parse_args()

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 from pyhudi.errors import IndexNotReadyError, SnapshotExpiredError
 from pyhudi.options import IndexKind
 from pyhudi.timeline.instant import Action, State
-from tests.properties.table_setup import KEYS, SCHEMA, Row, Setup, setups
+from tests.properties.table_setup import KEYS, NEW, SCHEMA, Row, Setup, setups
 
 Identity = tuple[str, str]
 """The partition, or nothing under a global index, and the key of a record."""
@@ -35,6 +35,7 @@ class CheckedTable(RuleBasedStateMachine):
     @initialize(setup=setups())
     def make(self, setup: Setup) -> None:
         self.setup, self.table = setup, setup.create()
+        self.given = SCHEMA  # the columns of rows that are written from now on
         self.model: dict[Identity, Stored] = {}
         self.history: list[tuple[str, dict[Identity, Stored]]] = []
         self.is_behind = False  # the RocksDB index, which only writes bring up to date
@@ -54,10 +55,11 @@ class CheckedTable(RuleBasedStateMachine):
     def snapshot_is_the_model(self) -> None:
         if not hasattr(self, "table"):
             return
-        found = self.table.scan(SCHEMA.names).to_arrow().to_pylist()
+        present = [name for name in NEW if name in self.table.schema.names]
+        found = self.table.scan([*SCHEMA.names, *present]).to_arrow().to_pylist()
         assert len(found) == len(self.model)
-        assert {self._identity(row): row for row in found} == {
-            place: stored.row for place, stored in self.model.items()
+        assert {self._identity(row): with_new(row) for row in found} == {
+            place: with_new(stored.row) for place, stored in self.model.items()
         }
         assert self.table.scan().count() == len(self.model)
 
@@ -110,9 +112,19 @@ class CheckedTable(RuleBasedStateMachine):
             return
         instant, model = self.history[len(self.history) // 2]
         try:
-            got = self.table.scan(["id", "part", "value"], as_of=instant).to_arrow().to_pylist()
+            scan = self.table.scan(as_of=instant)
+            present = [name for name in NEW if name in scan.schema.names]
+            names = ["id", "part", "value", *present]
+            got = self.table.scan(names, as_of=instant).to_arrow().to_pylist()
         except SnapshotExpiredError:
             assert self.is_cleaned
             return
-        want = [{name: s.row[name] for name in ("id", "part", "value")} for s in model.values()]
-        assert sorted(got, key=str) == sorted(want, key=str)
+        names = ["id", "part", "value", *NEW]
+        want = [{name: with_new(s.row)[name] for name in names} for s in model.values()]
+        assert sorted(map(with_new, got), key=str) == sorted(want, key=str)
+
+
+def with_new(row: Row) -> Row:
+    """The row with nulls for new columns that it lacks: it is older, or the table has none yet."""
+    base = {name: value for name, value in row.items() if name not in NEW}
+    return base | {name: row.get(name) for name in NEW}

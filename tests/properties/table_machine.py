@@ -13,7 +13,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -24,8 +25,16 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 import pyhudi
 from pyhudi.errors import WriteConflictError
 from pyhudi.options import IndexKind
-from tests.properties.table_checks import CheckedTable, Identity, Stored
-from tests.properties.table_setup import KEYS, PARTITIONS, SCHEMA, Row, rows
+from tests.properties.table_checks import CheckedTable, Identity, Stored, with_new
+from tests.properties.table_setup import (
+    EVOLUTIONS,
+    KEYS,
+    PARTITIONS,
+    Row,
+    evolved,
+    filled,
+    rows,
+)
 
 a_key = st.lists(st.sampled_from(KEYS), min_size=1, max_size=6)
 
@@ -60,17 +69,29 @@ class TableMachine(CheckedTable):
             if key not in self.model
         }
 
+    def _table_of(self, batch: Iterable[Row]) -> pa.Table:
+        return pa.Table.from_pylist([filled(row, self.given) for row in batch], self.given)
+
     def _finish(self, report: pyhudi.WriteReport, kept: bool) -> None:
         """Publish what was kept back."""
         if kept and report.instant is not None:
             self.table.publish(report.instant)
+
+    @rule(change=st.sampled_from(sorted(EVOLUTIONS)))
+    def evolve(self, change: str) -> None:
+        """Rows that are written from now on have another column, or one of a wider type."""
+        field = EVOLUTIONS[change]
+        present = self.given.get_field_index(field.name) >= 0
+        if present == ("wider" in change) and field not in self.given:
+            self.given = evolved(self.given, field)
+            self.steps[f"evolve: {change}"] += 1
 
     # --- verbs that bring rows ----------------------------------------------------------------
 
     @rule(batch=rows, verb=st.sampled_from(["upsert", "insert_overwrite", "delete_partitions"]))
     def discard(self, batch: list[Row], verb: str) -> None:
         """A kept write that is taken back leaves no trace."""
-        given = "*" if verb == "delete_partitions" else as_table(batch)
+        given = "*" if verb == "delete_partitions" else self._table_of(batch)
         try:
             report = getattr(self.table, verb)(given, publish=False)
         except WriteConflictError:
@@ -93,12 +114,13 @@ class TableMachine(CheckedTable):
                 self.model.pop(key, None)
                 continue
             home = stored.home if stored and not self.setup.moves else str(row["part"])
-            wanted = {**row, "part": home}
-            if skips and stored and stored.row == wanted and stored.home == home:
+            wanted = {**filled(row, self.given), "part": home}
+            same = stored and with_new(stored.row) == with_new(wanted)
+            if skips and stored and same and stored.home == home:
                 continue
             self.model[key] = Stored(wanted, home, "")
             touched.add(key)
-        given = as_table(batch)
+        given = self._table_of(batch)
         report = self.table.upsert(given, publish=not kept, skip_unchanged=skips)
         self._finish(report, kept)
         self._committed(report, touched)
@@ -108,7 +130,7 @@ class TableMachine(CheckedTable):
         if not (fresh := self._fresh(batch)):
             return
         verb = self.table.bulk_insert if bulk else self.table.insert
-        report = verb(as_table(fresh.values()), publish=not kept)
+        report = verb(self._table_of(fresh.values()), publish=not kept)
         self._finish(report, kept)
         if self.setup.index is not IndexKind.BUCKET:  # which does not look keys up
             assert report.inserted == len(fresh)
@@ -120,14 +142,14 @@ class TableMachine(CheckedTable):
         batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         fresh = self._fresh(batch)
         asked = self.setup.reopened(self.table, datasource__insert__dup__policy="drop")
-        report = asked.insert(as_table(batch))
+        report = asked.insert(self._table_of(batch))
         assert report.duplicates == len(batch) - len(fresh)
         self._put(fresh)
         self._committed(report, set(fresh))
 
     def _put(self, fresh: dict[Identity, Row]) -> None:
         for key, row in fresh.items():
-            self.model[key] = Stored(dict(row), str(row["part"]), "")
+            self.model[key] = Stored(filled(row, self.given), str(row["part"]), "")
 
     @rule(batch=rows, whole_table=st.booleans(), kept=st.booleans())
     def overwrite(self, batch: list[Row], whole_table: bool, kept: bool) -> None:
@@ -141,7 +163,7 @@ class TableMachine(CheckedTable):
         fresh = {k: row for k, row in fresh.items() if k not in self.model or k in gone}
         if not whole_table and {str(row["part"]) for row in fresh.values()} != set(chosen):
             return
-        report = verb(as_table(fresh.values()), publish=not kept)
+        report = verb(self._table_of(fresh.values()), publish=not kept)
         self._finish(report, kept)
         assert report.deleted == len(gone)
         for key in gone:
@@ -162,7 +184,7 @@ class TableMachine(CheckedTable):
     @rule(batch=rows)
     def delete_rows(self, batch: list[Row]) -> None:
         present = [key for key in self._winners(batch) if key in self.model]
-        given = as_table(batch).select(["id", "part"])
+        given = self._table_of(batch).select(["id", "part"])
         self._deleted(self.table.delete(given), present, kept=False)
 
     @rule(above=st.integers(-2, 5), partition=st.none() | st.sampled_from(PARTITIONS))
@@ -262,10 +284,6 @@ class TableMachine(CheckedTable):
     def clean(self) -> None:
         self.table.clean()
         self.steps["clean"] += 1
-
-
-def as_table(batch: Any) -> pa.Table:
-    return pa.Table.from_pylist(list(batch), SCHEMA)
 
 
 def bounded(tables: int, steps: int) -> settings:

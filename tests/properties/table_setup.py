@@ -25,11 +25,42 @@ SCHEMA = pa.schema(
         ("_hoodie_is_deleted", pa.bool_()),
     ]
 )
+EVOLUTIONS = {
+    "a wider integer": pa.field("value", pa.int64()),
+    "a new column": pa.field("note", pa.string()),
+    "a new float": pa.field("ratio", pa.float32()),
+    "a wider float": pa.field("ratio", pa.float64()),
+    "a new list": pa.field("more", pa.list_(pa.int32())),
+    "a list of wider integers": pa.field("more", pa.list_(pa.int64())),
+}
+"""Columns that later rows have: new ones, and types that hold more values.  In any order, but for
+columns that are wider than they were; null now and then."""
+NEW = ("note", "ratio", "more")
 KEYS = [f"k{i:02d}" for i in range(24)] + ["ключ", "key:with,marks", "\U0001f511"]
 PARTITIONS = ["a", "b", "c"]
 CONSISTENT = BucketEngine.CONSISTENT_HASHING
 
 Row = dict[str, Any]
+
+
+def evolved(schema: pa.Schema, field: pa.Field) -> pa.Schema:
+    """With a column added or, where it is there, its type replaced."""
+    at = schema.get_field_index(field.name)
+    return schema.append(field) if at < 0 else schema.set(at, field)
+
+
+def filled(row: Row, schema: pa.Schema) -> Row:
+    """The row with values of new columns and types, made from what it has."""
+    ts, value = row["ts"], row["value"]
+    new = {
+        "note": f"{row['id']} {ts}" if ts % 3 else None,
+        "ratio": ts / 4 if ts % 2 else None,
+        "more": [ts, None] if ts % 4 else None,
+    }
+    if value is not None and schema.field("value").type == pa.int64():
+        value = value * (1 << 33)
+    return {**row, "value": value, **{name: new[name] for name in NEW if name in schema.names}}
+
 
 rows: st.SearchStrategy[list[Row]] = st.lists(
     st.fixed_dictionaries(
