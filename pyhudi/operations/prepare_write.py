@@ -10,7 +10,6 @@ The caller holds the table's lock.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import IndexNotReadyError, OptionError
-from pyhudi.filenames import TEMP
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.maintenance.sizing import planned_groups
@@ -38,10 +36,8 @@ from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import META_COLUMNS
 from pyhudi.services.indexing.elastic import ready_elastic
 from pyhudi.services.indexing.external_indexes import Opening, open_store
-from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.local import LocalFileSystem, scratch_disk
-from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging
+from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, parking_folder, spill, sweep
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
@@ -51,14 +47,11 @@ from pyhudi.transaction.deferred_publish import check_none_kept
 from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
-from pyhudi.write.input.staged_rows import parking_folder, sweep_parked
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.write_report import WriteReport
 from pyhudi.write.write_steps import WriteContext, WriteRequest
-
-_SCRATCH = "pyhudi-"
 
 
 def wants_records(index: IndexKind, options: Options) -> bool:
@@ -109,7 +102,7 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     timeline = log.load()
     check_none_kept(fs, timeline)
     recovered = roll_back_dead(fs, config, log, timeline, request.options.write)
-    _sweep(fs)
+    sweep(fs)
     known = _replayed(fs, config, request)
     if known is not None:
         return known
@@ -234,26 +227,11 @@ def write_spill(
     if given is not None:
         yield given
         return
-    if request.engine.shares_memory and not isinstance(request.rows, StreamRows):
-        yield MemoryStaging()
-        return
-    if request.engine.shares_memory and not isinstance(fs, LocalFileSystem):
-        with scratch_disk() as disk:
-            yield FileStaging(disk, "staged")
-        return
-    folder = f"{TEMP}/{_SCRATCH}{secrets.token_hex(8)}"
-    if request.options.write.concurrency.optimistic:  # others must not take it for a dead one's
-        folder = parking_folder()
-    try:
-        yield FileStaging(fs, folder)
-    finally:
-        with tolerating("rows", folder):
-            fs.delete_folder(folder)
-
-
-def _sweep(fs: FileSystem) -> None:
-    """Remove what dead writers staged."""
-    for entry in fs.children(TEMP):
-        if entry.is_folder and entry.name.startswith(_SCRATCH):
-            fs.delete_folder(entry.path)
-    sweep_parked(fs)
+    place = SpillPlace.of(
+        fs,
+        shares_memory=request.engine.shares_memory,
+        in_memory=not isinstance(request.rows, StreamRows),
+    )
+    optimistic = request.options.write.concurrency.optimistic
+    with spill(fs, place, parking_folder() if optimistic else lock_folder()) as staging:
+        yield staging

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
-from pyhudi.filenames import TEMP
 from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
@@ -28,8 +27,7 @@ from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing.elastic import build_elastic
 from pyhudi.services.indexing.repair import mend, mended
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.local import scratch_disk
-from pyhudi.storage.spill import FileStaging
+from pyhudi.storage.spill import SpillPlace, Staging, parking_folder, spill
 from pyhudi.transaction.begin import check_table
 
 _REBUILD_SHARE = 0.2
@@ -183,15 +181,9 @@ def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
 
 
 @contextmanager
-def key_spill(fs: FileSystem, engine: Engine) -> Iterator[FileStaging]:
-    """Where keys are put aside: this machine's disk, or, for tasks elsewhere, the table's own
-    temporary folder."""
-    if engine.shares_memory:
-        with scratch_disk() as disk:
-            yield FileStaging(disk, "staged")
-        return
-    folder = f"{TEMP}/pyhudi-{secrets.token_hex(8)}"
-    try:
-        yield FileStaging(fs, folder)
-    finally:
-        fs.delete_folder(folder)
+def key_spill(fs: FileSystem, engine: Engine) -> Iterator[Staging]:
+    """Where keys are put aside: this machine's disk, or, for tasks elsewhere, a folder below the
+    table that writers which begin meanwhile leave alone."""
+    place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
+    with spill(fs, place, parking_folder()) as staging:
+        yield staging

@@ -17,8 +17,7 @@ from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.local import LocalFileSystem, scratch_disk
-from pyhudi.storage.spill import FileStaging, MemoryStaging, Staging, staging_folder
+from pyhudi.storage.spill import SpillPlace, Staging, spill, staging_folder
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.write.files.write_context import FilePlan
 
@@ -61,14 +60,7 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
 def row_spill(
     fs: FileSystem, engine: Engine, instant: InstantTime, *, in_memory: bool
 ) -> Iterator[Staging]:
-    """Where tasks put rows aside: memory if they share it and `in_memory`, else files, of this
-    machine where only its tasks read them and the table is far; below the table they go with the
-    instant's markers."""
-    if engine.shares_memory and in_memory:
-        yield MemoryStaging()
-        return
-    if engine.shares_memory and not isinstance(fs, LocalFileSystem):
-        with scratch_disk() as disk:
-            yield FileStaging(disk, "staged")
-        return
-    yield FileStaging(fs, staging_folder(instant))
+    """Where tasks put rows aside: of tasks elsewhere, below the instant's folder."""
+    place = SpillPlace.of(fs, shares_memory=engine.shares_memory, in_memory=in_memory)
+    with spill(fs, place, f"{staging_folder(instant)}/rows") as staging:
+        yield staging

@@ -1,20 +1,43 @@
-"""Where a write keeps what its steps hand on: in memory on one machine, in files on a cluster.
+"""Tables put aside while an operation runs: one protocol, one lifecycle.
 
-Staging a table once and reading it by memory map is also what pins the rows: profile and write
-see the same ones, however often tasks run.
+```
+MEMORY    tasks share this process
+MACHINE   Arrow files in a folder of this machine's disk
+TABLE     Arrow files below the table, which tasks on other machines reach:
+          .hoodie/.temp/pyhudi-<token>                         under the lock (`lock_folder`)
+          .hoodie/.temp/parked-<begun, ms since 1970>-<owner>  without it (`parking_folder`)
+          .hoodie/.temp/<T>/.pyhudi                            of an instant, gone with its markers
+```
+
+`spill` deletes the folder at the end.  What crashed writers left is deleted by `sweep`: folders of
+the first kind by the next holder of the lock, of the second when they are days old, as nothing
+else says whether their tasks still run.  A table that is staged once and read by memory map is the
+same for every task, however often it runs.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from pyhudi.filenames import TEMP, new_write_token
 from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.storage.filesystem import FileSystem, Sink
+from pyhudi.storage.local import LocalFileSystem, scratch_disk
 from pyhudi.storage.seekable_file import map_scratch
+
+AGE_DAYS_MAX: Final = 3
+_UNDER_LOCK: Final = "pyhudi-"
+_FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")
 
 
 class Staged(Protocol):
@@ -68,14 +91,110 @@ class FileStaging:
 
     def put(self, name: str, table: pa.Table) -> Staged:
         path = f"{self.folder}/{name}-{new_write_token()}.arrow"
-        with (
-            self.fs.open_scratch(path) as sink,
-            pa.ipc.new_file(pa.PythonFile(sink, mode="w"), table.schema) as writer,
-        ):
-            writer.write_table(table)
-        return FileStaged(self.fs, path)
+        return _written(self.fs, path, self.fs.open_scratch(path), table)
+
+
+@dataclass(frozen=True, slots=True)
+class DurableStaging:
+    """Durable files with names of their own, which the next process finds and reuses.  The
+    folder is deleted by the operation that completes the work."""
+
+    fs: FileSystem
+    folder: str
+
+    def put(self, name: str, table: pa.Table) -> FileStaged:
+        path = f"{self.folder}/{name}.{new_write_token()}.arrow"
+        return _written(self.fs, path, self.fs.open_sink(path), table)
+
+    def found(self) -> dict[str, str]:
+        """Name -> path of what is there."""
+        files = self.fs.children(self.folder)
+        return {f.name.split(".")[0]: f.path for f in files if f.name.endswith(".arrow")}
+
+
+def _written(fs: FileSystem, path: str, file: Sink, table: pa.Table) -> FileStaged:
+    with file as sink, pa.ipc.new_file(pa.PythonFile(sink, mode="w"), table.schema) as writer:
+        writer.write_table(table)
+    return FileStaged(fs, path)
+
+
+class SpillPlace(Enum):
+    """Where tables are put aside."""
+
+    MEMORY = "memory"  # of the process that the tasks share
+    MACHINE = "machine"  # a folder of this machine's disk
+    TABLE = "table"  # a folder below the table, which tasks elsewhere reach
+
+    @classmethod
+    def of(cls, fs: FileSystem, *, shares_memory: bool, in_memory: bool) -> SpillPlace:
+        """Memory if the tasks share it and the rows fit; this machine's disk if only its tasks
+        read the files and the table is elsewhere."""
+        if shares_memory and in_memory:
+            return cls.MEMORY
+        if shares_memory and not isinstance(fs, LocalFileSystem):
+            return cls.MACHINE
+        return cls.TABLE
+
+
+@contextmanager
+def spill(fs: FileSystem, place: SpillPlace, folder: str) -> Iterator[Staging]:
+    """A place for tables, gone at the end.  folder: below the table, where `place` says so."""
+    match place:
+        case SpillPlace.MEMORY:
+            yield MemoryStaging()
+        case SpillPlace.MACHINE:
+            with scratch_disk() as disk:
+                yield FileStaging(disk, "staged")
+        case SpillPlace.TABLE:
+            try:
+                yield FileStaging(fs, folder)
+            finally:
+                with tolerating("rows", folder):
+                    fs.delete_folder(folder)
 
 
 def staging_folder(instant: InstantTime) -> str:
     """The folder a write stages into; removed with its markers."""
     return f"{TEMP}/{instant}/.pyhudi"
+
+
+def lock_folder() -> str:
+    """A folder for an operation that holds the table's lock throughout: the next holder of the
+    lock deletes it if its writer has crashed."""
+    return f"{TEMP}/{_UNDER_LOCK}{secrets.token_hex(8)}"
+
+
+def parking_folder(owner: str | None = None) -> str:
+    """A folder for rows; one that no other write uses where there is no owner.
+
+    owner: 16 hex digits, under which `parked_of` finds the folder again.
+    """
+    return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{owner or secrets.token_hex(8)}"
+
+
+def parked_of(fs: FileSystem, owner: str) -> list[str]:
+    """The folders of an owner."""
+    found = ((entry.path, _FOLDER.fullmatch(entry.name)) for entry in fs.children(TEMP))
+    return [path for path, match in found if match and match[2] == owner]
+
+
+def is_parked(name: str) -> bool:
+    """Whether a folder of this name holds parked rows."""
+    return _FOLDER.fullmatch(name) is not None
+
+
+def sweep_parked(fs: FileSystem) -> None:
+    """Delete folders of operations that were begun days ago."""
+    oldest = time.time() * 1000 - AGE_DAYS_MAX * 86_400_000
+    for entry in fs.children(TEMP):
+        match = _FOLDER.fullmatch(entry.name)
+        if match and int(match[1]) < oldest:
+            fs.delete_folder(entry.path)
+
+
+def sweep(fs: FileSystem) -> None:
+    """Delete what crashed writers put aside.  The caller holds the table's lock."""
+    for entry in fs.children(TEMP):
+        if entry.is_folder and entry.name.startswith(_UNDER_LOCK):
+            fs.delete_folder(entry.path)
+    sweep_parked(fs)

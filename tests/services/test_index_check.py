@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -193,3 +194,29 @@ def test_a_check_of_what_changed_sees_that_and_nothing_else(kind: TableType) -> 
     plant(fs, {"x1": true["k0008"]}, ["k0415"])
     third = table.index.compare(first.instant)
     assert third.faults == {"missing": 1, "orphaned": 1}
+
+
+class MeetingAWriter(FarEngine):
+    """A cluster on which another writer does something once, before the named step."""
+
+    def __init__(self, step: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._step, self._meanwhile = step, meanwhile
+
+    def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
+        if label == self._step:
+            self._step = ""
+            self._meanwhile()
+        return super().run(task, items, label=label)
+
+
+def test_a_writer_that_begins_leaves_the_spilled_keys_of_a_check_alone(tmp_path: Path) -> None:
+    options = parse_options(OPTIONS)
+    fs = LocalFileSystem(tmp_path)
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ("ts",), options))
+    writer = Table(fs, options=options, engine=LocalEngine(1))
+    writer.bulk_insert(rows(range(30)))
+    engine = MeetingAWriter("check-index", lambda: writer.upsert(rows(range(30, 40))))
+    check = Table(fs, options=options, engine=engine).index.verify()
+    assert check.is_exact and check.keys == 30
+    assert not [entry for entry in fs.children(".hoodie/.temp") if entry.is_folder]

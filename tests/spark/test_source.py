@@ -16,7 +16,7 @@ import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.spark.source.batch_reader import read_slices
 from pyhudi.spark.types import to_spark
-from pyhudi.write.input.staged_rows import AGE_DAYS_MAX, sweep_parked
+from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_parked
 from tests.spark import source
 
 sql = pytest.importorskip("pyspark.sql.datasource")

@@ -49,7 +49,7 @@ from pyhudi.metadata.record_index.lookup import IndexShard
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import FileStaged
+from pyhudi.storage.spill import DurableStaging, FileStaged
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import State
@@ -106,32 +106,10 @@ class Built:
     reused: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFiles:
-    """Where runs are put aside: durable files, found again by the next process."""
-
-    fs: FileSystem
-    folder: str
-
-    def put(self, name: str, table: pa.Table) -> FileStaged:
-        path = f"{self.folder}/{name}.{new_write_token()}.arrow"
-        with (
-            self.fs.open_sink(path) as sink,
-            pa.ipc.new_file(pa.PythonFile(sink, mode="w"), table.schema) as writer,
-        ):
-            writer.write_table(table)
-        return FileStaged(self.fs, path)
-
-    def found(self) -> dict[str, str]:
-        """Name -> path of what is there."""
-        files = self.fs.children(self.folder)
-        return {f.name.split(".")[0]: f.path for f in files if f.name.endswith(".arrow")}
-
-
 def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
     """Cost: one listing.  Pure otherwise."""
     slices = state.view().latest_slices()
-    store = KeptFiles(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
+    store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
     tasks = run_tasks(state, slices, hash, store) if slices else []
     found = store.found()
     kept = {task.name: found[task.name] for task in tasks if task.name in found}
@@ -304,7 +282,7 @@ def _check(
     tell: ReportProgress,
 ) -> None:
     """Hold the new files against the keys.  Raises CorruptFileError, before anything changes."""
-    store = KeptFiles(state.fs, f"{TEMP}/{BUILD_FOLDER}-faults")
+    store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-faults")
     tasks = [
         CheckTask(
             state.fs,

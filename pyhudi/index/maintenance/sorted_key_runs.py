@@ -15,7 +15,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,23 +27,12 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
 
 _STARTS: Final = b"starts"
 _RUN_BYTES: Final = 128 << 20
 """Stored bytes of the slices of one run; more make fewer files, and need more memory."""
-
-
-class SpilledRun(Protocol):
-    """A table that was put aside."""
-
-    def load(self) -> pa.Table: ...
-
-
-class Store(Protocol):
-    """Where tables are put aside."""
-
-    def put(self, name: str, table: pa.Table) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ class RunTask:
     spec: SliceSpec
     slices: tuple[tuple[int, FileSlice], ...]
     hash: KeyHash
-    store: Store
+    store: Staging
     name: str
 
 
@@ -62,12 +51,12 @@ class RunTask:
 class KeyRun:
     """A run that was put aside.  first: the number of its first slice, of those asked for."""
 
-    stored: SpilledRun
+    stored: Staged
     first: int
 
 
 def run_tasks(
-    state: TableState, slices: Sequence[FileSlice], hash: KeyHash, store: Store
+    state: TableState, slices: Sequence[FileSlice], hash: KeyHash, store: Staging
 ) -> list[RunTask]:
     """Tasks that together read the keys of all slices, in the order of the slices.
 
@@ -197,4 +186,4 @@ def _after(column: pa.Array, bound: bytes, start: int) -> int:
     )
 
 
-__all__ = ["BucketKeys", "KeyRun", "RunTask", "SpilledRun", "Store", "make_run", "run_tasks"]
+__all__ = ["BucketKeys", "KeyRun", "RunTask", "make_run", "run_tasks"]

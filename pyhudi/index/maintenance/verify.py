@@ -23,14 +23,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native import KeyTable, latest
 from pyhudi.engine import Engine
-from pyhudi.index.maintenance.sorted_key_runs import (
-    BucketKeys,
-    KeyRun,
-    SpilledRun,
-    Store,
-    make_run,
-    run_tasks,
-)
+from pyhudi.index.maintenance.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
 from pyhudi.metadata.record_index.entries import (
     IndexEntries,
     StoredLayer,
@@ -44,6 +37,7 @@ from pyhudi.metadata.record_index.lookup import IndexShard
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
 
 EXAMPLES_MAX: Final = 20
 """Faults of one kind that a report names."""
@@ -85,7 +79,7 @@ class BucketCheck:
     copies: int
     counts: Mapping[str, int]
     examples: pa.Table
-    faults: SpilledRun | None
+    faults: Staged | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,7 @@ class CheckTask:
     hash: KeyHash
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
-    store: Store
+    store: Staging
     under: tuple[EntryRun, ...] = ()  # entries of older groups of buckets, oldest first
 
 
@@ -105,7 +99,7 @@ class CheckTask:
 class EntryRun:
     """Entries of one bucket of an older group, put aside by buckets of the newest."""
 
-    stored: SpilledRun
+    stored: Staged
 
     def of(self, bucket: int) -> StoredLayer:
         table = self.stored.load()
@@ -119,7 +113,7 @@ class _EntryTask:
     shard: IndexShard
     own: KeyHash
     into: KeyHash
-    store: Store
+    store: Staging
 
 
 def _put_entries(task: _EntryTask) -> EntryRun:
@@ -130,7 +124,7 @@ def _put_entries(task: _EntryTask) -> EntryRun:
     return EntryRun(task.store.put(name, table.replace_schema_metadata(facts)))
 
 
-def check_index(state: TableState, engine: Engine, store: Store) -> list[BucketCheck]:
+def check_index(state: TableState, engine: Engine, store: Staging) -> list[BucketCheck]:
     """Check every bucket.  Raises IndexNotReadyError without a record index."""
     index = state.record_index
     slices = state.view().latest_slices()
@@ -188,7 +182,7 @@ class CheckedBucket:
     hash: KeyHash
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
-    store: Store
+    store: Staging
 
     def check(self, pieces: Iterable[IndexEntries]) -> BucketCheck:
         """Compare them with the bucket's entries, which come in key order."""

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.index.hbase.hbase_index import HBaseStore
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
-from pyhudi.index.maintenance.sorted_key_runs import SpilledRun, Store, make_run, run_tasks
+from pyhudi.index.maintenance.sorted_key_runs import make_run, run_tasks
 from pyhudi.index.maintenance.stats import IndexStats, stats_of
 from pyhudi.index.maintenance.verify import BucketCheck, CheckedBucket, Fault
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
@@ -35,6 +35,7 @@ from pyhudi.metadata.record_index.index_stats import BucketFigures
 from pyhudi.metadata.record_index.locations import Locations
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import Visibility
 
 _ROWS: Final = 1 << 16
@@ -110,7 +111,7 @@ def check_store_bucket(task: StoreCheckTask) -> BucketCheck:
 
 
 def check_store(
-    state: TableState, opened: OpenStore, engine: Engine, store: Store
+    state: TableState, opened: OpenStore, engine: Engine, store: Staging
 ) -> list[BucketCheck]:
     """Check every bucket of an index that is up with the table.
 
@@ -167,7 +168,7 @@ class RepairTask:
 
     place: Place
     state: BucketState
-    faults: SpilledRun
+    faults: Staged
     instant: InstantTime
 
 

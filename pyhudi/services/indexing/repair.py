@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
-from pyhudi.index.maintenance.sorted_key_runs import SpilledRun
 from pyhudi.index.maintenance.verify import BucketCheck, Fault
 from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
 from pyhudi.options import WriteOptions
@@ -30,6 +29,7 @@ from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.storage.spill import Staged
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.begin import roll_back_dead, undoing
@@ -47,7 +47,7 @@ class MendTask:
     fs: FileSystem
     target: ShardTarget
     instant: Instant
-    faults: SpilledRun
+    faults: Staged
 
 
 def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:

@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import UserError, line_first
 from pyhudi.spark.source.save_mode import SaveAsked, check, save, save_asked
 from pyhudi.spark.types import to_arrow
+from pyhudi.storage.spill import parking_folder
 from pyhudi.write.input.batch import in_bounded_batches
-from pyhudi.write.input.staged_rows import Parked, park, parking_folder
+from pyhudi.write.input.staged_rows import Parked, park
 from pyhudi.write.write_report import WriteReport
 
 LOG: Final = logging.getLogger("pyhudi")

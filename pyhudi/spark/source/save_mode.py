@@ -29,18 +29,12 @@ from pyhudi.records import without_meta
 from pyhudi.spark.source.source_options import Given, given
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import LOCK, TableLock
+from pyhudi.storage.spill import is_parked, sweep_parked
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import fit_schema, schema_rules
-from pyhudi.write.input.staged_rows import (
-    Parked,
-    ParkedKeys,
-    ParkedRows,
-    is_parked,
-    partitions_of,
-    sweep_parked,
-)
+from pyhudi.write.input.staged_rows import Parked, ParkedKeys, ParkedRows, partitions_of
 from pyhudi.write.write_report import WriteReport
 from pyhudi.write.write_steps import Operation
 

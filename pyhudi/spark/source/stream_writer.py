@@ -34,7 +34,7 @@ from pyhudi.spark.source.batch_writer import ParkedBatch, logged, parked_batch, 
 from pyhudi.spark.source.save_mode import SaveAsked, SaveMode, save, save_asked
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.write.input.staged_rows import parked_of, parking_folder
+from pyhudi.storage.spill import parked_of, parking_folder
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from pyhudi.write.write_report import WriteReport
 

@@ -11,25 +11,17 @@ its tasks still run.
 
 from __future__ import annotations
 
-import re
-import secrets
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
-from pyhudi.filenames import TEMP
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import FileStaged, FileStaging, Staging
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, KeyRows, stage_rows
-
-AGE_DAYS_MAX: Final = 3
-_FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +33,6 @@ class Parked:
     byte_count: int
 
 
-def parking_folder(owner: str | None = None) -> str:
-    """A folder for rows; one that no other write uses where there is no owner.
-
-    owner: 16 hex digits, under which `parked_of` finds the folder again.
-    """
-    return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{owner or secrets.token_hex(8)}"
-
-
-def parked_of(fs: FileSystem, owner: str) -> list[str]:
-    """The folders of an owner."""
-    found = ((entry.path, _FOLDER.fullmatch(entry.name)) for entry in fs.children(TEMP))
-    return [path for path, match in found if match and match[2] == owner]
-
-
 def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Parked]:
     """Write each table to a file of its own."""
     staging = FileStaging(fs, folder)
@@ -62,20 +40,6 @@ def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Pa
         staged = staging.put("rows", table)
         assert isinstance(staged, FileStaged)
         yield Parked(staged, table.num_rows, table.nbytes)
-
-
-def is_parked(name: str) -> bool:
-    """Whether a folder of this name holds parked rows."""
-    return _FOLDER.fullmatch(name) is not None
-
-
-def sweep_parked(fs: FileSystem) -> None:
-    """Remove folders of writes that were begun days ago."""
-    oldest = time.time() * 1000 - AGE_DAYS_MAX * 86_400_000
-    for entry in fs.children(TEMP):
-        match = _FOLDER.fullmatch(entry.name)
-        if match and int(match[1]) < oldest:
-            fs.delete_folder(entry.path)
 
 
 @dataclass(frozen=True, slots=True)
