@@ -4,7 +4,8 @@
 
 writes `tests/golden/traces/<table type>.txt`: under each operation one line a change, `verb path`.
 Instants, file ids and write tokens are replaced by what they are, so that the text is the same in
-each run; equal changes in a row, such as the writes of one file, are one line.  The table has one partition, one file group and one index shard: nothing is concurrent.
+each run; equal changes in a row, such as the writes of one file, are one line.  The table has one
+partition, one file group and one index shard: nothing is concurrent.
 """
 
 from __future__ import annotations
