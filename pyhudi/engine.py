@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-T = TypeVar("T")
-R = TypeVar("R")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Engine(Protocol):
@@ -28,7 +28,7 @@ class Engine(Protocol):
         """Whether tasks run in this process, so that tables need not be staged in files."""
         ...
 
-    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+    def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:
         """Results of `task` over `items`, in order.  The first error ends the run and is raised."""
         ...
 
@@ -47,14 +47,14 @@ class LocalEngine:
     def shares_memory(self) -> bool:
         return True
 
-    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+    def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:
         if len(items) <= 1 or self._threads == 1:
             return [task(item) for item in items]
         with ThreadPoolExecutor(self._threads, thread_name_prefix=f"pyhudi-{label}") as pool:
             return _results(pool, task, items)
 
 
-def _results(pool: ThreadPoolExecutor, task: Callable[[T], R], items: Iterable[T]) -> list[R]:
+def _results(pool: ThreadPoolExecutor, task: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     futures = [pool.submit(task, item) for item in items]
     try:
         return [future.result() for future in futures]

@@ -13,7 +13,7 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "records reports lookup_calibration",
+    "arrays records reports lookup_calibration",
     "filenames options",
     "storage engine",
     "formats",

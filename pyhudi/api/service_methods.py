@@ -57,7 +57,7 @@ class ServiceVerbs:
         as it was.
         """
         if dry_run:
-            return table_services.compaction_plan(self._state(), self._options)
+            return table_services.preview_compaction(self._state(), self._options)
         return table_services.compact(self._fs, self._options, self._engine)
 
     def compact_logs(self, *, dry_run: bool = False) -> LogCompactionReport:
@@ -84,7 +84,7 @@ class ServiceVerbs:
         there are no logs.  Writers continue concurrently.  dry_run: report what would be planned.
         Raises UserError for a copy-on-write table."""
         if dry_run:
-            return table_services.compaction_plan(self._state(), self._options)
+            return table_services.preview_compaction(self._state(), self._options)
         return table_services.schedule_compaction(self._fs, self._options)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
@@ -130,7 +130,7 @@ class ServiceVerbs:
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.clustering_plan(self._state(), asked)
+            return table_services.preview_clustering(self._state(), asked)
         also_plans = asked is not self._options
         return table_services.cluster(self._fs, asked, self._engine, also_plans=also_plans)
 
@@ -166,7 +166,7 @@ class ServiceVerbs:
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.clustering_plan(self._state(), asked)
+            return table_services.preview_clustering(self._state(), asked)
         return table_services.schedule_clustering(self._fs, asked)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:

@@ -28,9 +28,9 @@ from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
 from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
 from pyhudi.formats.schema_conform import conform, fit, normal_schema
 from pyhudi.formats.timestamp_repair import relabelled
+from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem, Sink
 
-RECORD_KEY: Final = "_hoodie_record_key"
 _AVRO_SCHEMA: Final = "parquet.avro.schema"
 _MODEL: Final = "writer.model.name"
 _BLOOM: Final = "org.apache.hudi.bloomfilter"

@@ -16,7 +16,7 @@ from typing import Final, Self
 from pyhudi.errors import PyhudiError
 from pyhudi.health.service_scheduler import ServicesReport
 
-logger = logging.getLogger("pyhudi")
+_LOG = logging.getLogger("pyhudi")
 
 _KEPT: Final = 100
 
@@ -64,10 +64,10 @@ class BackgroundServices:
                 self.failure = None
             except PyhudiError as failed:
                 self.failure = failed
-                logger.warning("the services of a table could not run: %s", failed)
+                _LOG.warning("the services of a table could not run: %s", failed)
             else:
                 if any(service.did or service.error for service in report.services):
                     self._reports.append(report)
-                    logger.info("services: %s", report)
+                    _LOG.info("services: %s", report)
             self.looks += 1
             self._stopping.wait(self._every_seconds)

@@ -22,12 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.arrays import Ints, Longs
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
-
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

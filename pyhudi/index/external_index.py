@@ -27,8 +27,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
-from pyhudi.index.contract import Finder, Located, Longs
+from pyhudi.index.contract import Finder, Located
 from pyhudi.index.key_join import SpilledTable
 from pyhudi.options import IndexKind
 from pyhudi.records import FileGroupId, InstantTime

@@ -27,8 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native import KeyTable, argsort
+from pyhudi.arrays import Longs
 from pyhudi.formats.base_file import read_base
-from pyhudi.index.contract import Located, Longs, one_array, path_codes
+from pyhudi.index.contract import Located, one_array, path_codes
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId

@@ -7,18 +7,16 @@ same place.  Columns are merged each on its own by index arrays; no row is touch
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import Mask
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.partial_updates import flag_of, is_flag
 from pyhudi.merge.payload_classes import Keeps, function_name
 from pyhudi.records import META_COLUMNS
-
-Mask = npt.NDArray[np.bool_]
 
 
 def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRules) -> pa.Table:

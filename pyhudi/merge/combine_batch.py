@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import latest
+from pyhudi.arrays import Longs
 from pyhudi.merge.log_fold import (
     DATA,
     NATURAL_DELETE,
@@ -21,15 +21,13 @@ from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
 from pyhudi.merge.ordering_values import ordering_ranks
 from pyhudi.merge.precedence import Ranked
 
-Ints = npt.NDArray[np.int64]
 
-
-def newest_rows(keys: pa.ChunkedArray) -> Ints:
+def newest_rows(keys: pa.ChunkedArray) -> Longs:
     """Position of the last row of each key, ascending."""
     return np.sort(latest(keys))
 
 
-def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> Ints:
+def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> Longs:
     """Position of the row of each key with the greatest ordering value, ascending; of equals the
     last, or the first where the rules say so.  No ordering value may be null."""
     ranks, _ = ordering_ranks(order_columns(rows, rules))
@@ -45,10 +43,10 @@ class MergedRows:
     position of the delete that removed it."""
 
     rows: pa.Table
-    dead: Ints
+    dead: Longs
 
 
-def merged_rows(key: Ints, rows: pa.Table, rules: MergeRules) -> MergedRows:
+def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
     """Merge the rows of each key in their order.  key: number of each row's key."""
     distinct, number = np.unique(key, return_inverse=True)
     order = Ranked.none(len(key))

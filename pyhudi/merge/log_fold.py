@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import KeyTable
+from pyhudi.arrays import Longs, Mask
 from pyhudi.merge.column_merge import overlay
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.payload_classes import Keeps
@@ -28,8 +29,6 @@ DATA: Final = 0
 ORDERED_DELETE: Final = 1
 NATURAL_DELETE: Final = 2
 
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 NO_ENTRY: Final = -1
 
 
@@ -41,11 +40,11 @@ class Entries:
     NATURAL_DELETE.  row: of a DATA entry, its row of `rows`.
     """
 
-    key: Ints
+    key: Longs
     key_count: int
     kind: npt.NDArray[np.uint8]
     order: Ranked
-    row: Ints
+    row: Longs
     rows: pa.Table
 
 
@@ -57,13 +56,13 @@ class Folded:
     """
 
     rows: pa.Table
-    at: Ints
+    at: Longs
     order: Ranked
     final: Mask
-    last: Ints
+    last: Longs
 
 
-def number_keys(keys: pa.ChunkedArray) -> tuple[KeyTable, Ints, Ints]:
+def number_keys(keys: pa.ChunkedArray) -> tuple[KeyTable, Longs, Longs]:
     """(table of the keys, key number at each key's first row, key number of each row).
 
     Numbers follow the order of first appearance.
@@ -84,7 +83,7 @@ def fold_entries(entries: Entries, rules: MergeRules) -> Folded:
     return folding.result()
 
 
-def _rounds(key: Ints) -> list[Ints]:
+def _rounds(key: Longs) -> list[Longs]:
     """Positions of the first entry of every key, then of the second, ...; each by key."""
     if not len(key):
         return []
@@ -112,9 +111,9 @@ class _Folding:
         self.order = Ranked.none(count)
         self.final = np.zeros(count, np.bool_)
         self.last = np.full(count, NO_ENTRY, np.int64)
-        self.aside: list[tuple[pa.Table, Ints]] = []
+        self.aside: list[tuple[pa.Table, Longs]] = []
 
-    def apply(self, at: Ints) -> None:
+    def apply(self, at: Longs) -> None:
         """One entry of some keys; at: positions of the entries, by key."""
         entries, rules = self.entries, self.rules
         key, kind, row = entries.key[at], entries.kind[at], entries.row[at]
@@ -143,7 +142,7 @@ class _Folding:
         self.last[key[acts]] = at[acts]
         self._hold(key, pa.concat_tables(held), np.r_[key[fresh], key[merged], key[stays]])
 
-    def _put_aside(self, staying: Ints) -> None:
+    def _put_aside(self, staying: Longs) -> None:
         """Records of keys that have no further entry."""
         going = np.ones(len(self.at), np.bool_)
         going[staying] = False
@@ -153,13 +152,13 @@ class _Folding:
             self.at[self.held_key[leaves]] = NO_ENTRY
             self._hold(self.held_key, self.held.filter(pa.array(~leaves)), self.held_key[~leaves])
 
-    def _hold(self, gone: Ints, rows: pa.Table, key: Ints) -> None:
+    def _hold(self, gone: Longs, rows: pa.Table, key: Longs) -> None:
         self.at[gone] = NO_ENTRY
         self.at[key] = np.arange(len(key))
         self.held, self.held_key = rows, key
 
     def _reorder(
-        self, key: Ints, mine: Ranked, theirs: Ranked,
+        self, key: Longs, mine: Ranked, theirs: Ranked,
         merged: Mask, fresh: Mask, buried: Mask, loses: Mask,
     ) -> None:  # fmt: skip
         """Ordering values of the states after a round."""
@@ -183,7 +182,7 @@ class _Folding:
         return Folded(pa.concat_tables(tables), at, self.order, self.final, self.last)
 
 
-def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRules) -> pa.Table:
+def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRules) -> pa.Table:
     """The rows of base and log, each key's stored record merged first, by rules that do not
     compare: what a rewrite at every commit would have given.  base_key: as in `with_base`."""
     rows = np.flatnonzero(base_key != NO_ENTRY)
@@ -201,7 +200,7 @@ def fold_onto(base: pa.Table, base_key: Ints, entries: Entries, rules: MergeRule
 
 
 def with_base(
-    folded: Folded, base: pa.Table, base_key: Ints, base_order: Ranked, rules: MergeRules
+    folded: Folded, base: pa.Table, base_key: Longs, base_order: Ranked, rules: MergeRules
 ) -> pa.Table:
     """The base file's rows that stay in file order, then merged ones, then those of the log.
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native.hfile.block_cache import BlockCache
+from pyhudi.arrays import Mask
 from pyhudi.errors import CorruptFileError
 from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.merge.column_merge import plain
@@ -24,8 +25,6 @@ from pyhudi.table.file_group_view import FileSlice
 
 HELD_BYTES_MAX: Final = 32 << 20
 """Bound on the decisions kept: 250 million rows."""
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import Mask
+
 Ranks = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def is_direct(kinds: Sequence[pa.DataType]) -> bool:

@@ -21,17 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pyhudi.arrays import Longs, Mask
 from pyhudi.merge.merge_rules import MergeRules
-
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """Ordering values as integers; `ok` is False where one cannot be compared."""
 
-    rank: Ints
+    rank: Longs
     ok: Mask
 
     @classmethod

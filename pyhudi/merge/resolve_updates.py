@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import KeyTable
+from pyhudi.arrays import Mask
 from pyhudi.merge.column_merge import overlay, plain
 from pyhudi.merge.merge_rules import MergeRules, order_columns
 from pyhudi.merge.ordering_values import is_direct, ordering_ranks
 from pyhudi.merge.precedence import Ranked, precedes
 from pyhudi.records import RECORD_KEY
 
-Mask = npt.NDArray[np.bool_]
 NO_ROW = -1
 
 

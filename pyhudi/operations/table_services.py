@@ -85,7 +85,7 @@ def unschedule_plan(
         return unschedule(state, instant, actions, options, dry_run=dry_run)
 
 
-def compaction_plan(state: TableState, options: Options) -> CompactionReport:
+def preview_compaction(state: TableState, options: Options) -> CompactionReport:
     """What `compact` would do now; nothing changes."""
     pieces = propose_compaction(state, options)
     return CompactionReport(
@@ -147,7 +147,7 @@ def schedule_clustering(fs: FileSystem, options: Options) -> str | None:
         return str(planned.time) if planned else None
 
 
-def clustering_plan(state: TableState, options: Options) -> ClusteringReport:
+def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
     """What `cluster` would do now; nothing changes."""
     plan = propose_clustering(state, options)
     return ClusteringReport(

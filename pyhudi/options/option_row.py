@@ -47,7 +47,7 @@ def honoured(
     return Row(name, Fate.HONOURED, note, value, to, aliases=aliases)
 
 
-def translated(
+def translated_row(
     name: str, value: Value, to: str, note: str, *, aliases: tuple[str, ...] = ()
 ) -> Row:
     """A name whose value is translated; `note` says into what, and the report repeats it."""

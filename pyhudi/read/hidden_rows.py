@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import KeyTable
+from pyhudi.arrays import Mask
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.formats.schema_conform import conform
@@ -33,8 +33,6 @@ from pyhudi.read.file_slice import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
-
-Mask = npt.NDArray[np.bool_]
 
 
 def may_hide(rules: MergeRules) -> bool:

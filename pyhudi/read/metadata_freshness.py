@@ -21,7 +21,7 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
-logger = logging.getLogger("pyhudi")
+_LOG = logging.getLogger("pyhudi")
 
 
 def trusted_metadata(
@@ -31,7 +31,7 @@ def trusted_metadata(
     metadata = open_metadata(fs, config, log, timeline)
     if metadata is None or log.layout != 1 or _has_kept_up(metadata, timeline):
         return metadata
-    logger.warning("the metadata table of %s lacks the newest commit and is not used", fs.url)
+    _LOG.warning("the metadata table of %s lacks the newest commit and is not used", fs.url)
     return None
 
 
@@ -76,7 +76,7 @@ class TrustedListing:
     def _give_up(self, broken: CorruptFileError | FileMissingError) -> Listing:
         if self._metadata is None:
             raise broken
-        logger.warning("listing %s itself: its metadata table fails: %s", self._url, broken)
+        _LOG.warning("listing %s itself: its metadata table fails: %s", self._url, broken)
         self._metadata = None
         self._known = self._store
         return self._store

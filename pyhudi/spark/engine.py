@@ -11,8 +11,8 @@ from pyhudi.spark.frames import default_parallelism, numbers
 from pyhudi.spark.job_submission import ship
 from pyhudi.spark.worker import Items, TaskOrder, run_items
 
-T = TypeVar("T")
-R = TypeVar("R")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class SparkEngine:
@@ -30,7 +30,7 @@ class SparkEngine:
     def shares_memory(self) -> bool:
         return False
 
-    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+    def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:
         """Results in order.
 
         Items travel together, so what they share travels once, and are dealt in turn to as many
@@ -41,7 +41,7 @@ class SparkEngine:
         hands = min(len(items), self._parallelism)
         frame = numbers(self.spark, hands, slices=hands)
         order = TaskOrder(run_items, Items(task, tuple(items), hands))
-        results: dict[int, R] = {}
+        results: dict[int, _R] = {}
         for returned in ship(frame, order, label=label):
             number, result = returned.value
             results[number] = result

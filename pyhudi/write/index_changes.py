@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.arrays import Ints, Mask
 from pyhudi.index.external_index import ENDED
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staged, Staging
@@ -21,9 +22,6 @@ from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows, targets_of
 from pyhudi.write.placement.tagging import HELD, NEW, RowAction, entry_column
-
-Ints = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
 from pyhudi.errors import StorageError
 from pyhudi.filenames import HOODIE, new_write_token
-from pyhudi.index.contract import Located, Longs, one_array
+from pyhudi.index.contract import Located, one_array
 from pyhudi.index.external_index import Changes, are_live, only_live, places
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
 from pyhudi.index.key_join import SpilledTable
@@ -47,7 +48,7 @@ _WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file
 _LOG: Final = logging.getLogger("pyhudi")
 
 
-def look_up(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
+def look_up_hbase(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
     """(places of keys, the commit of each), of entries whose commits are believed; whether or not
     the table has their file groups.  Cost: some Python objects a key."""
     asked = keys.cast(pa.binary()).to_pylist()
@@ -81,7 +82,7 @@ class HBaseFinder:
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         if not rows.num_rows:
             return Located.nothing()
-        found, _ = look_up(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
+        found, _ = look_up_hbase(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
         return only_live(found, self.live)
 
 
@@ -206,7 +207,7 @@ class HBaseStore:
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
-        found, commits = look_up(self.place, self.believed, keys.take(pa.array(valid)))
+        found, commits = look_up_hbase(self.place, self.believed, keys.take(pa.array(valid)))
         keep = are_live(found, live)
         rows = valid[found.rows[keep]]
         return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])

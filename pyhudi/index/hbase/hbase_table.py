@@ -38,7 +38,7 @@ _PORT: Final = 9090
 _SCANNED: Final = 1000
 """Rows in one answer of a scan."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class HBasePlace:
                     cells = (entry.commit, entry.file_id, entry.partition)
                     batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
 
-    def _ask(self, request: Callable[[Any], T]) -> T:
+    def _ask(self, request: Callable[[Any], _T]) -> _T:
         """What one request gives; on a new connection if this thread's is dead.  The gateway ends
         those that are idle for a minute, and a request does the same when it is done twice."""
         try:
@@ -212,7 +212,7 @@ class Pace:
             self._sleep(wait)
 
 
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
     source = iter(items)
     while some := list(islice(source, size)):
         yield some

@@ -62,8 +62,8 @@ _ROWS: Final = 1 << 19
 _COPIED: Final = 4 << 20
 _WAVES: Final = 4
 
-T = TypeVar("T")
-R = TypeVar("R")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,11 +332,11 @@ def copy_built(fs: FileSystem, file: StoredFile, path: str) -> None:
 
 
 def in_waves(
-    engine: Engine, task: Callable[[T], R], items: Sequence[T], phase: str, tell: ReportProgress
-) -> list[R]:
+    engine: Engine, task: Callable[[_T], _R], items: Sequence[_T], phase: str, tell: ReportProgress
+) -> list[_R]:
     """`engine.run`, some tasks at a time, told after each."""
     began, step = time.monotonic(), _WAVES * engine.parallelism
-    found: list[R] = []
+    found: list[_R] = []
     for start in range(0, len(items), step):
         found += engine.run(task, items[start : start + step], label=phase)
         tell(Progress(phase, len(found), len(items), time.monotonic() - began))

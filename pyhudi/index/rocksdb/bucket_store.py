@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi._native import argsort
+from pyhudi.arrays import Longs
 from pyhudi.errors import CorruptFileError, OptionError
 from pyhudi.index.rocksdb.store_files import (
     BucketState,
@@ -49,8 +50,6 @@ _TABLES_MAX: Final = 8
 _OPEN_MAX: Final = 64
 _CACHE_BYTES: Final = 128 << 20
 """Of blocks, for all stores that a process has open."""
-
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

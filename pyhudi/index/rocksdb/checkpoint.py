@@ -105,7 +105,7 @@ def missing_files(fs: FileSystem, checkpoint: Checkpoint) -> list[str]:
     return found
 
 
-def remove_outdated(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
+def remove_outdated_checkpoints(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
     """Remove what no checkpoint needs: all but the newest `keep` that count, and what writes have
     left that came to nothing.  The caller holds the table's lock.
 

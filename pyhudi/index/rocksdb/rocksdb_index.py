@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi._native import shard_of
+from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
 from pyhudi.errors import OvertakenError, StorageError
-from pyhudi.index.contract import Located, Longs, one_array
+from pyhudi.index.contract import Located, one_array
 from pyhudi.index.external_index import Changes, are_live, only_live, places
 from pyhudi.index.key_join import SpilledTable
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
@@ -28,7 +29,7 @@ from pyhudi.index.rocksdb.checkpoint import (
     Checkpoint,
     missing_files,
     publish_checkpoint,
-    remove_outdated,
+    remove_outdated_checkpoints,
 )
 from pyhudi.index.rocksdb.store_files import BucketState, Place
 from pyhudi.index.watermark import Covered
@@ -58,11 +59,13 @@ class RocksFinder:
     live: SpilledTable
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        found, _ = look_up(self.place, self.buckets, one_array(rows.column(RECORD_KEY)))
+        found, _ = look_up_rocksdb(self.place, self.buckets, one_array(rows.column(RECORD_KEY)))
         return only_live(found, self.live)
 
 
-def look_up(place: Place, buckets: Sequence[BucketState], keys: pa.Array) -> tuple[Located, Longs]:
+def look_up_rocksdb(
+    place: Place, buckets: Sequence[BucketState], keys: pa.Array
+) -> tuple[Located, Longs]:
     """(places of keys, the commit of each), whether or not the table has their file groups.
 
     keys: not null.
@@ -164,13 +167,15 @@ class RocksStore:
 
     def settle(self, written: Checkpoint) -> None:
         try:
-            remove_outdated(self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept)
+            remove_outdated_checkpoints(
+                self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept
+            )
         except StorageError as error:
             _LOG.warning("old checkpoints of the RocksDB index stay for now: %s", error)
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
-        found, commits = look_up(self.place, self.buckets, keys.take(pa.array(valid)))
+        found, commits = look_up_rocksdb(self.place, self.buckets, keys.take(pa.array(valid)))
         keep = are_live(found, live)
         rows = valid[found.rows[keep]]
         return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])

@@ -26,7 +26,7 @@ from pyhudi.metadata.elastic.state import (
     Segment,
     segment_name,
 )
-from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish_state, remove_outdated
+from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish_state, remove_outdated_states
 from pyhudi.metadata.file_writers import HFILE, write_base_in_pieces
 from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
 from pyhudi.metadata.payloads import RECORD_INDEX
@@ -58,7 +58,7 @@ def tend(
     own = fs.sub(ROOT)
     done = replace(done, sequence=next_sequence(own))
     done = replace(done, path=publish_state(own, done))
-    remove_outdated(own, data)
+    remove_outdated_states(own, data)
     return done
 
 

@@ -216,7 +216,7 @@ def remove_undone(fs: FileSystem, instants: Iterable[str]) -> None:
     own.delete(doomed)
 
 
-def remove_outdated(fs: FileSystem, data: Timeline) -> tuple[int, int]:
+def remove_outdated_states(fs: FileSystem, data: Timeline) -> tuple[int, int]:
     """Delete states that are outdated and files that none names; (states, files) deleted.
 
     fs: rooted at the index.  data: the table's timeline now; the caller holds the table's lock.

@@ -10,7 +10,7 @@ from pyhudi.options.option_row import (
     honoured,
     refused,
     refused_all,
-    translated,
+    translated_row,
     without_effect,
 )
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
@@ -30,7 +30,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _LOCK + "client.wait_time_ms_between_retry", duration("ms"), "write.lock_retry_seconds"
     ),
-    translated(
+    translated_row(
         "hoodie.write.concurrency.mode",
         choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
         "write.concurrency.optimistic",

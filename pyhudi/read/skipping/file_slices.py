@@ -40,7 +40,7 @@ from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 
-logger = logging.getLogger("pyhudi")
+_LOG = logging.getLogger("pyhudi")
 
 _KEYS_MAX: Final = 1 << 16
 """More keys than this are in so many groups that looking them up saves nothing."""
@@ -79,7 +79,7 @@ def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest
         try:
             left = rule_out(left)
         except (CorruptFileError, FileMissingError, UnsupportedTableError) as broken:
-            logger.warning("not skipping files by the %s of %s: %s", name, state.fs.url, broken)
+            _LOG.warning("not skipping files by the %s of %s: %s", name, state.fs.url, broken)
         if len(left) < before:
             counts[name] = before - len(left)
     return Skipped(left, counts)

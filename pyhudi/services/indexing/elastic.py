@@ -40,7 +40,7 @@ from pyhudi.metadata.elastic.store import (
     check_one,
     is_elastic,
     newest_state,
-    remove_outdated,
+    remove_outdated_states,
     state_names,
 )
 from pyhudi.metadata.file_writers import HFILE
@@ -97,7 +97,7 @@ def build_elastic(
     config = store_config(fs, config.with_properties({**build, **ELASTIC_PROPERTIES}))
     unlist(fs, config, RECORD_INDEX)
     made.forget(fs)
-    remove_outdated(fs.sub(ROOT), state.log.load())
+    remove_outdated_states(fs.sub(ROOT), state.log.load())
     return made.built
 
 

@@ -24,7 +24,7 @@ from pyhudi.write.input.batch import in_bounded_batches
 from pyhudi.write.input.staged_rows import Parked, park
 from pyhudi.write.write_report import WriteReport
 
-LOG: Final = logging.getLogger("pyhudi")
+_LOG: Final = logging.getLogger("pyhudi")
 
 
 def writer(
@@ -99,4 +99,4 @@ def parked_files(asked: SaveAsked, messages: Sequence[ParkedBatch | None]) -> tu
 
 def logged(report: WriteReport) -> None:
     """Spark's `save` returns nothing, so the log has the report."""
-    LOG.info("%s", report.to_dict())
+    _LOG.info("%s", report.to_dict())

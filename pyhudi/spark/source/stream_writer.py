@@ -38,7 +38,7 @@ from pyhudi.storage.spill import parked_of, parking_folder
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from pyhudi.write.write_report import WriteReport
 
-LOG: Final = logging.getLogger("pyhudi")
+_LOG: Final = logging.getLogger("pyhudi")
 
 _QUERY: Final = "sql.streaming.queryId"
 
@@ -127,7 +127,7 @@ def attempted(write: Callable[[], WriteReport], options: StreamOptions) -> Write
         except (StorageError, LockError, WriteConflictError) as error:
             if not left or not _may_mend(error):
                 raise
-            LOG.warning("a batch is tried again, %d attempts left: %s", left, error)
+            _LOG.warning("a batch is tried again, %d attempts left: %s", left, error)
             time.sleep(options.retry_seconds)
     raise AssertionError("the last attempt returns or raises")
 

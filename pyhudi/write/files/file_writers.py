@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native import BloomFilter
+from pyhudi.arrays import Mask
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import base_file
 from pyhudi.formats.schema_conform import conform
-from pyhudi.merge.resolve_updates import Mask, outcome, resolve_updates, unmatched
+from pyhudi.merge.resolve_updates import outcome, resolve_updates, unmatched
 from pyhudi.options import BaseFileOptions
 from pyhudi.read.file_slice import read_slice
 from pyhudi.read.hidden_rows import hides

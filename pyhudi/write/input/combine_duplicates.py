@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.arrays import Ints
 from pyhudi.merge.column_merge import plain
 from pyhudi.merge.combine_batch import merged_rows
 from pyhudi.merge.log_fold import number_keys
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.records import PARTITION_PATH
 from pyhudi.write.input.batch import BatchChunk, take_rows
-
-Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

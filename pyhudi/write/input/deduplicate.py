@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Ints
 from pyhudi.index.contract import path_codes
 from pyhudi.index.key_join import key_run
 from pyhudi.merge.combine_batch import greatest_rows, newest_rows
@@ -30,7 +31,6 @@ from pyhudi.write.input.combine_duplicates import (
 )
 
 DELETED = "deleted"
-Ints = npt.NDArray[np.int32]
 
 
 class Duplicates(IntEnum):

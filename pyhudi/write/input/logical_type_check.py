@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Mask
 from pyhudi.errors import UserError
 from pyhudi.formats.logical_types import VARIANT, Logical, Vector, logical_type
-
-Mask = npt.NDArray[np.bool_]
 
 
 def check_logical_types(rows: pa.Table, *, first_row: int = 0) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.arrays import Mask
 from pyhudi.merge.column_merge import plain
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.read.changes.row_equality import rows_differ
@@ -26,8 +26,6 @@ from pyhudi.table.file_group_view import FileSlice
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.routing import Routed
 from pyhudi.write.placement.tagging import RowAction, ShardTags
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

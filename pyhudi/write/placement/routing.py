@@ -14,13 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Ints
 from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.tagging import RowAction, ShardTags
-
-Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from pyhudi.write.placement.routing import take_rows
 from pyhudi.write.placement.tagging import ShardTags
 
 _SAMPLES_A_FILE: Final = 64
-Ints = npt.NDArray[np.int32]
 
 
 def sort_columns(options: BulkInsert, schema: pa.Schema) -> tuple[str, ...]:

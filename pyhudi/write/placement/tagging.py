@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.arrays import Ints, Mask
 from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.consistent_hashing import RingFinder
@@ -44,8 +45,6 @@ from pyhudi.write.input.deduplicate import (
     deduplicate,
 )
 
-Ints = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 NEW: Final = -1
 HELD: Final = 2
 RECORDS: Final = "record"
