@@ -138,7 +138,7 @@ def execute_repair(
             steps = plan_repair(found, allow_loss=allow_loss)
             if not steps or steps == last:  # what did not help once does not help twice
                 break
-            done += _carry_out(fs, found, steps, settings, spread, when, notes)
+            done += _carry_out(fs, found, steps, settings, spread, when=when, notes=notes)
             last = steps
         left = examine(fs)
     steps_done, told = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
@@ -151,6 +151,7 @@ def _carry_out(
     steps: Sequence[Step],
     options: Options,
     engine: Engine,
+    *,
     when: str,
     notes: list[str],
 ) -> list[Step]:

@@ -135,7 +135,9 @@ class _Folding:
             ),
             self.held.take(pa.array(self.at[key[stays]])),
         ]
-        self._reorder(key, mine, theirs, merged, fresh, killed & (kind == ORDERED_DELETE), loses)
+        self._reorder(
+            key, mine, theirs, merged, fresh, buried=killed & (kind == ORDERED_DELETE), loses=loses
+        )
         if rules.tombstones:
             self.final[key[killed & (kind == NATURAL_DELETE)]] = True
         acts = merged | fresh | killed
@@ -159,7 +161,7 @@ class _Folding:
 
     def _reorder(
         self, key: Longs, mine: Ranked, theirs: Ranked,
-        merged: Mask, fresh: Mask, buried: Mask, loses: Mask,
+        merged: Mask, fresh: Mask, *, buried: Mask, loses: Mask,
     ) -> None:  # fmt: skip
         """Ordering values of the states after a round."""
         takes = fresh | (merged & ~loses)

@@ -226,7 +226,7 @@ def _publish(
         return _output_tasks(work, plan, engine)
 
     rules = options.services.clustering
-    stats, index = _lay_out(how, plan, inflight, waiting, rules, engine, tasks)
+    stats, index = _lay_out(how, plan, inflight, waiting, rules, engine, tasks_of=tasks)
     remove_leftovers(fs, inflight.time, stats=stats)
     replaced: dict[str, list[str]] = {}
     for piece in plan.slices:
@@ -263,6 +263,7 @@ def _lay_out(
     waiting: WaitingIndex,
     options: ClusteringOptions,
     engine: Engine,
+    *,
     tasks_of: Callable[[ClusterWork], list[OutputTask]],
 ) -> tuple[tuple[WriteStat, ...], list[WriteStat]]:
     """Write the new file groups and their index entries."""

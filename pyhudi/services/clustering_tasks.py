@@ -202,7 +202,7 @@ def write_output(task: OutputTask) -> Output | None:
             )
 
     size = write_base_file(
-        _grouped(plan, first), task.group, name, stored(), bloom, MarkerKind.CREATE, None
+        _grouped(plan, first), task.group, name, stored(), bloom, MarkerKind.CREATE
     )
     part = None
     if work.hash is not None:

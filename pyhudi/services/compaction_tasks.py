@@ -47,7 +47,7 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if piece.base else MarkerKind.CREATE
-    size = write_base_file(plan, piece.group, name, rows, bloom, kind, None)
+    size = write_base_file(plan, piece.group, name, rows, bloom, kind)
     return WriteStat(
         partition=piece.partition,
         file_id=piece.file_id,

@@ -244,9 +244,9 @@ def build_view(
             bases.get(place, []),
             logs.get(place, []),
             visibility,
-            compacting,
-            completions or {},
-            archived,
+            compacting=compacting,
+            completions=completions or {},
+            archived=archived,
         )
         if place in cdc_logs:
             slices = tuple(_with_cdc_logs(piece, cdc_logs[place]) for piece in slices)
@@ -265,9 +265,10 @@ def _cut_by_name(
     bases: list[DataFile],
     logs: list[DataFile],
     visibility: Visibility,
+    *,
     compacting: InstantTime | None,
-    _completions: Mapping[InstantTime, InstantTime],
-    _archived: Completions | None,
+    completions: Mapping[InstantTime, InstantTime],
+    archived: Completions | None,
 ) -> tuple[FileSlice, ...]:
     """Version 6: a log's name holds the instant of its slice."""
     base_at = {file.name.instant: file for file in bases}
@@ -291,7 +292,8 @@ def _cut_by_completion(
     bases: list[DataFile],
     logs: list[DataFile],
     visibility: Visibility,
-    _compacting: InstantTime | None,
+    *,
+    compacting: InstantTime | None,
     completions: Mapping[InstantTime, InstantTime],
     archived: Completions | None,
 ) -> tuple[FileSlice, ...]:

@@ -201,7 +201,7 @@ def build_files(
         for number in range(plan.bucket_count)
     ]
     files = in_waves(engine, build_index_bucket, tasks, "buckets", tell)
-    _check(state, plan, runs, files, root, engine, tell)
+    _check(state, plan, runs, files, root, engine, tell=tell)
     return MadeFiles(root, folder, tuple(files), len(plan.kept))
 
 
@@ -279,6 +279,7 @@ def _check(
     files: Sequence[BucketFile],
     root: str,
     engine: Engine,
+    *,
     tell: ReportProgress,
 ) -> None:
     """Hold the new files against the keys.  Raises CorruptFileError, before anything changes."""

@@ -103,7 +103,7 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
             count += rows.num_rows
             yield rows
 
-    size = write_base_file(plan, target.group, name, stored(), bloom, MarkerKind.CREATE, None)
+    size = write_base_file(plan, target.group, name, stored(), bloom, MarkerKind.CREATE)
     stat = _base_stat(target.group, name, size, count, None, began)
     return [Written(_counted(stat, inserted=count), count, 0, 0, 0)]
 
@@ -140,8 +140,10 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
     merged = MarkerKind.MERGE
-    cdc_sizes = _log_changes(plan, target.group, name, merged, stored, ~settled.keep, incoming)
-    size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE, keys, incoming)
+    cdc_sizes = _log_changes(plan, target.group, name, merged, stored,
+        leaving=~settled.keep, incoming=incoming)  # fmt: skip
+    size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE,
+        keys=keys, added=incoming)  # fmt: skip
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
     stat = _counted(
         replace(stat, cdc_sizes=cdc_sizes),
@@ -156,6 +158,7 @@ def _log_changes(
     name: BaseFileName,
     kind: MarkerKind,
     stored: pa.Table,
+    *,
     leaving: Mask,
     incoming: pa.Table,
 ) -> Mapping[str, int] | None:
@@ -194,8 +197,9 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
-    cdc_sizes = _log_changes(plan, target.group, name, kind, stored, ~settled.keep, incoming)
-    size = write_base_file(plan, target.group, name, rows, bloom, kind, None)
+    cdc_sizes = _log_changes(plan, target.group, name, kind, stored,
+        leaving=~settled.keep, incoming=incoming)  # fmt: skip
+    size = write_base_file(plan, target.group, name, rows, bloom, kind)
     stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
     stat = replace(stat, cdc_sizes=cdc_sizes)
     stat = _counted(
@@ -224,7 +228,8 @@ def write_base_file(
     rows: pa.Table | Iterator[pa.Table],
     bloom: BloomFilter,
     kind: MarkerKind,
-    keys: tuple[str, str] | None,
+    *,
+    keys: tuple[str, str] | None = None,
     added: pa.Table | None = None,
 ) -> int:
     """Announce and write a base file; its size in bytes.

@@ -120,7 +120,7 @@ def assign(
         )
     bins: dict[str, list[tuple[int, int]]] = {}
     for path in sorted(inserts):
-        plan = _bins(path, inserts[path], slices, updates, view, rules, new_file_id)
+        plan = _bins(path, inserts[path], slices, updates, view, rules, new_file_id=new_file_id)
         bins[path] = []
         for group, count in plan:
             at = number.get(group)
@@ -154,6 +154,7 @@ def _bins(
     updates: Mapping[FileGroupId, int],
     view: TableView,
     rules: AssignRules,
+    *,
     new_file_id: Callable[[], str],
 ) -> list[tuple[FileGroupId, int]]:
     """(group, rows) for the inserts of one partition: small files first, then new ones."""
