@@ -41,7 +41,7 @@ def _names(text: str) -> tuple[str, ...]:
 BYTES: Final = Value("a size such as 67108864 or 64mb", _bytes)
 FLAG: Final = Value("true or false", _flag)
 TEXT: Final = Value("text", str)
-NAMES: Final = Value("names with commas between", _names)
+NAMES: Final = Value("comma-separated names", _names)
 
 
 def count(low: int = 0, high: int = 2**31 - 1) -> Value:

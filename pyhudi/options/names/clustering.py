@@ -61,13 +61,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(
         "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
-        "a clustering fails only for what has completed in its file groups",
+        "a clustering fails only for completed changes of its file groups",
         harmless=("false",),
     ),
     honoured(
         "hoodie.clustering.updates.strategy", _UPDATE_CLASSES, "write.into_clustered",
-        "SparkAllowUpdateStrategy: updates go into groups of a pending clustering, and whoever "
-        "carries its plan out finds the conflict and rolls the plan back",
+        "SparkAllowUpdateStrategy: updates of a pending clustering are written; the "
+        "run that executes the plan detects the conflict and rolls the plan back",
     ),
     honoured(
         "hoodie.clustering.rollback.pending.replacecommit.on.conflict", FLAG,
@@ -77,7 +77,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.clustering.execution.strategy.class", _EXECUTION_CLASSES,
         _TO + "single_files",
-        "SparkSingleFileSortExecutionStrategy: a group becomes one file whatever its size; only "
+        "SparkSingleFileSortExecutionStrategy: a group becomes one file of any size; only "
         "with the plan strategy SparkSingleFileSortPlanStrategy",
     ),
     honoured(
@@ -104,7 +104,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(_PLANS + "max.num.groups", count(1), _TO + "groups_max"),
     honoured(
         _PLANS + "single.group.clustering.enabled", FLAG, _TO + "lone_slices",
-        "without sort columns a slice that would come out as it is is left alone",
+        "without sort columns, a slice that would not change is skipped",
     ),
     honoured(_PLANS + "small.file.limit", BYTES, _TO + "small_file_bytes"),
     honoured(_PLANS + "sort.columns", NAMES, _TO + "sort_columns"),
@@ -121,11 +121,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.layout.optimize.strategy with hoodie.clustering.inline", harmless=("false",),
     ),
     *without_effect(
-        "curves go by the rank of a value in a sample, which suits every type",
+        "curves use the rank of a value in a sample, for every type",
         "hoodie.layout.optimize.curve.build.method",
     ),
     *without_effect(
-        "how clustering is planned and spread",
+        "planning and distribution of clustering",
         "hoodie.clustering.group.read.parallelism",
         "hoodie.clustering.max.parallelism",
         "hoodie.clustering.plan.generation.use.local.engine.context",

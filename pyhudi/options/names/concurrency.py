@@ -20,8 +20,8 @@ _STRATEGIES: Final = tuple(
     f"org.apache.hudi.client.transaction.{kind}ConcurrentFileWritesConflictResolutionStrategy"
     for kind in ("Simple", "BucketIndex")
 )
-_ANY_PROVIDER: Final = "the table's own lock is always taken; one of Apache Hudi's besides"
-_STORAGE: Final = "StorageBasedLockProvider is not among the lock providers here"
+_ANY_PROVIDER: Final = "the table lock is always taken; a lock provider of Apache Hudi can be added"
+_STORAGE: Final = "StorageBasedLockProvider is not supported"
 _PROVIDERS: Final = {member.value: member for member in LockProvider}
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -39,11 +39,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.write.num.retries.on.conflict.failures", count(), "write.concurrency.retries",
-        "4 unless said: the last one holds the lock from its beginning",
+        "default: 4; the last attempt holds the lock from its start",
     ),
     honoured(
         "hoodie.write.concurrency.early.conflict.detection.enable", FLAG,
-        "write.concurrency.detects_early", "markers are looked at once, when a write is planned",
+        "write.concurrency.detects_early", "markers are checked once, when a write is planned",
     ),
     honoured(
         _LOCK + "conflict.resolution.strategy", only(*_STRATEGIES), None,
@@ -52,7 +52,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.clean.failed.writes.policy",
         choice({"EAGER": False, "LAZY": True}), "write.concurrency.heartbeats.always",
-        "the next writer rolls back what has no living heartbeat; LAZY: every write keeps one",
+        "the next writer rolls back writes without an active heartbeat; LAZY: every write has one",
         aliases=("hoodie.cleaner.policy.failed.writes",),
     ),
     honoured(
@@ -63,14 +63,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.client.heartbeat.tolerable.misses", count(1), "write.concurrency.heartbeats.misses"
     ),
     *without_effect(
-        "there is one lock and one way to wait for it",
+        "there is one lock and one wait policy",
         "hoodie.auto.adjust.lock.configs",
         _LOCK + "max_wait_time_ms_between_retry",
         _LOCK + "num_retries",
         _LOCK + "wait_time_ms_between_retry",
     ),
     *without_effect(
-        "conflicts are looked for when a write is planned and when it ends",
+        "conflicts are checked when a write is planned and when it ends",
         "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
         "hoodie.write.concurrency.async.conflict.detector.period_ms",
         "hoodie.write.concurrency.early.conflict.check.commit.conflict",
@@ -89,7 +89,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(_LOCK + "storage.validity.timeout.secs", _STORAGE, _ANY_PROVIDER),
     *refused_all(
-        "a Hive metastore is not asked", "use a ZookeeperBasedLockProvider",
+        "a Hive metastore is not supported", "use a ZookeeperBasedLockProvider",
         _LOCK + "hivemetastore.database",
         _LOCK + "hivemetastore.table",
         _LOCK + "hivemetastore.uris",
@@ -107,7 +107,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "write.lock.zookeeper_connect_seconds",
     ),
     *without_effect(
-        "markers are files of their own (DIRECT): there is no timeline server",
+        "each marker is a file (DIRECT); there is no timeline server",
         "hoodie.write.markers.type",
     ),
     refused(
@@ -121,7 +121,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.time.generator.type",
     ),
     *without_effect(
-        "of markers kept by a timeline server",
+        "for markers of a timeline server",
         "hoodie.markers.delete.parallelism",
         "hoodie.markers.timeline_server_based.batch.interval_ms",
         "hoodie.markers.timeline_server_based.batch.num_threads",

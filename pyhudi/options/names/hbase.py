@@ -18,11 +18,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "pyhudi.index.hbase.region.servers", count(1), f"{_TO}.server_count",
-        "that bear the table; the gateway does not tell",
+        "number of region servers of the table; the gateway does not report it",
     ),
     honoured(
         "hoodie.index.hbase.zkquorum", TEXT, f"{_TO}.quorum",
-        "its first host stands for the gateway's, if that is not given",
+        "its first host is the default gateway",
     ),
     honoured("hoodie.index.hbase.get.batch.size", count(1), f"{_TO}.get_batch"),
     honoured("hoodie.index.hbase.put.batch.size", count(1), f"{_TO}.put_batch"),
@@ -30,7 +30,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.index.hbase.sleep.ms.for.put.batch", count(0), f"{_TO}.puts_wait_ms"),
     honoured(
         "hoodie.index.hbase.max.qps.per.region.server", count(1), f"{_TO}.qps_per_server",
-        "rows put a second; as fast as it goes where it is not given",
+        "rows written per second; default: unlimited",
     ),
     honoured("hoodie.index.hbase.qps.fraction", number(1e-6, 1.0), f"{_TO}.qps_fraction"),
     honoured(
@@ -40,28 +40,28 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.hbase.index.update.partition.path", FLAG, f"{_TO}.moves"),
     honoured("hoodie.index.hbase.rollback.sync", FLAG, f"{_TO}.rollback_sync"),
     refused(
-        "hoodie.index.hbase.security.authentication", "it is the gateway that logs in to HBase",
-        "a gateway that does", harmless=("simple",),
+        "hoodie.index.hbase.security.authentication", "the gateway authenticates to HBase",
+        "configure the gateway", harmless=("simple",),
     ),
     *refused_all(
-        "it is the gateway that logs in to HBase", "a gateway that does",
+        "the gateway authenticates to HBase", "configure the gateway",
         "hoodie.index.hbase.kerberos.user.keytab",
         "hoodie.index.hbase.kerberos.user.principal",
         "hoodie.index.hbase.master.kerberos.principal",
         "hoodie.index.hbase.regionserver.kerberos.principal",
     ),
     *refused_all(
-        "shares of HBase are not dealt out through ZooKeeper",
+        "quotas are not allocated through ZooKeeper",
         "hoodie.index.hbase.qps.fraction",
         "hoodie.index.hbase.max.qps.fraction",
         "hoodie.index.hbase.min.qps.fraction",
     ),
     refused(
-        "hoodie.index.hbase.dynamic_qps", "shares of HBase are not dealt out through ZooKeeper",
+        "hoodie.index.hbase.dynamic_qps", "quotas are not allocated through ZooKeeper",
         "hoodie.index.hbase.qps.fraction", harmless=("false",),
     ),
     refused(
-        "hoodie.index.hbase.put.batch.size.autocompute", "the size is as it is given",
+        "hoodie.index.hbase.put.batch.size.autocompute", "the batch size is fixed",
         "hoodie.index.hbase.put.batch.size", harmless=("false",),
     ),
     refused(

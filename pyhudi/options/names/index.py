@@ -20,34 +20,34 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.index.type",
         choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
-        "write.index", "what the table has where it is not given; ELASTIC is pyhudi's own",
+        "write.index", "default: the index of the table; ELASTIC is specific to pyhudi",
     ),
     honoured(
         "pyhudi.index.elastic.growth", choice({growth.value: growth for growth in Growth}),
-        "write.index_rules.growth", "SEAL for a new index, which keeps it: a full bucket gets "
+        "write.index_rules.growth", "SEAL for a new index, which stores it: a full bucket gets "
         "another file group; GROUPS: a full index gets another group of buckets",
     ),
     honoured(
         "pyhudi.index.elastic.hash", TEXT, "write.index_rules.hash",
-        "java for a new index, which keeps it; murmur3, or a name given to pyhudi.register_hash",
+        "java for a new index, which stores it; murmur3, or a name given to pyhudi.register_hash",
     ),
     honoured(
         "pyhudi.index.elastic.bucket.entries", count(1), "write.index_rules.bucket_entries",
-        "1000000 for a new index, which keeps it: entries that a bucket is planned for",
+        "1000000 for a new index, which stores it: entries that a bucket is planned for",
     ),
     honoured(
         "pyhudi.index.elastic.load", number(0.01, 1.0), "write.index_rules.group_load",
-        "0.8 for a new index, which keeps it: load of the newest group at which another opens",
+        "0.8 for a new index, which stores it: load of the newest group at which another opens",
     ),
     honoured(
         "pyhudi.index.tee", choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
         "write.tee",
-        "an index beside the one that answers: kept in step with it, and compared; differences "
-        "are counted in reports",
+        "a second index that is updated and compared with the active one; reports count the "
+        "differences",
     ),
     honoured(
         "pyhudi.index.rocksdb.folder", TEXT, "write.index_rules.rocksdb.folder",
-        "of the stores on each machine; the user's cache where it is not given",
+        "of the stores on each machine; default: the user's cache",
     ),
     honoured(
         "pyhudi.index.rocksdb.buckets", count(1, 10_000),
@@ -59,15 +59,15 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "pyhudi.index.rocksdb.update.partition.path", FLAG, "write.index_rules.rocksdb.moves",
-        "a key that comes with another partition moves there",
+        "a key with another partition moves to it",
     ),
     honoured(
         "pyhudi.index.lookup.adaptive", FLAG, "read.lookup_adaptive",
-        "record index: seek or scan in each file, by what either would cost",
+        "record index: seek or scan in each file, by estimated cost",
     ),
     honoured(
         "pyhudi.index.lookup.method", choice({"seek": "seek", "scan": "scan"}),
-        "read.lookup_method", "what is done where the choice is not adaptive",
+        "read.lookup_method", "the method if the choice is not adaptive",
     ),
     honoured(
         "hoodie.bloom.index.filter.type", words("SIMPLE", "DYNAMIC_V0"),
@@ -91,13 +91,13 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
     honoured(
         "hoodie.bloom.index.use.metadata", FLAG, "write.index_rules.bloom_by_metadata",
-        "the metadata table has to keep column_stats and bloom_filters",
+        "requires column_stats and bloom_filters in the metadata table",
     ),
     honoured("hoodie.bloom.index.prune.by.ranges", FLAG, "write.index_rules.prune_by_ranges"),
     honoured(
         "hoodie.index.bucket.engine", choice({engine.value: engine for engine in BucketEngine}),
         "write.index_rules.bucket_engine",
-        "SIMPLE for a new table, which keeps it; CONSISTENT_HASHING is for merge-on-read tables",
+        "SIMPLE for a new table, which stores it; CONSISTENT_HASHING is for merge-on-read tables",
     ),
     honoured(
         "hoodie.bucket.index.hash.field", NAMES, "write.index_rules.bucket_fields",
@@ -105,7 +105,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
-        "256 for a new table, which keeps it; has to be given for tables that do not say it",
+        "256 for a new table, which stores it; required for tables that do not state it",
     ),
     *refused_all(
         "every partition has the same number of buckets (version 6 keeps no rules for it)",
@@ -134,7 +134,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "of hoodie.parquet.max.file.size: a clustering merges smaller buckets",
     ),
     *without_effect(
-        "how Spark spreads and keeps the steps of a look-up",
+        "distribution and caching of look-ups on Spark",
         "hoodie.bloom.index.bucketized.checking",
         "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
         "hoodie.bloom.index.fileid.key.sorting.enable",

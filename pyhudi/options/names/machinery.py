@@ -6,9 +6,9 @@ from typing import Final
 
 from pyhudi.options.option_row import Row, refused, without_effect
 
-_SYNC: Final = "catalog sync is not supported yet, and cannot be switched on"
-_NO_SYNC: Final = "catalog sync is not supported yet"
-_METRICS: Final = "metrics are not reported; every write returns its own"
+_SYNC: Final = "catalog sync is not supported, and cannot be enabled"
+_NO_SYNC: Final = "catalog sync is not supported"
+_METRICS: Final = "there is no metrics reporter; every write returns its metrics"
 _VIEW: Final = "the view of a table is built in memory"
 _SERVER: Final = "there is no timeline server"
 _MEMORY: Final = "memory of the JVM"

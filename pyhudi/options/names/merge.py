@@ -53,11 +53,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.datasource.write.reconcile.schema", FLAG, "write.reconcile_schema",
-        "columns the batch lacks are null in its rows",
+        "columns missing in the batch are null in its rows",
     ),
     honoured(
         "hoodie.write.set.null.for.missing.columns", FLAG, "write.null_for_missing",
-        "columns the batch lacks are null in its rows",
+        "columns missing in the batch are null in its rows",
     ),
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
@@ -65,7 +65,7 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false",),
     ),
     refused(
-        "hoodie.avro.schema.external.transformation", "rows are fitted to the schema here",
+        "hoodie.avro.schema.external.transformation", "rows are converted to the schema",
         harmless=("false",), aliases=("hoodie.avro.schema.externalTransformation",),
     ),
     *refused_all(

@@ -7,7 +7,7 @@ from typing import Final
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.value_types import BYTES, FLAG, count, number
 
-_NO_BLOOM: Final = "files of the metadata table are written without bloom filters of their own"
+_NO_BLOOM: Final = "files of the metadata table have no bloom filters"
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -16,7 +16,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.metadata.global.record.level.index.enable", FLAG, "write.keep_record_index",
-        "true: kept beside another index too; one that is there is kept whatever is said here",
+        "true: maintained with every index type; an existing record index is always maintained",
         aliases=("hoodie.metadata.record.index.enable",),
     ),
     honoured(
@@ -30,15 +30,15 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.metadata.record.index.growth.factor", number(0.1, 100.0),
-        "write.index_size.growth", "1.3 where it is not given",
+        "write.index_size.growth", "default: 1.3",
     ),
     honoured(
         "hoodie.metadata.record.index.max.filegroup.size", BYTES, "write.index_size.group_bytes",
-        "48 bytes an entry; 48000000 where it is not given, as look-ups in large groups are slow",
+        "48 bytes per entry; default: 48000000, as look-ups in large groups are slow",
     ),
     refused(
         "hoodie.metadata.record.level.index.defer.init",
-        "an index is built in the write that requests it", harmless=("false",),
+        "an index is built by the write that enables it", harmless=("false",),
     ),
     refused(
         "hoodie.metadata.record.level.index.max.filegroup.count",
@@ -64,8 +64,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.metadata.index.bloom.filter.enable", FLAG, "write.facts.bloom_filters"),
     *without_effect(
-        "a file with statistics has those of every primitive column, so that every reader's list "
-        "finds its own",
+        "statistics are written for every primitive column, so that readers with any list of "
+        "columns find them",
         "hoodie.metadata.index.column.stats.column.list",
         "hoodie.metadata.index.column.stats.max.columns.to.index",
     ),
@@ -105,7 +105,7 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("true",),
     ),
     refused(
-        "hoodie.metadata.index.async", "indexes are built in the write that asks for them",
+        "hoodie.metadata.index.async", "an index is built by the write that enables it",
         harmless=("false",),
     ),
     refused(
@@ -131,7 +131,7 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false",),
     ),
     refused(
-        "hoodie.metadata.log.compaction.enable", "log compaction is not done",
+        "hoodie.metadata.log.compaction.enable", "the metadata table has no log compaction",
         harmless=("false",),
     ),
     refused(
@@ -140,7 +140,7 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false",),
     ),
     refused(
-        "hoodie.metadata.write.concurrency.mode", "the table's lock is held",
+        "hoodie.metadata.write.concurrency.mode", "the table lock protects it",
         harmless=("SINGLE_WRITER",),
     ),
     refused(
@@ -152,7 +152,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "every partition of the table is in its metadata table", harmless=("",),
     ),
     *without_effect(
-        "tunes how Apache Hudi builds, keeps or reads its metadata table",
+        "tunes how Apache Hudi builds, stores or reads its metadata table",
         "_hoodie.metadata.ignore.spurious.deletes",
         "hoodie.expression.index.range.metadata.storage.level",
         "hoodie.hfile.block.size",

@@ -30,15 +30,15 @@ ROWS: Final[tuple[Row, ...]] = (
         "where the source files of a bootstrapped table are now; the folder its properties name",
     ),
     refused(
-        "hoodie.datasource.read.incr.filters", "filters are handed down from the frame",
+        "hoodie.datasource.read.incr.filters", "filters are pushed down from the DataFrame",
         "changes(where=...), or .where() of the frame", harmless=("",),
     ),
     honoured(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable", FLAG,
-        "read.incremental_fallback", "where files of the range are cleaned",
+        "read.incremental_fallback", "if files of the range are cleaned",
     ),
     *without_effect(
-        "rows that a service wrote anew keep their commit, and are not given again",
+        "rows that a service rewrites retain their commit, and are not returned again",
         "hoodie.datasource.read.incr.skip_cluster",
         "hoodie.datasource.read.incr.skip_compact",
     ),
@@ -74,7 +74,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "values of partition columns follow the key generator", harmless=("false",),
     ),
     *refused_all(
-        "of Spark SQL functions that this package does not add", "table.timeline shows it",
+        "for Spark SQL functions that pyhudi does not add", "table.timeline shows it",
         "hoodie.datasource.read.table.valued.function.filesystem.relation.subpath",
         "hoodie.datasource.read.table.valued.function.timeline.relation",
         "hoodie.datasource.read.table.valued.function.timeline.relation.archived",
@@ -92,7 +92,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bucket.index.query.pruning",
     ),
     *without_effect(
-        "of a reader or a listing that this package does not have",
+        "for a reader or listing that pyhudi does not have",
         "_hoodie.hfile.use.native.reader",
         "hoodie.compaction.lazy.block.read",
         "hoodie.compaction.reverse.log.read",

@@ -93,7 +93,7 @@ _CLEANING: Final = (
     ),
     refused(
         "hoodie.clean.max.commits.to.clean", "one clean deletes all that its policy leaves out",
-        "hoodie.clean.automatic, which keeps each clean small", harmless=("9223372036854775807",),
+        "hoodie.clean.automatic, so that each clean is small", harmless=("9223372036854775807",),
     ),
     refused(
         "hoodie.clean.multiple.enabled", "a planned clean runs before the next is planned",
@@ -127,7 +127,7 @@ _CLEANING: Final = (
         aliases=("hoodie.cleaner.incremental.mode",),
     ),
     *without_effect(
-        "how a clean is planned and spread, not what it deletes",
+        "planning and distribution of a clean, not what it deletes",
         ("hoodie.clean.parallelism", "hoodie.cleaner.parallelism"),
         "hoodie.clean.optimize.using.local.engine.context",
     ),
@@ -154,7 +154,7 @@ _ARCHIVAL: Final = (
         "tasks follow the files", "hoodie.archive.delete.parallelism",
     ),
     *without_effect(
-        "of tables of version 8",
+        "for tables of version 8",
         "hoodie.timeline.compaction.batch.size",
         "hoodie.timeline.compaction.target.file.max.bytes",
         "hoodie.timeline.manifest.retained.versions",
@@ -168,12 +168,12 @@ _OTHERS: Final = (
         "a rollback deletes the timeline files of what it undoes",
         "table.savepoint before the write", harmless=("false",),
     ),
-    *without_effect("a rollback keeps no copies", "hoodie.rollback.instant.backup.dir"),
+    *without_effect("a rollback makes no copies", "hoodie.rollback.instant.backup.dir"),
     *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),
     honoured(
         "hoodie.table.services.enabled", FLAG, "services.enabled",
-        "false: no service runs after a write, whatever other options say; the verbs of the "
-        "services still run",
+        "false: no service runs after a write, independent of other options; the service methods "
+        "still run",
     ),
     honoured(
         "hoodie.fail.writes.on.inline.table.service.exception", FLAG, "services.failures_raise",
@@ -212,7 +212,7 @@ _OTHERS: Final = (
         harmless=("false",),
     ),
     *without_effect(
-        "of a service this package does not talk to",
+        "for a service that pyhudi does not use",
         "hoodie.table.service.manager.actions",
         "hoodie.table.service.manager.connection.retries",
         "hoodie.table.service.manager.connection.retry.delay.sec",

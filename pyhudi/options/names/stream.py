@@ -13,15 +13,15 @@ _CLASS: Final = "a Java class cannot be called from Python"
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _STREAM + "checkpoint.identifier", TEXT, "stream.identifier",
-        "the id of the streaming query where it is not given",
+        "default: the id of the streaming query",
     ),
     *without_effect(
-        "a stream compacts only where hoodie.compact.inline asks for it",
+        "a stream compacts only with hoodie.compact.inline",
         _STREAM + "disable.compaction",
     ),
     refused(
-        _STREAM + "ignore.failed.batch", "a batch that is passed over is lost",
-        "mend the rows and start the stream again", harmless=("false",),
+        _STREAM + "ignore.failed.batch", "a skipped batch is lost",
+        "correct the rows and restart the stream", harmless=("false",),
     ),
     honoured(_STREAM + "retry.count", count(), "stream.retry_count"),
     honoured(_STREAM + "retry.interval.ms", duration("ms"), "stream.retry_seconds"),
@@ -32,23 +32,23 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
     ),
     *refused_all(
-        "of Spark SQL statements that this package does not add", "the verbs of Table",
+        "for Spark SQL statements that pyhudi does not add", "the verbs of Table",
         "hoodie.spark.sql.insert.into.operation",
         "hoodie.sql.bulk.insert.enable",
         "hoodie.sql.insert.mode",
         "hoodie.bulkinsert.overwrite.operation.type",
     ),
     *without_effect(
-        "of Spark SQL statements that this package does not add",
+        "for Spark SQL statements that pyhudi does not add",
         "hoodie.spark.sql.merge.into.partial.updates",
         "hoodie.spark.sql.optimized.writes.enable",
     ),
     refused(
-        "hoodie.write.commit.callback.on", "nothing is called after a commit",
+        "hoodie.write.commit.callback.on", "commit callbacks are not supported",
         "act on the WriteReport", harmless=("false",),
     ),
     *without_effect(
-        "nothing is called after a commit",
+        "commit callbacks are not supported",
         "hoodie.write.commit.callback.class",
         "hoodie.write.commit.callback.http.api.key",
         "hoodie.write.commit.callback.http.custom.headers",
@@ -59,11 +59,11 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.client.init.callback.classes", _CLASS, harmless=("",)),
     refused(
         "hoodie.precommit.validators", _CLASS,
-        "write with publish=False, look, then publish", harmless=("",),
+        "write with publish=False, check, then publish", harmless=("",),
     ),
     refused("hoodie.prewrite.validators", _CLASS, "check the rows first", harmless=("",)),
     *refused_all(
-        "validators of Apache Hudi are not run", "write with publish=False, look, then publish",
+        "validators are not supported", "write with publish=False, check, then publish",
         "hoodie.precommit.validators.equality.sql.queries",
         "hoodie.precommit.validators.failure.policy",
         "hoodie.precommit.validators.inequality.sql.queries",

@@ -24,7 +24,7 @@ _GENERATORS: Final = {
     for avro in ("", "Avro")
 }  # fmt: skip
 _PARSER: Final = {"HoodieDateTimeParser": "HoodieDateTimeParser"}
-_OWN: Final = "the writer keeps this property itself"
+_OWN: Final = "the writer sets this property"
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -58,7 +58,7 @@ ROWS: Final[tuple[Row, ...]] = (
         class_name(
             _GENERATORS,
             allowed="Simple, Complex, Nonpartitioned, TimestampBased, Custom or GlobalDelete, "
-            "and KeyGenerator behind it; a function of your own is an argument",
+            "each followed by KeyGenerator; pass a custom function as an argument",
         ),
         "request.key_generator",
         aliases=("hoodie.table.keygenerator.class",),
@@ -71,7 +71,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.datasource.write.partitionpath.urlencode", FLAG, "table.url_encoded"),
     honoured(
         "hoodie.table.timeline.timezone", words("UTC", "LOCAL"), "table.timezone",
-        "UTC for new tables where it is not given",
+        "default: UTC for new tables",
     ),
     honoured("hoodie.write.table.version", only("6", "SIX"), None, aliases=(
         "hoodie.table.version", "hoodie.table.initial.version",
@@ -138,16 +138,16 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        "keys and paths of times are made of the number that is stored",
+        "keys and paths of timestamps use the stored number",
         "the timestamp key generator for readable paths", harmless=("false",),
     ),
     honoured(
         "hoodie.write.complex.keygen.new.encoding", FLAG, "table.bare_complex_keys",
-        "the complex key generator with one key field: bare values; a table with rows tells itself",
+        "complex key generator with one key field: values only; existing rows decide",
     ),
     refused(
         "hoodie.datasource.write.drop.partition.columns",
-        "files hold every column; tables without them in their files are read, not written",
+        "files contain every column; tables without them in their files are read, not written",
         harmless=("false",),
     ),
     refused(
@@ -179,8 +179,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
     refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),
-    refused("hoodie.timeline.path", "of tables of version 8", harmless=("timeline",)),
-    refused("hoodie.timeline.history.path", "of tables of version 8", harmless=("history",)),
+    refused("hoodie.timeline.path", "for tables of version 8", harmless=("timeline",)),
+    refused("hoodie.timeline.history.path", "for tables of version 8", harmless=("history",)),
     *refused_all(
         _OWN, "leave it out",
         "hoodie.table.checksum",
@@ -206,7 +206,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bootstrap.partitionpath.translator.class",
     ),
     *without_effect(
-        "catalog sync is not supported yet, and cannot be switched on",
+        "catalog sync is not supported, and cannot be enabled",
         "hoodie.table.partition_extractor_class",
         "hoodie.datasource.partition_extractor_class",
     ),

@@ -18,7 +18,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.parquet.small.file.limit", BYTES, "write.sizing.small_file_bytes"),
     honoured(
         "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes",
-        "while no commit tells it; where it is not given, a sample of the batch is measured",
+        "used while no commit states it; default: measured in a sample of the batch",
     ),
     refused(
         "hoodie.copyonwrite.insert.auto.split", "new files are sized by their bytes",
@@ -38,7 +38,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.parquet.compression.codec", choice(_CODECS), "write.base_file.codec",
-        "zstd where it is not given",
+        "default: zstd",
     ),
     honoured("hoodie.parquet.page.size", BYTES, "write.base_file.page_bytes"),
     refused(
@@ -46,14 +46,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.parquet.max.file.size for the size of files", harmless=("125829120", "120mb"),
     ),
     *without_effect(
-        "the bytes a row takes are learned from the commits", "hoodie.parquet.compression.ratio"
+        "the size of a row is estimated from the commits", "hoodie.parquet.compression.ratio"
     ),
     refused(
         "hoodie.parquet.bloom.filter.enabled", "base files always carry their bloom filter",
         harmless=("true",),
     ),
     refused(
-        "hoodie.parquet.dictionary.enabled", "dictionaries are used where they pay",
+        "hoodie.parquet.dictionary.enabled", "dictionaries are used where they reduce the size",
         harmless=("true",),
     ),
     refused(
@@ -65,12 +65,12 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false", ""),
     ),
     refused(
-        "hoodie.parquet.write.utc-timezone.enabled", "timestamps are kept in UTC",
+        "hoodie.parquet.write.utc-timezone.enabled", "timestamps are stored in UTC",
         harmless=("true",),
     ),
     honoured(
         "hoodie.logfile.data.block.format", choice(_LOG_FORMATS), "write.log_format",
-        "parquet where it is not given",
+        "default: parquet",
     ),
     honoured(
         "hoodie.logfile.data.block.max.size", BYTES, "write.sizing.log_block_bytes_max",
@@ -78,7 +78,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.logfile.max.size", BYTES, "write.sizing.log_file_bytes_max",
-        "every write begins a log file of its own; one that gets larger is cut",
+        "every write starts a new log file; a larger one is split",
     ),
     *without_effect(
         "inserts join file groups without logs only, so the size of logs does not count",
@@ -87,7 +87,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.bulkinsert.sort.mode", choice(_SORT_MODES), "write.bulk_insert.sort_mode"),
     honoured(
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns", NAMES,
-        "write.bulk_insert.sort_columns", "they take the place of the sort mode",
+        "write.bulk_insert.sort_columns", "replaces the sort mode",
     ),
     refused(
         "hoodie.bulkinsert.user.defined.partitioner.class",
@@ -106,7 +106,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.datasource.write.insert.drop.duplicates",
         choice({"true": KnownKeys.DROP, "false": KnownKeys.INSERT}, allowed="true or false"),
-        "write.known_keys", "rows of one key in the batch are combined too",
+        "write.known_keys", "rows of the batch with the same key are merged too",
     ),
     honoured(
         "hoodie.datasource.insert.dup.policy",
@@ -138,21 +138,21 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(
         "hoodie.allow.operation.metadata.field", "it is none of the five meta columns",
-        "table.diff(a, b) tells what was done to a row", harmless=("false",),
+        "table.diff(a, b) returns the changes of a row", harmless=("false",),
     ),
     refused(
         "hoodie.write.track.event.time.watermark", "commits do not carry event times",
-        "a commit metadata key of your own", harmless=("false",),
+        "a custom key in the commit metadata", harmless=("false",),
     ),
     refused(
-        "hoodie.write.rolling.metadata.keys", "a commit holds what its own write was given",
+        "hoodie.write.rolling.metadata.keys", "a commit has the metadata of its write only",
         "give the keys with every write", harmless=("",),
     ),
     refused(
         "hoodie.write.ignore.failed", "a row that cannot be written fails the write",
         "remove the row, or correct it, and write again", harmless=("false",),
     ),
-    *without_effect("every executor gives the same files", "hoodie.write.executor.type"),
+    *without_effect("every executor writes the same files", "hoodie.write.executor.type"),
     *without_effect(
         "a row that cannot be written fails the write, so no share of failures is reported",
         "hoodie.memory.writestatus.failure.fraction",
@@ -187,7 +187,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.storage.layout.type", "set with the bucket index", harmless=("DEFAULT",)
     ),
     *refused_all(
-        "base files are Parquet", "hoodie.parquet.* instead",
+        "base files are Parquet", "hoodie.parquet.*",
         "hoodie.lance.max.file.size",
         "hoodie.lance.read.allocator.size.bytes",
         "hoodie.lance.read.metadata.allocator.size.bytes",
@@ -210,7 +210,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "a write without rows leaves no commit", "hoodie.allow.empty.commit",
     ),
     *without_effect(
-        "one way of writing serves every operation",
+        "every operation uses the same writer",
         "hoodie.datasource.write.row.writer.enable",
         "hoodie.write.merge.handle.fallback",
         "hoodie.parquet.field_id.write.enabled",
