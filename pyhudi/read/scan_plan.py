@@ -41,7 +41,10 @@ class ScanMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a scan was asked for.  as_of and changes exclude each other."""
+    """What a scan reads.  as_of and changes exclude each other.
+
+    empty_before_first: a time before the first commit gives no rows, instead of UserError.
+    """
 
     columns: tuple[str, ...] | None = None
     where: pc.Expression | None = None
@@ -50,6 +53,7 @@ class ScanRequest:
     with_meta: bool = True
     changes: ChangeRange | None = None
     data_skipping: bool = True
+    empty_before_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     window = _window(state, request)
     moment = state if window is None else window.state
     limit = _limit(state, request) if window is None else window.limit
-    if request.as_of is not None and limit is not None:
+    if limit is not None and request.as_of is not None and not request.empty_before_first:
         check_reached(state, limit)
     of_end = request.changes is not None and request.changes.schema_of_end
     schema = moment.schema(limit=limit if request.as_of is not None or of_end else None)

@@ -104,6 +104,15 @@ def test_a_range_that_ends_before_it_begins_is_an_error(table: Path, has_schema:
     assert (there.value.what, there.value.facts) == (here.value.what, here.value.facts)
 
 
+def test_a_time_before_the_first_commit_gives_no_rows_as_in_apache_hudi(
+    spark: Any, table: Path
+) -> None:
+    frame = spark.read.format("pyhudi").option("as.of.instant", "2001-01-01").load(str(table))
+    assert frame.count() == 0
+    with pytest.raises(UserError, match="no commit at or before"):
+        pyhudi.open_table(table).scan(as_of="2001-01-01").count()
+
+
 @pytest.mark.parametrize(
     "options, what",
     [

@@ -161,7 +161,8 @@ def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
                 "only an incremental query has bounds", option=name, hint=f"set {_QUERY}"
             )
     mode = ScanMode(query.query_type or "snapshot")
-    return ScanRequest(columns=columns, as_of=query.as_of, mode=mode)
+    # Apache Hudi gives no rows for a time before the first commit
+    return ScanRequest(columns=columns, as_of=query.as_of, mode=mode, empty_before_first=True)
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:
