@@ -1,0 +1,124 @@
+"""Every Python block of the README and of the pages below docs/ runs.
+
+A block may use the names that `names` gives: a merge-on-read table of two commits in `table`, and
+what the text around the block states.  docs/integrations.md has a test of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMPILED_ONLY = ("s3://", "hdfs://", "hbase1:", "zk1:", "/data/old_table", "upgrade(", "Action.X")
+"""Blocks that name servers or tables which are not here, or that are a sketch."""
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64()),
+        ("x", pa.float64()), ("y", pa.float64()), ("name", pa.string()), ("count", pa.int64()),
+        ("at", pa.int64()), ("host", pa.string()), ("day", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+def rows(ts: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {"id": f"k{n}", "city": "sf", "fare": 1.0 * n, "ts": ts, "x": 1.0 * n, "y": 2.0,
+             "name": "ada", "count": n, "at": 0, "host": "h", "day": "2026-11-22"}
+            for n in range(4)
+        ],
+        SCHEMA,
+    )  # fmt: skip
+
+
+def names(folder: Path, block: str) -> dict[str, Any]:
+    """What a block may use; where it creates its own table, `path` is free."""
+    found: dict[str, Any] = {
+        "pa": pa, "pc": pc, "pyhudi": pyhudi, "numpy": numpy, "zlib": zlib, "schema": SCHEMA,
+        "rows": rows(3), "keys": ["k1", "nobody"], "column": pa.array(["k1"]), "since": "000",
+        "path": str(folder / "new"), "stream_into": lambda table: table.upsert(rows(4)),
+    }  # fmt: skip
+    if "create_table(" in block and "create_table" not in block.replace("create_table(", ""):
+        return found
+    path = folder / "data" / "trips"
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor"
+    )
+    first = table.insert(rows(1)).instant
+    newest = table.upsert(rows(2)).instant
+    found |= {"path": str(path), "table": table, "instant": newest}
+    if "table.restore(" in block:
+        found["instant"] = first
+    return found
+
+
+def runs_here(block: str) -> bool:
+    return not any(word in block for word in COMPILED_ONLY)
+
+
+def needs_spark(block: str) -> bool:
+    return any(word in block for word in ("hudi.spark", "spark.", "df."))
+
+
+def cases(*, spark: bool) -> Iterator[Any]:
+    for page in PAGES:
+        if page.name != "integrations.md":
+            for number, block in enumerate(blocks(page), 1):
+                if needs_spark(block) is spark:
+                    yield pytest.param(block, id=f"{page.name}-{number}")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("block", cases(spark=False))
+def test_a_block_of_the_documentation_runs(block: str, folder: Path) -> None:
+    code = compile(block, "<documentation>", "exec")
+    if runs_here(block):
+        exec(code, names(folder, block))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("block", cases(spark=True))
+def test_a_block_of_the_documentation_runs_on_spark(spark: Any, block: str, folder: Path) -> None:
+    import pyhudi.spark as hudi
+
+    trips = pa.Table.from_pylist(
+        [{"id": "a", "uuid": "a", "city": "sf", "fare": 12.0, "ts": 1}],
+    )
+    frame = spark.createDataFrame(trips.to_pylist())
+    found = {
+        "spark": spark, "hudi": hudi, "pa": pa, "pc": pc, "df": frame, "path": str(folder / "t"),
+        "c": str(folder / "checkpoint"),
+    }  # fmt: skip
+    if "writeStream" in block:
+        hudi.upsert(frame, folder / "t", record_key="id", partition_by=["city"], ordering="ts")
+        frame.write.parquet(str(folder / "source"))
+        found["df"] = spark.readStream.schema(frame.schema).parquet(str(folder / "source"))
+        found["options"] = {"hoodie.datasource.write.recordkey.field": "id"}
+    exec(compile(block, "<documentation>", "exec"), found)
+    for query in spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
