@@ -1,16 +1,16 @@
-"""The metadata table's beginning: for a new table, for one with commits, for one more partition.
+"""Creation of the metadata table and of single partitions, for new and existing tables.
 
-Each partition is created by a delta commit of its own at I = <last completed instant> + 010, 011,
-...: for every file group a log with an empty DELETE block, which fixes their number, then the
-first records as base HFiles.  Only when that is complete the data table lists the partition.
+A separate delta commit creates each partition, at I = <last completed instant> + 010, 011, ...
+It writes a log with an empty DELETE block for every file group, which fixes the number of groups,
+then the first records as base HFiles.  The data table lists the partition once this is complete.
 
 ```
 partition      groups        first records
-files          1             __all_partitions__, and per partition the files of believed commits
-record_index   shard_count   a place for each record key; no base file in a group without keys
+files          1             __all_partitions__, and per partition the files of visible commits
+record_index   shard_count   a location per record key; no base file in a group without keys
 ```
 
-A partition that is not listed is nobody's: what an attempt left of it is deleted first.
+A partition that is not listed is not in use: the remains of a failed attempt are deleted first.
 Source: table_format 9.1, 9.8; writer_conformance 5.1.
 """
 
@@ -64,13 +64,14 @@ BEING_BUILT: Final = "hoodie.table.metadata.partitions.inflight"
 SHARDS_MAX: Final = 10_000
 
 KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
-"""Record keys, and the file group all of them live in."""
+"""Record keys, and the file group that contains all of them."""
 
 _GROUP_TOKEN: Final = "0-0-0"
 _PLANNED: Final = frozenset(
     {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.RESTORE}
 )
-"""Planned services tell their files later; a restore builds the metadata table as its last act."""
+"""Planned services report their files later; a restore builds the metadata table as its last
+step."""
 
 
 def create_metadata(
@@ -81,12 +82,12 @@ def create_metadata(
     shard_count: int = 10,
     records: Iterable[KeysOfGroup] | None = (),
 ) -> TableConfig:
-    """Create what the table lacks of `files` and `record_index`; the properties as stored then.
+    """Create `files` and `record_index` if the table lacks them; returns the stored properties.
 
     fs: rooted at the data table, whose properties must exist; the caller holds its lock.
-    records: the table's record keys, read only if `record_index` is created; a key given twice
-    counts where it comes last.  All of them are held in memory at one time.  None: without a
-    record index.
+    records: the table's record keys, read only if `record_index` is created; of duplicate keys
+    the last one counts.  All keys are in memory at the same time.  None: do not create a record
+    index.
     Raises IndexNotReadyError while another write is pending.
     """
     if not 1 <= shard_count <= SHARDS_MAX:
@@ -106,7 +107,7 @@ def create_metadata(
 
 
 def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
-    """Take the metadata table away: first its listing, then its folder."""
+    """Remove the metadata table: first from the table's properties, then its folder."""
     if config.metadata_partitions or config.properties.get(BEING_BUILT):
         config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
     fs.delete_folder(METADATA_TABLE)
@@ -114,14 +115,14 @@ def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
 
 
 def _check_quiet(timeline: Timeline) -> None:
-    """Files of a write under way would be missed; planned services tell their own later."""
+    """The files of a write in progress would be missed; planned services report theirs later."""
     for pending in timeline.pending:
         if pending.action not in _PLANNED:
             raise IndexNotReadyError(
                 "the metadata table cannot be created while a write is pending",
                 instant=pending.time,
                 action=pending.action.value,
-                hint="roll it back or wait for it",
+                hint="wait for the write to complete, or roll it back",
             )
 
 
@@ -131,15 +132,15 @@ def _last_completed(timeline: Timeline) -> InstantTime | None:
 
 
 def _epoch(timeline: Timeline, log: TimelineLog) -> int:
-    """The instant that entries of existing records bear."""
+    """The instant time, in epoch milliseconds, of the entries of existing records."""
     last = _last_completed(timeline)
     return epoch_millis(last, log.zone) if last else 0
 
 
 def stored_files(fs: FileSystem, timeline: Timeline) -> dict[str, FileMap]:
-    """Records of `files` from the store: every file of a completed or archived commit.
+    """Records of `files` built by listing the store: every file of a completed or archived commit.
 
-    Files of replaced groups count too: older snapshots need them until they are cleaned.
+    Files of replaced groups are included: older snapshots need them until they are cleaned.
     """
     visibility, pending = Visibility.of(timeline), timeline.pending.times
     store = StoreListing(fs)
@@ -161,7 +162,7 @@ def stored_files(fs: FileSystem, timeline: Timeline) -> dict[str, FileMap]:
 def _sharded(
     records: Iterable[KeysOfGroup], shard_count: int, epoch: int
 ) -> list[tuple[pa.Array, pa.Array] | None]:
-    """Per shard its sorted keys and values; None for a shard without keys."""
+    """The sorted keys and values of each shard; None for a shard without keys."""
     keys: list[list[pa.Array]] = [[] for _ in range(shard_count)]
     homes: list[list[pa.Array]] = [[] for _ in range(shard_count)]
     groups: list[FileGroupId] = []
@@ -224,7 +225,7 @@ def create_partition(
     partition: MetadataPartition,
     groups: list[tuple[pa.Array, pa.Array] | None],
 ) -> TableConfig:
-    """Create a partition of len(groups) file groups with their first rows, and list it."""
+    """Create and list a partition of len(groups) file groups with their first rows."""
 
     def write_first(own: FileSystem, time: InstantTime) -> list[WriteStat]:
         return [
@@ -249,7 +250,7 @@ def publish_partition(
     group_count: int,
     write_first: FirstFiles,
 ) -> TableConfig:
-    """Create a partition of so many file groups with what `write_first` writes, and list it."""
+    """Create and list a partition of `group_count` file groups; `write_first` writes its files."""
     log = own_log(fs, config)
     time = _free_init_instant(log, data)
     instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
@@ -265,7 +266,7 @@ def publish_partition(
 
 
 def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) -> TableConfig:
-    """Take one partition out of those that readers may trust, then away."""
+    """Remove one partition from the listed ones, which readers trust, then delete its folder."""
     if partition.path in config.metadata_partitions:
         left = ",".join(sorted(config.metadata_partitions - {partition.path}))
         config = store_config(fs, config.with_properties({LISTED: left}))
@@ -274,7 +275,7 @@ def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) ->
 
 
 def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
-    """The first init instant that is not taken; what an attempt cut short left is forgotten."""
+    """The first unused init instant; instant files of an interrupted attempt are deleted."""
     taken = log.load()
     base = _last_completed(data) or BEFORE_ALL_INSTANTS
     number = FIRST_INIT
@@ -304,7 +305,7 @@ def _write_first(
 def first_stat(
     partition: MetadataPartition, number: int, name: BaseFileName, *, entries: int, size_bytes: int
 ) -> WriteStat:
-    """What a commit says of the first base file of a group."""
+    """The write stat of the first base file of a group."""
     return WriteStat(
         partition=partition.path,
         file_id=partition.file_id(number),

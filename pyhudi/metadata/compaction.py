@@ -1,13 +1,13 @@
-"""Table services of the metadata table: compaction, then cleaning of what it outdated.
+"""Table services of the metadata table: compaction, then cleaning of the outdated slices.
 
 ```
 L     the newest delta commit            due after `compact_after` delta commits since the last
 L001  compaction: one new base HFile for each group that has entries in its logs
-L002  clean: slices that no reader of the last RETAINED commits needs
+L002  clean: slices that no reader of the last COMMITS_RETAINED commits needs
 ```
 
-Compaction waits while the data table has a pending instant at or before L: a base file holds
-committed facts only.  A plan left pending is carried out before anything else is written.
+Compaction waits while the data table has a pending instant at or before L: a base file contains
+committed data only.  Pending plans are executed before anything else is written.
 Source: table_format 7.5, 9.10.
 """
 
@@ -72,14 +72,16 @@ from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
 _HEAVY_BYTES: Final = 16 << 20
-"""Logs of the record index that are compacted before their number asks for it, from this many
-on, where they hold so many bytes in all and half as many as the base files.  They are never left
-longer: archival takes it that what is older than the last compaction is in base files."""
+"""Early compaction of the record index: from `_LOGS_MIN` delta commits on, if its logs have at
+least `_HEAVY_BYTES` in total and half the size of the base files.  Compaction is only ever moved
+forward, not delayed: archival assumes that base files contain all data older than the last
+compaction."""
 PENDING_MAX: Final = 1000
-"""Delta commits since the last compaction up to which writes go on while an instant of the data
-table is pending: Apache Hudi's `hoodie.metadata.max.deltacommits.when_pending`."""
+"""Number of delta commits since the last compaction at which writes are rejected while an older
+instant of the data table is pending: Apache Hudi's
+`hoodie.metadata.max.deltacommits.when_pending`."""
 COMMITS_RETAINED: Final = 20
-"""Commits of the metadata table whose readers still find their slices."""
+"""Commits of the metadata table whose file slices are retained for readers."""
 
 _OWN_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
 _MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
@@ -87,9 +89,9 @@ _MIB: Final = 1 << 20
 
 
 def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) -> MetadataTable:
-    """Finish pending services, compact if that is due, then clean.  Nothing, most of the time.
+    """Finish pending services, compact if due, then clean.  Most calls have nothing to do.
 
-    table: opened under the table's lock.  Returns it as it is then.
+    table: opened under the table's lock.  Returns the table in its state after the services.
     """
     is_settled = not table.timeline.where(_OWN_SERVICES, State.REQUESTED, State.INFLIGHT)
     compacted = finish_pending(table, engine)
@@ -108,19 +110,20 @@ def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) ->
 
 
 def _is_heavy(table: MetadataTable) -> bool:
-    """Whether the logs of the record index hold so much that every look-up pays for it."""
+    """Whether the logs of the record index are large enough to slow down look-ups."""
     if RECORD_INDEX.path not in table.partitions_listed:
         return False
     slices = table.slices(RECORD_INDEX)
-    logs = sum(piece.log_bytes for piece in slices)
-    bases = sum(piece.base.size_bytes for piece in slices if piece.base)
+    logs = sum(file_slice.log_bytes for file_slice in slices)
+    bases = sum(file_slice.base.size_bytes for file_slice in slices if file_slice.base)
     return logs >= max(_HEAVY_BYTES, bases // 2)
 
 
 def finish_pending(table: MetadataTable, engine: Engine) -> bool:
-    """Carry out plans that were cut short.  Returns whether there was a compaction among them.
+    """Execute pending plans.  Returns whether there was a compaction among them.
 
-    Must come before any log is written: logs beside a planned compaction would be lost to it.
+    Must run before any log is written: a pending compaction would lose logs written to the slices
+    that it replaces.
     """
     compactions = table.timeline.where({Action.COMPACTION}, State.REQUESTED, State.INFLIGHT)
     for pending in compactions:
@@ -131,7 +134,7 @@ def finish_pending(table: MetadataTable, engine: Engine) -> bool:
 
 
 def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> InstantTime | None:
-    """The newest delta commit, if the logs up to it should be compacted now.  Pure."""
+    """The newest delta commit, if the logs up to it are due for compaction.  Pure."""
     deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
     last = own.where({Action.COMMIT}, State.COMPLETED).last
     since = deltas if last is None else deltas.after(last.time)
@@ -144,11 +147,11 @@ def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> Instant
 
 
 def check_bounded(own: Timeline, data: Timeline, mine: Instant) -> None:
-    """Raise WriteConflictError before a delta commit that would make the logs too long, as no
-    compaction has been possible for an instant of the data table that stays pending.  Pure.
+    """Raise WriteConflictError before a delta commit that would exceed PENDING_MAX, where a pending
+    instant of the data table has prevented compaction.  Pure.
 
-    mine: the data instant about to be written.  The oldest pending one may always go on, as its
-    end is what compaction waits for.
+    mine: the data instant about to be written.  The oldest pending one may always continue, as
+    compaction waits for it to end.
     """
     last = own.where({Action.COMMIT}, State.COMPLETED).last
     deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
@@ -160,18 +163,18 @@ def check_bounded(own: Timeline, data: Timeline, mine: Instant) -> None:
         "the metadata table cannot be compacted while an instant of the table stays pending",
         pending=first,
         delta_commits=count,
-        hint="carry the pending instant out or take it back: compact, cluster, clean, "
+        hint="complete or undo the pending instant with compact, cluster, clean, "
         "unschedule_compaction, unschedule_clustering, publish or discard",
     )
 
 
 def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Engine) -> bool:
-    """Plan, write the plan down, do it.  False if no group has entries in its logs."""
+    """Plan a compaction, store the plan, execute it.  False if no group has log entries."""
     chosen = [
-        piece
+        file_slice
         for partition in _listed(table)
-        for number, piece in enumerate(table.slices(partition))
-        if _has_entries(table, piece, number)
+        for number, file_slice in enumerate(table.slices(partition))
+        if _has_entries(table, file_slice, number)
     ]
     if not chosen:
         return False
@@ -185,15 +188,15 @@ def _listed(table: MetadataTable) -> list[MetadataPartition]:
     return [p for p in KEPT if p.path in table.partitions_listed]
 
 
-def _has_entries(table: MetadataTable, piece: FileSlice, number: int) -> bool:
-    """Whether the slice's logs hold anything that counts."""
-    logs_only = replace(MapSlice.of(piece, number, table.valid), base=None)
-    return bool(piece.logs) and bool(layers(table.log.fs, logs_only))
+def _has_entries(table: MetadataTable, file_slice: FileSlice, number: int) -> bool:
+    """Whether the slice's logs contain committed entries."""
+    logs_only = replace(MapSlice.of(file_slice, number, table.valid), base=None)
+    return bool(file_slice.logs) and bool(layers(table.log.fs, logs_only))
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One group's part of a compaction.  fs: rooted at the metadata table."""
+    """The task of a compaction for one file group.  fs: rooted at the metadata table."""
 
     fs: FileSystem
     piece: MapSlice
@@ -203,7 +206,7 @@ class Rewrite:
 
 
 def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
-    """Carry out a plan, from wherever it was left."""
+    """Execute a compaction plan, or resume an interrupted execution."""
     log = table.log
     plan = log.plan(pending, CompactionPlan.from_record)
     if pending.state is State.REQUESTED:
@@ -218,7 +221,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
         limit=InstantTime(pending.time),
     )
     rewrites = list(_rewrites(table, before, plan, pending.time))
-    SHARED.clear()  # mostly blocks of files that end here, whose memory the merge needs now
+    SHARED.clear()  # mostly blocks of files that are replaced here; the merge needs their memory
     give_back()
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
     written = tuple(stat for stat in stats if stat is not None)
@@ -229,7 +232,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
 
 
 def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
-    """Delete what an attempt that was cut short left behind."""
+    """Delete the base files of an interrupted attempt."""
     for partition in KEPT:
         names = ((info.path, parse_data_file(info.name)) for info in fs.children(partition.path))
         fs.delete(p for p, n in names if isinstance(n, BaseFileName) and n.instant == at)
@@ -239,135 +242,137 @@ def _rewrites(
     table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
 ) -> Iterable[Rewrite]:
     kinds = {partition.path: partition for partition in KEPT}
-    for piece in planned_slices(view, plan.operations, at=at):
-        kind = kinds.get(piece.partition)
-        number = kind.number(piece.file_id) if kind else None
+    for file_slice in planned_slices(view, plan.operations, at=at):
+        kind = kinds.get(file_slice.partition)
+        number = kind.number(file_slice.file_id) if kind else None
         if number is None:
             raise UnsupportedTableError(
-                "a pending compaction of the metadata table cannot be carried out",
+                "cannot run a pending compaction of the metadata table",
                 instant=at,
-                partition=piece.partition,
-                file_id=piece.file_id,
+                partition=file_slice.partition,
+                file_id=file_slice.file_id,
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
-        mapped = MapSlice.of(piece, number, table.valid)
-        yield Rewrite(table.log.fs, mapped, piece.file_id, piece.instant, at)
+        mapped = MapSlice.of(file_slice, number, table.valid)
+        yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at)
 
 
 def rewrite(task: Rewrite) -> WriteStat | None:
     """Write one group's entries as a new base file.
 
-    A group all of whose entries have ended gets none if it has none: Apache Hudi 0.15 cannot
-    scan an HFile without cells, and logs that only end what they began may grow old unread.
+    A group without live entries gets no base file unless it has one already: Apache Hudi 0.15
+    cannot scan an HFile without cells, and logs whose deletes cover all their entries may stay.
     """
     began = time.monotonic()
-    piece = task.piece
-    name = BaseFileName(task.file_id, new_write_token(piece.number), task.at, HFILE)
+    file_slice = task.piece
+    name = BaseFileName(task.file_id, new_write_token(file_slice.number), task.at, HFILE)
     done = None
-    if piece.partition == RECORD_INDEX.path:
+    if file_slice.partition == RECORD_INDEX.path:
         with suppress(UnsortedError):
-            done = _write_pieces(task, name)
+            done = _write_chunks(task, name)
     if done is None:
-        merged = merged_files if piece.partition == FILES.path else merged_newest
-        keys, values = merged(task.fs, piece)
-        if not len(keys) and piece.base is None:
+        merged = merged_files if file_slice.partition == FILES.path else merged_newest
+        keys, values = merged(task.fs, file_slice)
+        if not len(keys) and file_slice.base is None:
             return None
-        done = write_base_hfile(task.fs, piece.partition, name, keys, values), len(keys)
+        done = write_base_hfile(task.fs, file_slice.partition, name, keys, values), len(keys)
     size, count = done
     if not size:
         return None
     return WriteStat(
-        partition=piece.partition,
+        partition=file_slice.partition,
         file_id=task.file_id,
-        path=join(piece.partition, str(name)),
-        previous_instant=task.instant if piece.base else None,
+        path=join(file_slice.partition, str(name)),
+        previous_instant=task.instant if file_slice.base else None,
         write_count=count,
         delete_count=0,
-        update_count=count if piece.base else 0,
-        insert_count=0 if piece.base else count,
+        update_count=count if file_slice.base else 0,
+        insert_count=0 if file_slice.base else count,
         size_bytes=size,
         write_bytes=size,
-        compacted_log_files=len(piece.logs),
-        compacted_log_bytes=sum(log.size_bytes for log in piece.logs),
+        compacted_log_files=len(file_slice.logs),
+        compacted_log_bytes=sum(log.size_bytes for log in file_slice.logs),
         compacted_updates=count,
-        compacted_blocks=len(piece.logs),
+        compacted_blocks=len(file_slice.logs),
         create_millis=round((time.monotonic() - began) * 1000),
     )
 
 
-def _write_pieces(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
-    """(size, entries) of a base file of the record index, merged a piece at a time; (0, 0) where
-    there is nothing to write.  Raises UnsortedError, and leaves no file then."""
-    piece = task.piece
-    found = layers(task.fs, piece)
-    pieces = merged_pieces(found, lambda values, layer: _in_our_schema(piece, values, layer))
-    first = next(pieces, None)
-    if first is None and piece.base is None:
+def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
+    """Write a base file of the record index, merged chunk by chunk; returns (size, entries), or
+    (0, 0) where there is nothing to write.  Raises UnsortedError and then leaves no file."""
+    file_slice = task.piece
+    found = layers(task.fs, file_slice)
+    chunks = merged_pieces(found, lambda values, layer: _in_our_schema(file_slice, values, layer))
+    first = next(chunks, None)
+    if first is None and file_slice.base is None:
         return 0, 0
     return write_base_in_pieces(
         task.fs,
-        piece.partition,
+        file_slice.partition,
         name,
-        chain([first] if first else [], pieces),
+        chain([first] if first else [], chunks),
         entries_max=entries_at_most(found),
     )
 
 
-def merged_newest(fs: FileSystem, piece: MapSlice) -> Piece:
+def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Piece:
     """(keys, values) of a group in key order: the newest value of each key that has one."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
-    for layer in layers(fs, piece):
+    for layer in layers(fs, file_slice):
         if isinstance(layer, DeleteLayer):
             keys.append(layer.keys.cast(pa.binary()))
             values.append(pa.nulls(len(layer.keys), pa.binary()))
             continue
         for batch in layer.batches():
             keys.append(batch.column(0))
-            values.append(_in_our_schema(piece, batch.column(1), layer))
+            values.append(_in_our_schema(file_slice, batch.column(1), layer))
     all_keys, all_values = _joined(keys), _joined(values)
     newest = pa.array(latest(all_keys))
-    if piece.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
-        _check_no_appends(all_values, newest, piece)
+    if file_slice.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
+        _check_no_appends(all_values, newest, file_slice)
     return rows_with_values(all_keys, all_values, newest)
 
 
-def _in_our_schema(piece: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
-    if piece.partition == RECORD_INDEX.path:
+def _in_our_schema(file_slice: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
+    if file_slice.partition == RECORD_INDEX.path:
         return transcode_locations(values, layer.schema, path=layer.path)
-    return transcode(values, layer.schema, PARTITION_PAYLOADS[piece.partition], path=layer.path)
+    return transcode(
+        values, layer.schema, PARTITION_PAYLOADS[file_slice.partition], path=layer.path
+    )
 
 
-def _check_no_appends(values: pa.Array, newest: pa.Array, piece: MapSlice) -> None:
-    """A log that was appended to has several ranges, which would have to be widened."""
+def _check_no_appends(values: pa.Array, newest: pa.Array, file_slice: MapSlice) -> None:
+    """Reject logs that were appended to: they have several ranges, which need to be widened."""
     older = np.ones(len(values), np.bool_)
     older[newest.to_numpy()] = False
-    field = PARTITION_PAYLOADS[piece.partition]
+    field = PARTITION_PAYLOADS[file_slice.partition]
     hidden = values.filter(pa.array(older)).drop_null()
-    rows = codec(SCHEMA).decode_column(hidden, fields=[field], path=piece.partition)
+    rows = codec(SCHEMA).decode_column(hidden, fields=[field], path=file_slice.partition)
     if pc.any(pc.starts_with(rows.field(field).field("fileName"), ".")).as_py():
         raise UnsupportedTableError(
-            "column ranges of logs that were appended to",
-            partition=piece.partition,
+            "cannot merge the column ranges of logs that were appended to",
+            partition=file_slice.partition,
             hint="drop the column statistics with Apache Hudi first",
         )
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:
-    """One array; of the large type where 32-bit offsets could run out."""
+    """One array; of the large type where 32-bit offsets could overflow."""
     kind = pa.large_binary() if sum(part.nbytes for part in parts) > 1 << 30 else pa.binary()
     return pa.concat_arrays([part.cast(kind) for part in parts]) if parts else pa.array([], kind)
 
 
-def merged_files(fs: FileSystem, piece: MapSlice) -> tuple[pa.Array, pa.Array]:
-    """(keys, values) of a group of `files`; tombstones have done their work and go."""
+def merged_files(fs: FileSystem, file_slice: MapSlice) -> tuple[pa.Array, pa.Array]:
+    """(keys, values) of a group of `files`; tombstones are applied and dropped."""
     names: set[str] = set()
-    for layer in layers(fs, piece):
+    for layer in layers(fs, file_slice):
         if isinstance(layer, ValueLayer):
             for batch in layer.batches():
                 names.update(batch.column(0).cast(pa.string()).to_pylist())
     keys = sorted(names)
-    records = file_records(fs, piece, pa.array(keys, pa.string()))
+    records = file_records(fs, file_slice, pa.array(keys, pa.string()))
     alive = {
         key: {name: size for name, size in record.items() if size is not None}
         for key, record in zip(keys, records, strict=True)
@@ -400,20 +405,20 @@ def _clean_if_due(table: MetadataTable) -> None:
 
 
 def earliest_commit(own: Timeline, retained: int) -> Instant | None:
-    """The oldest of the newest `retained` commits; None if there are no more than that.  Pure."""
+    """The oldest of the newest `retained` commits; None if there are no older ones.  Pure."""
     done = own.where(_MERGED, State.COMPLETED).instants
     return done[len(done) - retained] if len(done) > retained else None
 
 
 def outdated_files(view: TableView, keep_from: InstantTime) -> dict[str, tuple[str, ...]]:
     """Names per partition of files that no reader at or after `keep_from` needs.  Pure."""
-    retention, nobody = Retention(keep_from), Claims()
+    retention, no_claims = Retention(keep_from), Claims()
     groups = (view.groups[group] for group in sorted(view.groups))
-    return file_names(piece for group in groups for piece in outdated(group, retention, nobody))
+    return file_names(s for group in groups for s in outdated(group, retention, no_claims))
 
 
 def _clean(log: TimelineLog, pending: Instant) -> None:
-    """Carry out a plan, from wherever it was left."""
+    """Execute a clean plan, or resume an interrupted execution."""
     began = time.monotonic()
     content = log.read(replace(pending, state=State.REQUESTED))
     plan = log.plan(pending, CleanPlan.from_record)

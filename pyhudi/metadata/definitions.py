@@ -1,4 +1,4 @@
-"""The definition of `column_stats`, without which Apache Hudi 1.x does not use the partition.
+"""The index definition of `column_stats`, which Apache Hudi 1.x requires to use the partition.
 
 ```
 .hoodie/.index_defs/index.json   indexDefinitions: name -> indexName, indexType, indexFunction,
@@ -6,9 +6,10 @@
 hoodie.table.index.defs.path     property: its path, relative to the table
 ```
 
-sourceFields are the columns by which 1.x may leave out files.  It takes a column that a file's
-entries lack for one of nulls, so only columns are named that every writer of version 6 indexes by
-default: not nested ones, which 0.15.0 leaves out.  0.15.0 ignores file and property.
+sourceFields are the columns that 1.x may use to skip files.  It treats a column that a file's
+entries lack as all null, so only columns are listed that every writer of version 6 indexes by
+default; nested columns, which 0.15.0 does not index, are excluded.  0.15.0 ignores the file and
+the property.
 Source: HoodieIndexMetadata and HoodieTableMetaClient of Apache Hudi 1.2.0; its tables of version 6.
 """
 
@@ -33,11 +34,11 @@ _ALL: Final = "indexDefinitions"
 
 
 def define_column_stats(fs: FileSystem, config: TableConfig, schema: pa.Schema) -> TableConfig:
-    """Write the definition of `column_stats`; the properties as stored then.
+    """Write the definition of `column_stats`; returns the stored properties.
 
-    schema: of the table.  Other definitions stay.  The caller holds the table's lock and writes
-    the entries of every file, before or after.  Does nothing where the properties name another
-    file.  Raises CorruptFileError where the file holds something else than definitions.
+    schema: of the table.  Other definitions are preserved.  The caller holds the table's lock and
+    writes the entries of every file, before or after.  Does nothing where the properties name
+    another file.  Raises CorruptFileError where the file does not contain index definitions.
     """
     if config.properties.get(LOCATION, DEFINITIONS) != DEFINITIONS:
         return config
@@ -70,8 +71,8 @@ def _stored(fs: FileSystem) -> dict[str, Any]:
 
 def _damaged() -> CorruptFileError:
     return CorruptFileError(
-        "the definitions of indexes cannot be read", path=DEFINITIONS,
-        hint="delete the file; Apache Hudi 1.x then opens more files than it has to",
+        "cannot read the index definitions", path=DEFINITIONS,
+        hint="delete the file; Apache Hudi 1.x then opens more files than necessary",
     )  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def _source_fields(schema: pa.Schema) -> list[str]:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Spark has ordered values of the type; 1.x keeps no ranges of bytes."""
+    """Whether Spark can order values of the type; 1.x stores no ranges of binary columns."""
     tests = (
         pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_large_string,
         pt.is_boolean, pt.is_date, pt.is_timestamp,

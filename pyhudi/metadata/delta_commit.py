@@ -1,7 +1,8 @@
-"""A delta commit of the metadata table: where its logs go, its file list, its completion.
+"""Delta commits of the metadata table: log targets, records of `files`, completion.
 
-Written by this package, a log file holds one attempt's blocks of one delta commit.  Readers take
-every log of a slice, so logs of lost attempts are deleted before the commit completes.
+Each log file that this package writes contains the blocks of one attempt of one delta commit.
+Readers read every log of a slice, so logs of failed attempts are deleted before the commit
+completes.
 Source: table_format 9.1, 9.9; writer_conformance 5.
 """
 
@@ -47,10 +48,10 @@ from pyhudi.timeline.instant import Action, Instant, State
 
 @dataclass(frozen=True, slots=True)
 class GroupTarget:
-    """One file group of a metadata partition, and where the next log of it goes.
+    """One file group of a metadata partition, and the location of its next log.
 
-    stage: in the write tokens of all logs of this commit, and of no other's.  root: the folder that
-    has the partition, from the data table's root.
+    stage: a number in the write tokens of all logs of this commit, and of no other commit.
+    root: the folder that contains the partition, relative to the data table's root.
     """
 
     partition: MetadataPartition
@@ -64,15 +65,15 @@ class GroupTarget:
 
     @classmethod
     def of(
-        cls, piece: FileSlice, partition: MetadataPartition, number: int, stage: int
+        cls, file_slice: FileSlice, partition: MetadataPartition, number: int, stage: int
     ) -> GroupTarget:
-        names = [file.name for file in piece.logs]
+        names = [file.name for file in file_slice.logs]
         version = max((n.version for n in names if isinstance(n, LogFileName)), default=0) + 1
         return cls(
             partition,
             number,
-            piece.instant,
-            str(piece.base.name) if piece.base else "",
+            file_slice.instant,
+            str(file_slice.base.name) if file_slice.base else "",
             tuple(map(str, names)),
             version,
             stage,
@@ -83,7 +84,7 @@ class GroupTarget:
         return self.partition.file_id(self.number)
 
     def new_log(self) -> LogFileName:
-        """A name that no other attempt uses."""
+        """A log file name that no other attempt uses."""
         token = f"{self.number}-{self.stage}-{secrets.randbelow(1 << 31)}"
         return LogFileName(self.file_id, self.slice_instant, self.version, token)
 
@@ -109,8 +110,8 @@ class GroupTarget:
 class ShardTarget:
     """One bucket of the record index to write to; picklable.
 
-    epoch_millis: the commit's instant, as entries hold it.  waits_in: a folder of the data table
-    where its logs wait for the end of the commit; None: they go to their place.
+    epoch_millis: the commit's instant, as stored in entries.  waits_in: a folder of the data table
+    that stages its logs until the end of the commit; None: logs are written to their final place.
     """
 
     group: GroupTarget
@@ -124,10 +125,10 @@ class ShardTarget:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Every group a delta commit may write to, in order of their numbers.
+    """Every group that a delta commit may write to, in order of their numbers.
 
-    ranges, filters: of `column_stats` and `bloom_filters`; empty where the table lists none.
-    elastic: the index that the shards are of, where that is an elastic one.
+    ranges, filters: groups of `column_stats` and `bloom_filters`; empty where not listed.
+    elastic: the elastic index that contains the shards; None: they belong to `record_index`.
     """
 
     files: tuple[GroupTarget, ...]
@@ -139,22 +140,22 @@ class Targets:
 
     @property
     def hash(self) -> KeyHash:
-        """Of the keys that the shards take."""
+        """The hash function that assigns keys to the shards."""
         if self.elastic is None:
             return KeyHash(max(1, len(self.shards)))
         return hashes_of(self.elastic)[-1]
 
 
 def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
-    """Where the delta commit at `time` may write.  Cost: one folder listing a partition."""
+    """The targets of the delta commit at `time`.  Cost: one folder listing per partition."""
     stage = secrets.randbelow(1 << 31)
 
     def groups(partition: MetadataPartition) -> tuple[GroupTarget, ...]:
         if partition.path not in table.partitions_listed:
             return ()
         return tuple(
-            GroupTarget.of(piece, partition, number, stage)
-            for number, piece in enumerate(table.slices(partition))
+            GroupTarget.of(file_slice, partition, number, stage)
+            for number, file_slice in enumerate(table.slices(partition))
         )
 
     millis = epoch_millis(time, table.log.zone)
@@ -172,7 +173,7 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
-    """Begin the delta commit at `time`, or go on with one that was begun and not completed."""
+    """Begin the delta commit at `time`, or resume it if it has begun but not completed."""
     targets = log_targets(table, time)
     log = table.log
     begun = [i for i in table.timeline.pending if i.time == time]
@@ -191,12 +192,12 @@ class MetadataCommit:
         self._targets = targets
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
-        """The buckets of the record index, by number; none if the table has no such index."""
+        """The buckets of the record index, by number; empty if the table has no such index."""
         return self._targets.shards
 
     @property
     def hash(self) -> KeyHash:
-        """Of the keys that each bucket takes."""
+        """The hash function that assigns keys to buckets."""
         return self._targets.hash
 
     def finish(
@@ -207,11 +208,12 @@ class MetadataCommit:
         deleted: Mapping[str, Iterable[str]] | None = None,
         dropped_partitions: Iterable[str] = (),
     ) -> None:
-        """Write the file list and complete the delta commit.
+        """Write the records of `files` and complete the delta commit.
 
-        stats: what the data instant wrote, files that can be read by now.  index_stats: what
-        `write_shard` returned, of each bucket the one that counts.  deleted: names of data files
-        per partition that are gone (cleaning).  dropped_partitions: those that no longer exist.
+        stats: files written by the data instant, which must be readable.  index_stats: results of
+        `write_shard`, for each bucket the one of the successful attempt.  deleted: names of
+        deleted data files per partition (cleaning).  dropped_partitions: those that no longer
+        exist.
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
@@ -227,7 +229,7 @@ class MetadataCommit:
         records: Mapping[str, Mapping[str, int | None]],
         index_stats: Iterable[WriteStat] = (),
     ) -> None:
-        """As `finish`, with the records of `files` made by the caller; there may be none."""
+        """Like `finish`, with the records of `files` supplied by the caller; may be empty."""
         written = list(index_stats)
         if records:
             keys, values = encode_files(records)
@@ -241,9 +243,9 @@ class MetadataCommit:
     def _index_files(
         self, stats: Sequence[WriteStat], deleted: Mapping[str, Sequence[str]]
     ) -> list[WriteStat]:
-        """Write column ranges and bloom filters of new files, if the table keeps them.
+        """Write column ranges and bloom filters of new files, if the table maintains them.
 
-        Ranges of files that are gone stay: readers join them to `files`.
+        Ranges of deleted files are not removed: readers join them with `files`.
         """
         ranges, filters = self._targets.ranges, self._targets.filters
         if not ranges and not filters:
@@ -262,10 +264,10 @@ class MetadataCommit:
             for index in found
             if index.bloom_text is not None
         }
-        dead = [bloom_key(partition, name) for partition in deleted for name in deleted[partition]]
+        ended = [bloom_key(partition, name) for partition in deleted for name in deleted[partition]]
         return [
             *self._write_groups(ranges, *_by_key(bounds, encode_ranges)),
-            *self._write_groups(filters, *_by_key(blooms, encode_filters), dead),
+            *self._write_groups(filters, *_by_key(blooms, encode_filters), ended),
         ]
 
     def _write_groups(
@@ -275,7 +277,7 @@ class MetadataCommit:
         values: pa.Array,
         deleted: Sequence[str] = (),
     ) -> list[WriteStat]:
-        """Write sorted entries and deletes, each to the group its key belongs to."""
+        """Write sorted entries and deletes, each to the group of its key."""
         gone = pa.array(sorted(set(deleted)), pa.string())
         written = []
         for target in targets:
@@ -295,15 +297,15 @@ class MetadataCommit:
         return written
 
     def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
-        """Delete logs of attempts whose stats did not come back: readers would believe them."""
+        """Delete logs of attempts that returned no stats: readers would read them."""
         if not self._targets.shards or self._targets.elastic is not None:
             return
         fs, stage = self._table.log.fs, self._targets.stage
-        kept = {stat.path for stat in written}
+        reported = {stat.path for stat in written}
         lost = []
         for info in fs.children(RECORD_INDEX.path):
             name = parse_data_file(info.name)
-            if isinstance(name, LogFileName) and name.write_token and info.path not in kept:
+            if isinstance(name, LogFileName) and name.write_token and info.path not in reported:
                 _, found, _ = name.write_token.split("-")
                 if int(found) == stage:
                     lost.append(info.path)
@@ -313,7 +315,7 @@ class MetadataCommit:
 def _by_key(
     records: Mapping[str, dict[str, Any]], encode: Callable[[list[dict[str, Any]]], pa.Array]
 ) -> tuple[pa.Array, pa.Array]:
-    """(keys in byte order, encoded values).  The keys are ASCII, so text order is byte order."""
+    """(keys in byte order, encoded values).  Keys are ASCII, so text order equals byte order."""
     keys = sorted(records)
     return pa.array(keys, pa.string()), encode([records[key] for key in keys])
 
@@ -323,7 +325,7 @@ def file_changes(
     deleted: Mapping[str, Iterable[str]],
     dropped_partitions: Iterable[str] = (),
 ) -> dict[str, dict[str, int | None]]:
-    """Records of `files` for one data instant."""
+    """The records of `files` for one data instant."""
     records: dict[str, dict[str, int | None]] = {ALL_PARTITIONS: {}}
     touched = records[ALL_PARTITIONS]
     for stat in stats:
@@ -342,7 +344,7 @@ def file_changes(
 
 
 def _positive(size: int, path: str) -> int:
-    """Readers refuse files of no bytes, so a stat without its size must not get this far."""
+    """Readers reject empty files, so a stat without a size must not be recorded."""
     if size <= 0:
         raise CorruptFileError("a write stat has no file size", path=path, size=size)
     return size

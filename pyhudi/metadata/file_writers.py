@@ -1,8 +1,8 @@
-"""Files of the metadata table, written: logs of one attempt, and base HFiles.
+"""Writers of the metadata table's files: logs and base HFiles.
 
-A log file holds the blocks of one attempt of one delta commit, under a name no other attempt
-uses; it appears whole or not at all.  Blocks: at most one DELETE after the HFILE blocks, so that
-within a commit deletes come last, as Apache Hudi writes them.
+A log file contains the blocks of one attempt of one delta commit, under a name that no other
+attempt uses; it is created atomically.  Blocks: HFILE blocks followed by at most one DELETE block,
+so that within a commit deletes come last, as Apache Hudi writes them.
 Source: table_format 9.1, 9.8; storage_format 1.11, 2.5.
 """
 
@@ -24,15 +24,17 @@ from pyhudi.storage.filesystem import FileSystem
 
 HFILE: Final = ".hfile"
 LOG_BLOCK_BYTES_MAX: Final = 512 << 20
-"""Keys and values of one log block before compression; Apache Hudi reads a block into one array."""
+"""Limit of keys and values in one log block before compression; Apache Hudi reads a block into one
+array."""
 
 _BASE_BLOCK_BYTES: Final = 24 << 10
-"""Of base files.  A few keys of many entries cost a block each to inflate: half of what blocks of
-64 KiB cost, for a tenth more bytes and for a tenth more time where every block is asked."""
+"""Block size of base files.  Looking up a few keys among many entries inflates one block per key:
+half the cost of 64 KiB blocks, for a tenth more bytes and a tenth more time if every block is
+read."""
 
 _FILE_INFO: Final[dict[str | bytes, str | bytes]] = {"schema": SCHEMA}
 _BLOOM_ENTRIES_MIN: Final = 1000
-_BLOOM_FALSE: Final = 1e-4  # a filter of a tenth of the file; Apache Hudi accepts any
+_BLOOM_FALSE: Final = 1e-4  # the filter is a tenth of the file; Apache Hudi accepts any rate
 
 
 def value_blocks(keys: pa.Array, values: pa.Array, *, instant: InstantTime) -> Iterator[bytes]:
@@ -45,7 +47,7 @@ def value_blocks(keys: pa.Array, values: pa.Array, *, instant: InstantTime) -> I
         with HFileWriter(None, compression="gz", metadata=_FILE_INFO) as writer:
             writer.add(keys[start : start + step], values[start : start + step])
             content = writer.finish()
-        assert content is not None  # a writer without target gives its bytes
+        assert content is not None  # a writer without a target returns its bytes
         yield write_block(BlockKind.HFILE, header, content)
 
 
@@ -55,7 +57,7 @@ def tombstone_block(keys: pa.Array, partition: str, *, instant: InstantTime) -> 
 
 
 def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[bytes]) -> int:
-    """Write a log file durably; its size.  fs: rooted at the metadata table."""
+    """Write a log file durably; returns its size.  fs: rooted at the metadata table."""
     path = join(partition, str(name))
     with fs.open_sink(path) as sink:
         for block in blocks:
@@ -66,7 +68,7 @@ def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[by
 def write_base_hfile(
     fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
 ) -> int:
-    """Write a base HFile of sorted, distinct keys, with a bloom filter over them; its size."""
+    """Write a base HFile of sorted, distinct keys with a bloom filter; returns its size."""
     size, _ = write_base_in_pieces(fs, partition, name, [(keys, values)], entries_max=len(keys))
     return size
 
@@ -75,11 +77,11 @@ def write_base_in_pieces(
     fs: FileSystem,
     partition: str,
     name: BaseFileName,
-    pieces: Iterable[tuple[pa.Array, pa.Array]],
+    chunks: Iterable[tuple[pa.Array, pa.Array]],
     *,
     entries_max: int,
 ) -> tuple[int, int]:
-    """`write_base` of pieces one behind the other: (size, entries).  Memory for one of them."""
+    """`write_base_hfile` of consecutive chunks; returns (size, entries).  Memory: one chunk."""
     entries = max(entries_max, _BLOOM_ENTRIES_MIN)
     bloom = BloomFilter(entries, _BLOOM_FALSE, entries_max=entries)
     count = 0
@@ -91,7 +93,7 @@ def write_base_in_pieces(
             bloom=bloom,
             metadata=_FILE_INFO,
         )
-        for keys, values in pieces:
+        for keys, values in chunks:
             add_in_pieces(writer, keys, values)
             count += len(keys)
         writer.finish()
@@ -99,7 +101,7 @@ def write_base_in_pieces(
 
 
 def add_in_pieces(writer: Any, keys: pa.Array, values: pa.Array) -> None:
-    """Add rows a million at a time: an interrupt is noticed between."""
+    """Add rows in batches of a million, so that interrupts are handled between batches."""
     step = 1 << 20
     for start in range(0, len(keys), step):
         writer.add(keys[start : start + step], values[start : start + step])

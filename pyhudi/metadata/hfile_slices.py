@@ -1,10 +1,10 @@
-"""One file group of the metadata table as a sorted map: a base HFile under layers of log blocks.
+"""File slices of the metadata table as sorted maps: a base HFile and layers of log blocks.
 
 A base file and each HFILE block of a log is an HFile; each DELETE block is a set of keys.  `layers`
-are those that count, oldest first; what two values of one key mean together is
-the caller's affair: the record index takes the newest, `files` merges them all.
+returns the committed ones, oldest first.  The caller merges several values of one key: the record
+index uses the newest, `files` merges all of them.
 
-Files never change once written, so opened ones are kept for the process, within bounds.
+Files never change after they are written, so open files are cached per process, within bounds.
 Source: table_format 5.4, 9.9; storage_format 2.7.
 """
 
@@ -35,17 +35,17 @@ from pyhudi.storage.inline_file import Window
 from pyhudi.table.file_group_view import DataFile, FileSlice
 
 OPEN_BYTES_MAX: Final = 64 << 20
-"""Bound on what opened files keep beside decoded blocks, which have a bound of their own."""
+"""Limit of the memory of open files without decoded blocks, which have a separate limit."""
 
-_HELD_WHOLE: Final = 1 << 20  # a smaller file is read in one request and kept
-_MAPPED_COST: Final = 256 << 10  # charged for a mapped file, so that few stay open at a time
+_READ_WHOLE: Final = 1 << 20  # files up to this size are read in one request and cached
+_MAPPED_COST: Final = 256 << 10  # charged for a mapped file, to limit how many stay open
 
 _OPENED = BlockCache(OPEN_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of the metadata table, by its path from that table's root."""
+    """A file of the metadata table; path: relative to that table's root."""
 
     path: str
     size_bytes: int
@@ -53,9 +53,9 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class MapSlice:
-    """A file group as a reader finds it: what a worker needs to answer for its keys.
+    """A file slice as a reader sees it, with what a worker needs to look up its keys.
 
-    number: which of the partition's groups.  valid: instants whose log blocks count.
+    number: of the group in the partition.  valid: instants whose log blocks are committed.
     """
 
     partition: str
@@ -65,18 +65,18 @@ class MapSlice:
     valid: frozenset[str]
 
     @classmethod
-    def of(cls, piece: FileSlice, number: int, valid: frozenset[str]) -> MapSlice:
+    def of(cls, file_slice: FileSlice, number: int, valid: frozenset[str]) -> MapSlice:
         def stored(file: DataFile) -> StoredFile:
             return StoredFile(file.path, file.size_bytes)
 
-        base = stored(piece.base) if piece.base else None
-        logs = tuple(stored(file) for file in piece.logs if not _only_marks(file))
-        return cls(piece.partition, number, base, logs, valid)
+        base = stored(file_slice.base) if file_slice.base else None
+        logs = tuple(stored(file) for file in file_slice.logs if not _only_marks(file))
+        return cls(file_slice.partition, number, base, logs, valid)
 
 
 def _only_marks(file: DataFile) -> bool:
-    """Whether a log holds the one empty block that makes its file group exist: told by its size,
-    so that it need not be read."""
+    """Whether a log contains only the empty block that creates its file group.  Decided by its
+    size, without reading it."""
     return file.size_bytes == len(empty_delete_block(file.name.instant))
 
 
@@ -112,7 +112,7 @@ class ValueLayer:
 
 
 class DeleteLayer:
-    """Keys that end here."""
+    """The keys that a DELETE block deletes."""
 
     def __init__(self, content: bytes, *, path: str) -> None:
         self.keys = decode_deletes(content, path=path).column("record_key")
@@ -127,7 +127,7 @@ Layer = ValueLayer | DeleteLayer
 
 @dataclass(frozen=True, slots=True)
 class LayerMatches:
-    """Values that one layer gave: positions (in the keys asked) and their bytes."""
+    """Values found in one layer: positions (in the requested keys) and their bytes."""
 
     positions: NDArray[np.int64]
     values: pa.Array
@@ -136,23 +136,24 @@ class LayerMatches:
 
 
 def newest_values(
-    fs: FileSystem, piece: MapSlice, keys: pa.Array, *, method: str = "auto"
+    fs: FileSystem, file_slice: MapSlice, keys: pa.Array, *, method: str = "auto"
 ) -> list[LayerMatches]:
-    """The newest value of each key; a key in no hit is absent or deleted.
+    """The newest value of each key; a key in no match is absent or deleted.
 
     fs: rooted at the metadata table.  keys: strings or binary without nulls, in any order.
-    method: as `HFileReader.get_many` has it.
-    Cost: layers are asked newest first, each only for the keys no newer one knew.
+    method: as in `HFileReader.get_many`.
+    Cost: layers are searched newest first, each only for keys not found in a newer one.
     """
-    return asked(layers(fs, piece), keys, method=method)[0]
+    return asked(layers(fs, file_slice), keys, method=method)[0]
 
 
 def asked(
-    found: Sequence[Layer], keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+    found: Sequence[Layer], keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
 ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
-    """(`newest` of layers, oldest first; positions of keys that none of them mentions).
+    """Look keys up in layers, given oldest first.
 
-    told: what each file took is added there.
+    Returns the newest value of each key, as `newest_values`, and the positions of keys that no
+    layer mentions.  costs: the cost of each file is appended.
     """
     hits: list[LayerMatches] = []
     left = np.arange(len(keys), dtype=np.int64)
@@ -162,10 +163,10 @@ def asked(
         if isinstance(layer, DeleteLayer):
             known = layer.table.contains(keys)
         else:
-            if told is None:
+            if costs is None:
                 values = layer.reader.get_many(keys, method=method)
             else:
-                values = timed_get(layer.reader, keys, method, told)
+                values = timed_get(layer.reader, keys, method, costs)
             if values.null_count == len(values):
                 continue
             if not values.null_count:
@@ -179,20 +180,20 @@ def asked(
     return hits, left
 
 
-def layers(fs: FileSystem, piece: MapSlice) -> tuple[Layer, ...]:
-    """The layers that count, oldest first.  Logs are framed once in the life of the process."""
-    return tuple(layer for layer, _ in dated_layers(fs, piece))
+def layers(fs: FileSystem, file_slice: MapSlice) -> tuple[Layer, ...]:
+    """The committed layers, oldest first.  The blocks of a log are located once per process."""
+    return tuple(layer for layer, _ in dated_layers(fs, file_slice))
 
 
-def dated_layers(fs: FileSystem, piece: MapSlice) -> tuple[tuple[Layer, str | None], ...]:
-    """`layers`, each with the instant that wrote it; None for the base file, which is of many."""
+def dated_layers(fs: FileSystem, file_slice: MapSlice) -> tuple[tuple[Layer, str | None], ...]:
+    """`layers`, each with the instant that wrote it; None for the base file, which merges many."""
     found: list[tuple[Layer, str | None]] = []
-    if piece.base is not None:
-        found.append((_open_base(fs, piece.base), None))
-    opened = [open_log(fs, log) for log in piece.logs]
+    if file_slice.base is not None:
+        found.append((_open_base(fs, file_slice.base), None))
+    opened = [open_log(fs, log) for log in file_slice.logs]
     logs = {log.path: log for log in opened}
     blocks = (PlacedBlock(log.path, block) for log in opened for block in log.blocks)
-    for placed in committed_blocks(blocks, piece.valid.__contains__):
+    for placed in committed_blocks(blocks, file_slice.valid.__contains__):
         layer = logs[placed.path].layer(placed.block)
         if layer is not None:
             found.append((layer, placed.block.instant))
@@ -200,7 +201,7 @@ def dated_layers(fs: FileSystem, piece: MapSlice) -> tuple[tuple[Layer, str | No
 
 
 class OpenLog:
-    """A log file framed, its blocks opened as they are asked for."""
+    """A log file with located blocks, which are opened on demand."""
 
     def __init__(self, fs: FileSystem, file: StoredFile) -> None:
         self.path = file.path
@@ -210,7 +211,7 @@ class OpenLog:
         self._layers: dict[int, Layer | None] = {}
 
     def layer(self, block: LogBlock) -> Layer | None:
-        """One of `blocks` as a layer; None for a delete block without keys, which only marks a
+        """One of `blocks` as a layer; None for a delete block without keys, which only creates a
         file group."""
         if block.offset not in self._layers:
             self._layers[block.offset] = self._open(block)
@@ -223,7 +224,7 @@ class OpenLog:
             return layer if len(layer.keys) else None
         if block.kind is not BlockKind.HFILE:
             raise UnsupportedTableError(
-                "a log of the metadata table holds blocks that are not HFiles",
+                "a log of the metadata table contains blocks that are not HFiles",
                 path=self.path,
                 kind=block.kind.name,
             )
@@ -247,7 +248,7 @@ def _open_base(fs: FileSystem, file: StoredFile) -> ValueLayer:
 
 
 def open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
-    """A log file, framed; kept for the next time."""
+    """Open a log file and locate its blocks; the result is cached."""
     key = (fs.url, file.path, file.size_bytes)
     opened: OpenLog | None = _OPENED.get(key)
     if opened is None:
@@ -257,11 +258,11 @@ def open_log(fs: FileSystem, file: StoredFile) -> OpenLog:
 
 
 def _cost(file: StoredFile) -> int:
-    return file.size_bytes + 4096 if file.size_bytes <= _HELD_WHOLE else _MAPPED_COST
+    return file.size_bytes + 4096 if file.size_bytes <= _READ_WHOLE else _MAPPED_COST
 
 
 class Held:
-    """A file's bytes in memory, or mapped: a RandomAccess that can also be cut without a copy."""
+    """A file's bytes in memory or mapped: a RandomAccess that supports zero-copy slices."""
 
     def __init__(self, data: Any, path: str, *, mapped: mmap.mmap | None = None) -> None:
         self.buffer = memoryview(data)
@@ -280,16 +281,16 @@ class Held:
         return bytes(self.buffer[offset : offset + length])
 
     def part(self, offset: int, length: int) -> Held:
-        """Some of the bytes; as many as there are."""
+        """A slice of the bytes; shorter at the end of the file."""
         return Held(self.buffer[offset : offset + length], self._path, mapped=self.mapped)
 
     def close(self) -> None:
-        """Nothing to release: views may outlive this."""
+        """Does nothing: views may outlive this object."""
 
 
 def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
-    """The file's bytes: small ones are read whole, local ones mapped, others left on the store."""
-    if file.size_bytes <= _HELD_WHOLE:
+    """The file's bytes: small files are read whole, local files mapped, others read on demand."""
+    if file.size_bytes <= _READ_WHOLE:
         return Held(fs.read(file.path), file.path)
     local_path = getattr(fs, "local_path", None)
     if local_path is None:
@@ -299,7 +300,7 @@ def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
 
 
 def _range(content: RandomAccess, offset: int, length: int) -> Any:
-    """Part of a file as the HFile reader takes it: bytes where there are some."""
+    """A byte range of a file as input of the HFile reader: in memory where possible."""
     if isinstance(content, Held):
         return content.part(offset, length)
     return Window(content, offset, length)

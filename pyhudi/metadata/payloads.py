@@ -1,4 +1,4 @@
-"""Records of the metadata table: one Avro schema for all its partitions, and their payloads.
+"""Records of the metadata table: the Avro schema of all partitions, and their payloads.
 
 ```
 partition      key                          value
@@ -6,12 +6,12 @@ files          __all_partitions__           {partition name: size 0, isDeleted}
 files          partition path, `.` if none  {file name: size, isDeleted}
 record_index   record key                   partition, file id (128 bits + index, or text), instant
 column_stats   column, partition, file      least and greatest value, counts, sizes
-bloom_filters  partition, file              the file's bloom filter as its footer has it
+bloom_filters  partition, file              the file's bloom filter as stored in its footer
 ```
 
-A value holds no key: the HFile's row is the key.  Meta fields are null.  A value says nothing of
-the row it is for, so rows that went to one file group in one commit have equal bytes: values are
-encoded and decoded once per distinct one, never once a row.
+A value contains no key: the HFile stores the key of each row.  Meta fields are null.  A value does
+not depend on its row, so rows written to one file group by one commit have equal values: each
+distinct value is encoded and decoded once, not once per row.
 Source: table_format 9.2 to 9.7.
 """
 
@@ -34,12 +34,12 @@ from pyhudi.records import META_COLUMNS
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 NON_PARTITIONED: Final = "."
-"""How the metadata table names the one partition of a non-partitioned table."""
+"""Name of the single partition of a non-partitioned table."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataPartition:
-    """A kind of record: its folder and how its file groups are called."""
+    """A metadata partition: its folder and the prefix of its file ids."""
 
     path: str
     prefix: str
@@ -48,7 +48,7 @@ class MetadataPartition:
         return f"{self.prefix}{number:04d}-0"
 
     def number(self, file_id: str) -> int | None:
-        """The inverse of `file_id`; None for a file id of another form."""
+        """The inverse of `file_id`; None for a file id of another format."""
         match = re.fullmatch(re.escape(self.prefix) + r"(\d{4,9})-\d+", file_id)
         return int(match[1]) if match else None
 
@@ -58,7 +58,7 @@ RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
 COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
 BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
 KEPT: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
-"""The partitions this package keeps in step with the data; it creates the first two."""
+"""The partitions that this package maintains; it creates the first two with the table."""
 
 PARTITION_LIST: Final = 1
 FILE_LIST: Final = 2
@@ -72,7 +72,7 @@ PARTITION_PAYLOADS: Final = {
     COLUMN_STATS.path: "ColumnStatsMetadata",
     BLOOM_FILTERS.path: "BloomFilterMetadata",
 }
-"""The field of the record that each partition fills."""
+"""The payload field of each partition's records."""
 
 LOCATION_FIELDS: Final = (
     "partitionName",
@@ -176,26 +176,26 @@ def _schema(fields: list[dict[str, Any]]) -> str:
 
 
 COMMIT_SCHEMA: Final = _schema(_fields())
-"""`extraMetadata.schema` of the metadata table's commits: without meta fields."""
+"""`extraMetadata.schema` of the metadata table's commits, without meta fields."""
 
 SCHEMA: Final = _schema([*(_maybe(name, "string") for name in META_COLUMNS), *_fields()])
-"""What values are written with: in block headers and in the HFiles' file info."""
+"""The schema of written values, stored in block headers and in the HFiles' file info."""
 
 
 @lru_cache(maxsize=64)
 def codec(schema: str) -> AvroCodec:
-    """Compiled once per schema text; other writers' schemas have more fields."""
+    """The codec of a schema, compiled once per text; other writers' schemas have more fields."""
     return AvroCodec(schema)
 
 
 FileMap = dict[str, int | None]
-"""One record of `files`: name -> size in bytes, None for a tombstone."""
+"""One record of `files`: name -> size in bytes; None for a tombstone."""
 
 
 def merge_files(older: Mapping[str, int | None], newer: Mapping[str, int | None]) -> FileMap:
     """Apply a newer record of one key to an older one.
 
-    Sizes only grow; a tombstone takes its name out, and stays where the name was unknown.
+    Sizes only grow; a tombstone removes its name, and is retained where the name was unknown.
     """
     merged = dict(older)
     for name, size in newer.items():
@@ -209,7 +209,7 @@ def merge_files(older: Mapping[str, int | None], newer: Mapping[str, int | None]
 
 
 def encode_files(records: Mapping[str, Mapping[str, int | None]]) -> tuple[pa.Array, pa.Array]:
-    """(keys: binary in key order, values: binary) of records of `files`."""
+    """Encode records of `files`: (keys: binary in key order, values: binary)."""
     keys = sorted(records, key=str.encode)
     entries = [entry for key in keys for entry in records[key].items()]
     offsets = np.cumsum([0, *(len(records[key]) for key in keys)], dtype=np.int32)
@@ -237,7 +237,7 @@ def encode_files(records: Mapping[str, Mapping[str, int | None]]) -> tuple[pa.Ar
 
 
 def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | None]:
-    """The maps of records of `files`; None where `values` is null."""
+    """Decode records of `files`; None where `values` is null."""
     rows = codec(schema).decode_column(values, fields=["filesystemMetadata"], path=path)
     maps = rows.field("filesystemMetadata")
     offsets = maps.offsets.to_pylist()
@@ -253,19 +253,19 @@ def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | 
 
 
 def encode_ranges(records: list[dict[str, Any]]) -> pa.Array:
-    """Values of `column_stats` out of the records' fields, a dict each."""
+    """Encode values of `column_stats`; records: one dict of fields each."""
     return _encode_payload(COLUMN_RANGE, "ColumnStatsMetadata", records)
 
 
 def encode_filters(records: list[dict[str, Any]]) -> pa.Array:
-    """Values of `bloom_filters` out of the records' fields, a dict each."""
+    """Encode values of `bloom_filters`; records: one dict of fields each."""
     return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records)
 
 
 def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray:
-    """Entries of `column_stats` with the fields of our schema; null where `values` is null.
+    """Decode entries of `column_stats` to the fields of SCHEMA; null where `values` is null.
 
-    Raises UnsupportedTableError for bounds that ours has no type for.
+    Raises UnsupportedTableError for bounds of a type that SCHEMA does not have.
     """
     field = PARTITION_PAYLOADS[COLUMN_STATS.path]
     rows = codec(schema).decode_column(values, fields=[field], path=path)
@@ -273,7 +273,7 @@ def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray
 
 
 def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
-    """Entries of `bloom_filters`; `values` has no nulls."""
+    """Decode entries of `bloom_filters`; `values` has no nulls."""
     field = PARTITION_PAYLOADS[BLOOM_FILTERS.path]
     rows = codec(schema).decode_column(values, fields=[field], path=path)
     found: list[dict[str, Any]] = rows.field(field).to_pylist()
@@ -295,10 +295,10 @@ def _encode_payload(kind: int, field: str, records: list[dict[str, Any]]) -> pa.
 
 
 def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Array:
-    """Values of any partition, written with another writer's schema, in ours; nulls stay.
+    """Re-encode values of any partition from another writer's schema to SCHEMA; nulls stay null.
 
-    field: the one that holds the partition's payload.  Dates of newer writers become those of
-    older ones.  Raises UnsupportedTableError for bounds that ours has no type for.
+    field: the partition's payload field.  Dates of newer writers are converted to the type of
+    older ones.  Raises UnsupportedTableError for bounds of a type that SCHEMA does not have.
     """
     if schema == SCHEMA:
         return values
@@ -314,16 +314,16 @@ def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Arr
 
 
 def _fitted(column: pa.StructArray, wanted: pa.StructType, path: str) -> pa.StructArray:
-    """A struct column with just the wanted fields, looked up by name."""
-    held = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
-    if "LocalDateWrapper" in held:
-        held["DateWrapper"] = pc.coalesce(held["DateWrapper"], held["LocalDateWrapper"])
-    if "ArrayWrapper" in held and held["ArrayWrapper"].null_count < len(column):
-        raise UnsupportedTableError("bounds of several columns in one entry", path=path)
+    """A struct column with only the wanted fields, matched by name."""
+    found = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
+    if "LocalDateWrapper" in found:
+        found["DateWrapper"] = pc.coalesce(found["DateWrapper"], found["LocalDateWrapper"])
+    if "ArrayWrapper" in found and found["ArrayWrapper"].null_count < len(column):
+        raise UnsupportedTableError("an entry has bounds of several columns", path=path)
     children = [
-        _fitted(held[field.name], field.type, path)
+        _fitted(found[field.name], field.type, path)
         if pa.types.is_struct(field.type)
-        else held[field.name]
+        else found[field.name]
         for field in wanted
     ]
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())

@@ -1,6 +1,6 @@
-"""The metadata table, read: file listing and record index of a data table.
+"""Reader of the metadata table: file listing and record index of a data table.
 
-A reader opened here stands for one moment: the timelines and folders as they were then.
+A reader represents a snapshot: the timelines and folders at the time it was opened.
 Source: table_format 9.
 """
 
@@ -69,7 +69,7 @@ def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
 def open_metadata(
     fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
 ) -> MetadataTable | None:
-    """The table's metadata table; None if the table lists none, or the folder is gone.
+    """Open the table's metadata table; None if none is listed or its folder does not exist.
 
     fs: rooted at the data table; log, timeline: of the data table.
     """
@@ -82,9 +82,9 @@ def open_metadata(
 
 
 class MetadataTable:
-    """A metadata table at one moment.  Nothing is read before it is asked for.
+    """A snapshot of a metadata table.  Everything is read on demand.
 
-    data, timeline: the timelines of the data table and of its own, as they were then.
+    data, timeline: the timelines of the data table and of the metadata table in the snapshot.
     """
 
     def __init__(
@@ -104,18 +104,19 @@ class MetadataTable:
         self.timeline = timeline
 
     def again(self) -> MetadataTable:
-        """It as it is now, beside the same timeline of the data table.  One listing."""
+        """The current metadata table, with the same timeline of the data table.  Cost: one
+        listing."""
         now = self.log.load()
         return MetadataTable(self.data_fs, self._config, self._data_log, self.data, self.log, now)
 
     @property
     def partitions_listed(self) -> frozenset[str]:
-        """Metadata partitions that readers may trust."""
+        """Metadata partitions that the data table lists: readers may use them."""
         return self._config.metadata_partitions
 
     @cached_property
     def valid(self) -> frozenset[str]:
-        """Instants whose log blocks count."""
+        """Instants whose log blocks are committed."""
         return valid_instants(self._data_log, self.data, self.log, self.timeline)
 
     def slices(
@@ -123,7 +124,8 @@ class MetadataTable:
     ) -> tuple[FileSlice, ...]:
         """The newest slice of each group, by group number; limit: as of that instant.
 
-        Raises CorruptFileError if the groups are not numbered 0..n-1: n decides where keys are.
+        Raises CorruptFileError if the groups are not numbered 0..n-1: n determines each key's
+        group.
         """
         view = load_view(
             self.log,
@@ -134,13 +136,13 @@ class MetadataTable:
         )
         found = in_group_order(view.latest_slices(), partition)
         if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
-            # which lose no part of a file
+            # object stores do not truncate files, so only others are checked
             check_whole(found, self._written, partition)
         return found
 
     @cached_property
     def _written(self) -> tuple[WriteStat, ...]:
-        """What was written since the last compaction, by it too.  A small read a commit."""
+        """Write stats since the last compaction, including it.  Cost: one small read per commit."""
         stats: list[WriteStat] = []
         for instant in reversed(self.timeline.commits.instants):
             stats += self.log.commit(instant).stats
@@ -149,23 +151,23 @@ class MetadataTable:
         return tuple(stats)
 
     def listing(self) -> MetadataListing:
-        """Partitions and files of the data table, without listing folders."""
-        pieces = tuple(
-            MapSlice.of(piece, number, self.valid)
-            for number, piece in enumerate(self.slices(FILES))
+        """Partitions and files of the data table, without folder listings."""
+        file_slices = tuple(
+            MapSlice.of(file_slice, number, self.valid)
+            for number, file_slice in enumerate(self.slices(FILES))
         )
-        return MetadataListing(self.log.fs, pieces)
+        return MetadataListing(self.log.fs, file_slices)
 
     @property
     def has_record_index(self) -> bool:
-        """Whether the table keeps where its keys are, here or in an elastic index."""
+        """Whether the table has a record index, here or as an elastic index."""
         return RECORD_INDEX.path in self.partitions_listed or is_elastic(self._config)
 
     def record_index_as_of(self, time: InstantTime) -> RecordIndex:
-        """The record index as it was when `time` was the newest instant of the data table.
+        """The record index as of `time`, the then newest instant of the data table.
 
-        Raises IndexNotReadyError if the table lists no record index, or made it later;
-        SnapshotExpiredError if its files of then are gone.
+        Raises IndexNotReadyError if the table lists no record index, or created it later;
+        SnapshotExpiredError if the files of that time have been deleted.
         """
         if is_elastic(self._config):
             try:
@@ -173,7 +175,7 @@ class MetadataTable:
             except IndexNotReadyError as error:
                 raise _expired(self.data_fs, time) from error
         now = self.record_index()
-        # what the metadata table does of its own after an instant has that instant's digits first
+        # own instants of the metadata table begin with the digits of the data instant before them
         limit = InstantTime(f"{time[:_DIGITS]}999")
         try:
             slices = self.slices(RECORD_INDEX, limit=limit)
@@ -181,14 +183,14 @@ class MetadataTable:
             raise _expired(self.data_fs, time) from error
         valid = frozenset(each for each in self.valid if each <= limit)
         shards = tuple(
-            IndexShard(MapSlice.of(piece, number, valid), now.shards[0].zone)
-            for number, piece in enumerate(slices)
+            IndexShard(MapSlice.of(file_slice, number, valid), now.shards[0].zone)
+            for number, file_slice in enumerate(slices)
         )
         return RecordIndex(self.data_fs, shards)
 
     def record_index(self, *, method: str = "auto") -> RecordIndex:
-        """method: how its files are asked.  Raises IndexNotReadyError if the table lists no
-        record index, or has an elastic one that lacks commits."""
+        """The record index; method: of look-ups in its files.  Raises IndexNotReadyError if the
+        table lists no record index, or has an elastic one that lacks commits."""
         if is_elastic(self._config):
             return self._elastic(method)
         if RECORD_INDEX.path not in self.partitions_listed:
@@ -199,24 +201,24 @@ class MetadataTable:
             )
         zone = zone_of(self._config.timezone)
         shards = tuple(
-            IndexShard(MapSlice.of(piece, number, self.valid), zone, method)
-            for number, piece in enumerate(self.slices(RECORD_INDEX))
+            IndexShard(MapSlice.of(file_slice, number, self.valid), zone, method)
+            for number, file_slice in enumerate(self.slices(RECORD_INDEX))
         )
         return RecordIndex(self.data_fs, shards)
 
     def elastic_state(self, *, limit: InstantTime | None = None) -> IndexState:
-        """Of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
+        """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
         return newest_state(self.data_fs, self._data_log, self.data, limit=limit)
 
     def kept_index(self) -> RecordIndex | None:
-        """The record index that writes keep in step; None where there is none, or an elastic one
-        that lacks commits already."""
+        """The record index that writes maintain; None where there is none, or an elastic one that
+        already lacks commits."""
         if is_elastic(self._config) and self.kept_elastic() is None:
             return None
         return self.record_index() if self.has_record_index else None
 
     def kept_elastic(self) -> IndexState | None:
-        """The elastic index that writes keep in step, likewise."""
+        """The elastic index that writes maintain; None as in `kept_index`."""
         if not is_elastic(self._config):
             return None
         try:
@@ -227,10 +229,10 @@ class MetadataTable:
     def publish_elastic(
         self, before: IndexState, instant: InstantTime, stats: Iterable[WriteStat]
     ) -> None:
-        """Put the state after a commit on the store, believed once that is complete.
+        """Store the state after a commit; it becomes visible when the commit completes.
 
-        before: the state it builds on.  stats: of the logs of entries that count.  A clean, which
-        is no commit, gets none.
+        before: the state it builds on.  stats: of the committed logs of entries.  For a clean,
+        which is not a commit, no state is stored.
         """
         if not any(i.time == instant for i in self.data.where(WRITES)):
             return
@@ -252,23 +254,23 @@ class MetadataTable:
 
 def _expired(fs: FileSystem, time: InstantTime) -> SnapshotExpiredError:
     return SnapshotExpiredError(
-        "the record index does not reach back to that time", path=fs.url, as_of=time,
-        hint="its older files have been cleaned, or it was made later",
+        "the record index is not available as of that time", path=fs.url, as_of=time,
+        hint="its older files have been cleaned, or it was created later",
     )  # fmt: skip
 
 
 def in_group_order(
-    pieces: Iterable[FileSlice], partition: MetadataPartition
+    file_slices: Iterable[FileSlice], partition: MetadataPartition
 ) -> tuple[FileSlice, ...]:
-    """Slices in the order of their groups' numbers.  Raises CorruptFileError if one is missing."""
+    """Slices ordered by group number.  Raises CorruptFileError if one is missing."""
     by_number: dict[int | None, FileSlice] = {}
     count = 0
-    for piece in pieces:
-        by_number[partition.number(piece.file_id)] = piece
+    for file_slice in file_slices:
+        by_number[partition.number(file_slice.file_id)] = file_slice
         count += 1
     if count == 0 or by_number.keys() != set(range(count)):
         raise CorruptFileError(
-            "the file groups of a metadata partition are not complete",
+            "the file groups of a metadata partition are incomplete",
             partition=partition.path,
             found=sorted(map(str, by_number)),
             hint="rebuild the metadata table",
@@ -277,37 +279,37 @@ def in_group_order(
 
 
 def check_whole(
-    pieces: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
+    file_slices: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
 ) -> None:
-    """Raise CorruptFileError if a slice lacks a file that was written to it, or a part of one:
-    an index that forgot keys would let the next write put them in the table twice."""
-    slices = {piece.file_id: piece for piece in pieces}
+    """Raise CorruptFileError if a file written to a slice is missing or truncated: with an index
+    that lost keys, the next write would insert them a second time."""
+    slices = {file_slice.file_id: file_slice for file_slice in file_slices}
     for stat in written:
         name = parse_data_file(stat.file_name)
-        piece = slices.get(stat.file_id) if stat.partition == partition.path else None
-        if piece is None or name is None or name.instant < piece.instant:
+        file_slice = slices.get(stat.file_id) if stat.partition == partition.path else None
+        if file_slice is None or name is None or name.instant < file_slice.instant:
             continue
-        sizes = {file.path: file.size_bytes for file in piece.files}
+        sizes = {file.path: file.size_bytes for file in file_slice.files}
         if sizes.get(stat.path, -1) < stat.size_bytes:
             raise CorruptFileError(
-                "a file of the metadata table is missing or cut short",
+                "a file of the metadata table is missing or truncated",
                 path=join(METADATA_TABLE, stat.path),
                 size_bytes=sizes.get(stat.path),
                 written_bytes=stat.size_bytes,
-                hint="table.metadata.rebuild(), or pyhudi repair",
+                hint="run table.metadata.rebuild() or pyhudi repair",
             )
 
 
 class MetadataListing:
-    """Listing out of the partition `files`.  Sizes of log files are hints: writers of Apache Hudi
-    may record wrong ones after a rollback."""
+    """File listing from the partition `files`.  Sizes of log files are hints: writers of Apache
+    Hudi may record wrong ones after a rollback."""
 
-    def __init__(self, fs: FileSystem, pieces: tuple[MapSlice, ...]) -> None:
+    def __init__(self, fs: FileSystem, file_slices: tuple[MapSlice, ...]) -> None:
         self._fs = fs
-        self._pieces = pieces
+        self._slices = file_slices
 
     def partitions(self) -> list[str]:
-        """Partition paths in order; `""` for a non-partitioned table."""
+        """Sorted partition paths; `""` for a non-partitioned table."""
         names = self._records([ALL_PARTITIONS]).get(ALL_PARTITIONS) or {}
         return sorted(
             "" if name == NON_PARTITIONED else name
@@ -316,7 +318,7 @@ class MetadataListing:
         )
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
-        """Data and log files per partition; paths from the data table's root."""
+        """Base and log files per partition; paths are relative to the data table's root."""
         wanted = list(partitions)
         records = self._records([partition or NON_PARTITIONED for partition in wanted])
         found: dict[str, list[FileInfo]] = {}
@@ -332,19 +334,19 @@ class MetadataListing:
     def _records(self, keys: list[str]) -> dict[str, FileMap]:
         column = pa.array(keys, pa.string())
         found: dict[str, FileMap] = {}
-        homes = shard_of(column, len(self._pieces))
+        homes = shard_of(column, len(self._slices))
         for number in sorted(set(homes.tolist())):
-            asked = column.filter(pa.array(homes == number))
-            merged = file_records(self._fs, self._pieces[number], asked)
-            names = asked.to_pylist()
+            wanted = column.filter(pa.array(homes == number))
+            merged = file_records(self._fs, self._slices[number], wanted)
+            names = wanted.to_pylist()
             found.update((n, m) for n, m in zip(names, merged, strict=True) if m is not None)
         return found
 
 
-def file_records(fs: FileSystem, piece: MapSlice, keys: pa.Array) -> list[FileMap | None]:
-    """Records of `files`, every layer merged; None for a key without one."""
+def file_records(fs: FileSystem, file_slice: MapSlice, keys: pa.Array) -> list[FileMap | None]:
+    """Records of `files`, merged over all layers; None for a key without a record."""
     merged: list[FileMap | None] = [None] * len(keys)
-    for layer in layers(fs, piece):
+    for layer in layers(fs, file_slice):
         if isinstance(layer, DeleteLayer):
             for position in np.flatnonzero(layer.table.contains(keys)).tolist():
                 merged[position] = None

@@ -1,16 +1,16 @@
-"""The metadata table made anew beside the old one, then put in its place.
+"""Rebuild of the metadata table: built next to the current one, then swapped in.
 
 ```
-.hoodie/.rebuilt_metadata/hoodie.properties   what the table's properties will list
+.hoodie/.rebuilt_metadata/hoodie.properties   the properties after the swap
                          /metadata/           the new metadata table
-                         /complete            {"after": <newest instant then>}: it may be swapped in
+                         /complete            {"after": <newest instant then>}: ready for the swap
 ```
 
-build -> complete -> properties list nothing -> old folder gone -> new files copied to their place
--> properties list the new -> this folder gone.  Until `complete` readers and writers use the old
-one; from the moment the properties list nothing, readers list the store, which costs them time
-and nothing else.  A swap that was cut short is finished by the next writer (`finish_swap`), if no
-commit came between.  A store has no folder that can be renamed, so the swap copies.
+build -> write `complete` -> properties list no partitions -> delete the old folder -> copy the new
+files -> properties list the new partitions -> delete this folder.  Before the swap readers and
+writers use the old metadata table; while the properties list no partitions, readers list the
+store, which is slower but correct.  The next writer finishes an interrupted swap (`finish_swap`),
+if there was no commit since.  Object stores cannot rename folders, so the swap copies files.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _COMPLETE: Final = f"{REBUILT}/complete"
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """What the new metadata table is to hold beside the listing.
+    """Contents of the new metadata table in addition to `files`.
 
-    shard_count: groups of the record index, None: without one.  keys: the table's record keys,
-    asked for once, if there is to be an index.  facts: groups of column statistics and blooms.
+    shard_count: groups of the record index; None: no record index.  keys: returns the table's
+    record keys; called once, only for a record index.  facts: number of groups of `column_stats`
+    and `bloom_filters`.
     """
 
     shard_count: int | None = None
@@ -55,12 +56,12 @@ class RebuildRequest:
 def rebuild_metadata_table(
     fs: FileSystem, config: TableConfig, wanted: RebuildRequest, *, engine: Engine
 ) -> TableConfig:
-    """Build, then swap; the properties as stored then.  The caller holds the table's lock.
+    """Build and swap; returns the stored properties.  The caller holds the table's lock.
 
-    Raises IndexNotReadyError while a write is pending; the old metadata table then stands.
+    Raises IndexNotReadyError while a write is pending; the old metadata table then stays in use.
     """
     fs.delete_folder(REBUILT)
-    beside = RedirectedFileSystem(
+    redirected = RedirectedFileSystem(
         fs,
         {
             METADATA_TABLE: _NEW,
@@ -72,13 +73,13 @@ def rebuild_metadata_table(
     bare = config.with_properties({LISTED: "", BEING_BUILT: ""})
     log = timeline_log(fs, config)
     built = create_metadata(
-        beside,
+        redirected,
         bare,
         log,
         shard_count=wanted.shard_count or 1,
         records=None if wanted.shard_count is None else wanted.keys(),
     )
-    built = create_facts(beside, built, log, group_counts=wanted.facts, engine=engine)
+    built = create_facts(redirected, built, log, group_counts=wanted.facts, engine=engine)
     fs.create(_COMPLETE, json.dumps({"after": _newest(log)}).encode())
     return _swap(fs, config, built)
 
@@ -89,7 +90,7 @@ def _newest(log: TimelineLog) -> str:
 
 
 def _swap(fs: FileSystem, config: TableConfig, built: TableConfig) -> TableConfig:
-    """Put the new one in the place of the old.  May be repeated from anywhere."""
+    """Replace the old metadata table with the new one.  May be repeated after any interruption."""
     listed = built.properties.get(LISTED, "")
     config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
     fs.delete_folder(METADATA_TABLE)
@@ -101,21 +102,21 @@ def _swap(fs: FileSystem, config: TableConfig, built: TableConfig) -> TableConfi
 
 
 def is_swap_pending(fs: FileSystem) -> bool:
-    """Whether a rebuild was cut short, at whatever point."""
+    """Whether a rebuild was interrupted, at any point."""
     return bool(fs.children(REBUILT))
 
 
 def finish_swap(fs: FileSystem, config: TableConfig) -> TableConfig:
-    """End a rebuild that was cut short: carried to its end if it had begun to swap, else dropped.
+    """Finish an interrupted rebuild if its swap had begun, otherwise discard it.
 
-    The caller holds the table's lock and no write is pending.  Cost where there is none: one
-    listing.  Raises IndexNotReadyError where the old one is gone and the new one has aged: a
-    write went on without them.
+    The caller holds the table's lock and no write is pending.  Cost without a rebuild: one
+    listing.  Raises IndexNotReadyError where the old metadata table is gone and the new one is
+    outdated, because the table has had a commit since.
     """
     if not is_swap_pending(fs):
         return config
     log = timeline_log(fs, config)
-    if config.metadata_partitions:  # nothing was taken away yet, or all is done
+    if config.metadata_partitions:  # the swap has not begun, or is complete
         fs.delete_folder(REBUILT)
         return config
     try:
@@ -125,10 +126,10 @@ def finish_swap(fs: FileSystem, config: TableConfig) -> TableConfig:
         return config
     if after != _newest(log):
         raise IndexNotReadyError(
-            "a rebuild of the metadata table was cut short, and the table has changed since",
+            "a rebuild of the metadata table was interrupted, and the table has changed since",
             path=fs.url,
             after=after,
-            hint="table.metadata.rebuild()",
+            hint="run table.metadata.rebuild()",
         )
     built = load_config(RedirectedFileSystem(fs, {PROPERTIES: _PROPERTIES}))
     return _swap(fs, config, built)

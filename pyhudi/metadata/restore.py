@@ -1,17 +1,17 @@
-"""The metadata table taken back with its data table, to the commit S, by the restore at R.
+"""Restore of the metadata table together with its data table, to the commit S at instant R.
 
 ```
-R.restore.requested, .inflight    of the metadata table: what is to be taken back there
-  compactions after S             base files and the logs on top of them go
+R.restore.requested, .inflight    of the metadata table: the plan of what to undo there
+  compactions after S             delete base files and the logs on top of them
   delta commits after S           a command block in every slice they wrote to, as in a rollback
 R.restore
-R003.deltacommit                  what `files` still says otherwise than the store
+R003.deltacommit                  remaining differences between `files` and the store
 ```
 
-Nothing of it is believed by readers before the data table's restore completes.  What was lost on
-the way (the delta commits of cleans after S) comes back with R003, which is made by listing the
-store.  Where a slice of S has been cleaned, or a partition is younger than S, nothing can be taken
-back: the metadata table is built anew then.  Source: table_format 7.8, 9.9.
+None of this is visible to readers before the data table's restore completes.  Changes that the
+undo loses (the delta commits of cleans after S) are recovered by R003, from a listing of the
+store.  If a slice of S has been cleaned, or a partition was created after S, the metadata table
+cannot be restored and is rebuilt.  Source: table_format 7.8, 9.9.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BASES: Final = frozenset({Action.COMMIT, Action.COMPACTION})
 
 
 def can_be_taken_back(fs: FileSystem, config: TableConfig, data: Timeline, to: InstantTime) -> bool:
-    """Whether every file group of the metadata table still has what it held at `to`.
+    """Whether every file group of the metadata table still has its files as of `to`.
 
     data: the timeline of the data table.  Cost: a listing of the metadata table's timeline and of
     each partition.
@@ -52,7 +52,7 @@ def can_be_taken_back(fs: FileSystem, config: TableConfig, data: Timeline, to: I
     timeline = log.load()
     if not any(_of_data(i.time) <= to for i in timeline.commits):
         return False
-    if not _is_believed_uncompacted(fs, config, data, timeline, to):
+    if not _is_visible_uncompacted(fs, config, data, timeline, to):
         return False
     for partition in config.metadata_partitions:
         oldest: dict[str, InstantTime] = {}
@@ -66,12 +66,12 @@ def can_be_taken_back(fs: FileSystem, config: TableConfig, data: Timeline, to: I
     return True
 
 
-def _is_believed_uncompacted(
+def _is_visible_uncompacted(
     fs: FileSystem, config: TableConfig, data: Timeline, own: Timeline, to: InstantTime
 ) -> bool:
-    """Whether blocks that come to light when compactions after `to` are undone are believed.
+    """Whether readers accept the blocks exposed by undoing compactions after `to`.
 
-    Blocks of archived instants are not: archival waits until they are compacted.
+    They ignore blocks of archived instants: archival waits until these are compacted.
     """
     compactions = [_of_data(i.time) for i in own if i.action in _BASES]
     if not compactions or compactions[-1] <= to:
@@ -84,16 +84,16 @@ def _is_believed_uncompacted(
 
 
 def _of_data(time: InstantTime) -> InstantTime:
-    """The data table's instant that one of the metadata table belongs to."""
+    """The data table's instant that an instant of the metadata table belongs to."""
     return InstantTime(time[:_DIGITS])
 
 
 def take_metadata_back(
     fs: FileSystem, config: TableConfig, *, to: InstantTime, at: InstantTime
 ) -> None:
-    """Undo what the metadata table was told after `to`.  May be repeated.
+    """Undo changes of the metadata table after `to`.  May be repeated.
 
-    at: the data table's restore.  Follows `can_be_taken_back`.
+    at: the data table's restore.  Requires that `can_be_taken_back` returned True.
     """
     log = own_log(fs, config)
     timeline = log.load()
@@ -111,15 +111,15 @@ def take_metadata_back(
         mine = log.start(mine)
     for instant in undone:
         if instant.action in _BASES:
-            _unmake_compaction(config, log, instant)
+            _undo_compaction(config, log, instant)
     for instant in undone:
         if instant.action in _DELTAS:
             answer_blocks(config, log, instant, at)
     log.complete(mine, write_avro(RESTORE_METADATA, _result(undone, at)))
 
 
-def _unmake_compaction(config: TableConfig, log: TimelineLog, instant: Instant) -> None:
-    """Delete its base files and every log that was put on top of them; then its instant."""
+def _undo_compaction(config: TableConfig, log: TimelineLog, instant: Instant) -> None:
+    """Delete the compaction's base files, the logs on top of them, then its instant files."""
     _unpublish(log, instant)
     for partition in sorted(config.metadata_partitions):
         names = ((i.path, parse_data_file(i.name)) for i in log.fs.children(partition))
@@ -149,9 +149,9 @@ def _result(undone: list[Instant], at: InstantTime) -> dict[str, Any]:
 def agree_with_store(
     fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline, *, at: InstantTime
 ) -> None:
-    """Write to `files` where it differs from what the store holds.  May be repeated.
+    """Write the differences between the store and `files` to `files`.  May be repeated.
 
-    log, timeline: of the data table, without what was undone.  Cost: a listing of the table.
+    log, timeline: of the data table, without undone instants.  Cost: a listing of the table.
     """
     table = open_metadata(fs, config, log, timeline)
     time = suffixed(at, RESTORE)
@@ -161,7 +161,7 @@ def agree_with_store(
 
 
 def _differences(table: MetadataTable, stored: dict[str, FileMap]) -> dict[str, FileMap]:
-    """Records that make `files` say what is stored: names added with sizes, others taken out."""
+    """Records that make `files` match the store: sizes of missing files, tombstones for others."""
     listing = table.listing()
     known_partitions = listing.partitions()
     known = listing.files(known_partitions)

@@ -1,15 +1,15 @@
-"""A delta commit of the metadata table taken back, with its data instant or for want of one.
+"""Rollback of delta commits of the metadata table, with or without a data instant.
 
-Rollback at R of the data table's instant X, each step skipped if it is done already:
+Rollback at R of the data table's instant X; completed steps are skipped:
 
 ```
-R.deltacommit           names and sizes of the logs that the data table's rollback knows of
-R006.rollback           X.deltacommit unpublished -> a command block in every slice X wrote to
-                        -> X's instant files gone
+R.deltacommit           names and sizes of the logs in the data table's rollback
+R006.rollback           unpublish X.deltacommit -> a command block in every slice X wrote to
+                        -> delete X's instant files
 ```
 
-`R006.rollback` only if X had got as far as the metadata table.  Nothing here is believed before
-the data table's rollback completes, except that X is gone, which it is by then anyway.
+`R006.rollback` is written only if X had reached the metadata table.  None of this is visible
+before the data table's rollback completes, except that X is removed, which it already is by then.
 Source: table_format 7.7, 9.9.
 """
 
@@ -53,10 +53,10 @@ def rollback_metadata(
     at: InstantTime,
     log_files: Mapping[str, Mapping[str, int]],
 ) -> None:
-    """Follow the data table's rollback at `at` of the instant `failed`.  May be repeated.
+    """Apply the data table's rollback at `at` of the instant `failed`.  May be repeated.
 
-    fs: rooted at the data table; log, timeline: its own.  log_files: per partition the name and
-    size in bytes of each log that holds command blocks or blocks of the failed instant.
+    fs: rooted at the data table; log, timeline: of the data table.  log_files: per partition the
+    name and size in bytes of each log with command blocks or blocks of the failed instant.
     Raises UnsupportedTableError, before anything changes, if the metadata table has compacted
     the failed instant.
     """
@@ -72,10 +72,10 @@ def rollback_metadata(
 
 
 def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable:
-    """Take back delta commits that nobody will complete, and finish rollbacks cut short.
+    """Roll back delta commits that no process will complete, and finish interrupted rollbacks.
 
-    A pending delta commit whose data instant is pending too is left: it goes with that one.
-    table: opened under the table's lock.  Returns it as it is then.
+    A pending delta commit whose data instant is also pending is skipped: it is rolled back with
+    that instant.  table: opened under the table's lock.  Returns the table in its new state.
     """
     log = table.log
     if not table.timeline.pending:
@@ -99,7 +99,7 @@ def _opened(
     table = open_metadata(fs, config, log, timeline)
     if table is None:
         raise IndexNotReadyError(
-            "the metadata table is listed but is not there",
+            "the metadata table is listed but does not exist",
             path=fs.url,
             hint="rebuild the metadata table",
         )
@@ -128,7 +128,7 @@ def _records(log_files: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, 
 def undo_delta_commit(
     config: TableConfig, log: TimelineLog, failed: InstantTime, at: InstantTime
 ) -> None:
-    """Roll back one delta commit of the metadata table, if it left anything.  May be repeated.
+    """Roll back one delta commit of the metadata table, if any of it exists.  May be repeated.
 
     log: of the metadata table.  at: the rollback's instant there.
     """
@@ -145,29 +145,30 @@ def undo_delta_commit(
         mine = log.request_at(at, Action.ROLLBACK, plan.to_avro(root=log.fs.url))
     if mine.state is State.REQUESTED:
         mine = log.start(mine)
-    commands = _take_out(log, failed, [piece for piece, _ in slices], at)
+    commands = _remove_commit(log, failed, [file_slice for file_slice, _ in slices], at)
     result = _result_record(log.fs, slices, commands, failed=failed, at=at)
     log.complete(mine, write_avro(ROLLBACK_METADATA, result))
 
 
 def answer_blocks(config: TableConfig, log: TimelineLog, undone: Instant, at: InstantTime) -> None:
-    """Take back one delta commit under an instant that others share.  May be repeated.
+    """Undo one delta commit as part of a restore instant.  May be repeated.
 
     log: of the metadata table.  at: in the command blocks.
     """
-    pieces = [piece for piece, _ in _written_slices(config, log, undone.time)]
-    _take_out(log, undone.time, pieces, at)
+    file_slices = [file_slice for file_slice, _ in _written_slices(config, log, undone.time)]
+    _remove_commit(log, undone.time, file_slices, at)
     if undone.action is not Action.DELTA_COMMIT:
         log.forget(Instant(undone.time, undone.action, State.INFLIGHT))
 
 
-def _take_out(
-    log: TimelineLog, failed: InstantTime, pieces: Iterable[FileSlice], at: InstantTime
+def _remove_commit(
+    log: TimelineLog, failed: InstantTime, file_slices: Iterable[FileSlice], at: InstantTime
 ) -> dict[FileSlice, str]:
-    """Unpublish a delta commit, answer its slices, forget it; the command files."""
+    """Unpublish a delta commit, write a command block to each of its slices, and delete its instant
+    files; returns the command files."""
     pending = Instant(failed, Action.DELTA_COMMIT, State.INFLIGHT)
     log.unpublish(replace(pending, state=State.COMPLETED))
-    commands = {piece: _command(log.fs, piece, failed, at) for piece in pieces}
+    commands = {file_slice: _command(log.fs, file_slice, failed, at) for file_slice in file_slices}
     log.forget(pending)
     return commands
 
@@ -175,7 +176,7 @@ def _take_out(
 def _written_slices(
     config: TableConfig, log: TimelineLog, failed: InstantTime
 ) -> Iterator[tuple[FileSlice, list[OpenLog]]]:
-    """Slices that hold blocks of the failed commit, and the logs they are in."""
+    """Slices with blocks of the failed commit, and the logs that contain them."""
     view = load_view(
         log,
         log.load(),
@@ -183,25 +184,25 @@ def _written_slices(
         partitions=sorted(config.metadata_partitions),
     )
     for group in sorted(view.groups):
-        for piece in view.groups[group].slices:
-            logs = [open_log(log.fs, StoredFile(f.path, f.size_bytes)) for f in piece.logs]
-            holding = [each for each in logs if any(b.instant == failed for b in each.blocks)]
-            if holding:
-                yield piece, holding
+        for file_slice in view.groups[group].slices:
+            logs = [open_log(log.fs, StoredFile(f.path, f.size_bytes)) for f in file_slice.logs]
+            matching = [each for each in logs if any(b.instant == failed for b in each.blocks)]
+            if matching:
+                yield file_slice, matching
 
 
-def _command(fs: FileSystem, piece: FileSlice, failed: InstantTime, at: InstantTime) -> str:
-    """Append the command block to a slice, unless it is there; its path."""
+def _command(fs: FileSystem, file_slice: FileSlice, failed: InstantTime, at: InstantTime) -> str:
+    """Add the command block to a slice as a log, unless it exists; returns its path."""
     block = rollback_block(at, failed)
-    names = [file.name for file in piece.logs]
-    for file in piece.logs:
+    names = [file.name for file in file_slice.logs]
+    for file in file_slice.logs:
         if file.size_bytes == len(block) and fs.read(file.path) == block:
             return file.path
     version = max((name.version for name in names if isinstance(name, LogFileName)), default=0)
     while True:
         version += 1
-        name = LogFileName(piece.file_id, piece.instant, version, new_write_token(1))
-        path = join(piece.partition, str(name))
+        name = LogFileName(file_slice.file_id, file_slice.instant, version, new_write_token(1))
+        path = join(file_slice.partition, str(name))
         if fs.create(path, block):
             return path
 
@@ -209,15 +210,15 @@ def _command(fs: FileSystem, piece: FileSlice, failed: InstantTime, at: InstantT
 def _plan(
     fs: FileSystem, slices: list[tuple[FileSlice, list[OpenLog]]], failed: InstantTime
 ) -> RollbackPlan:
-    """Answer each slice's logs by a command block.  Logs are named by their paths."""
-    sizes = {file.path: file.size_bytes for piece, _ in slices for file in piece.logs}
+    """The plan: roll back each slice's logs with a command block.  Logs are named by path."""
+    sizes = {file.path: file.size_bytes for file_slice, _ in slices for file in file_slice.logs}
     removals = (
         Removal(
-            piece.group,
-            piece.instant,
+            file_slice.group,
+            file_slice.instant,
             logs={f"{fs.url}/{log.path}": sizes[log.path] for log in logs},
         )
-        for piece, logs in slices
+        for file_slice, logs in slices
     )
     return RollbackPlan(failed, Action.DELTA_COMMIT, tuple(removals))
 
@@ -231,20 +232,20 @@ def _result_record(
     at: InstantTime,
 ) -> dict[str, Any]:
     partitions: dict[str, dict[str, Any]] = {}
-    for piece, logs in slices:
+    for file_slice, logs in slices:
         entry = partitions.setdefault(
-            piece.partition,
+            file_slice.partition,
             {
-                "partitionPath": piece.partition,
+                "partitionPath": file_slice.partition,
                 "successDeleteFiles": [],
                 "failedDeleteFiles": [],
                 "rollbackLogFiles": {},
                 "logFilesFromFailedCommit": {},
             },
         )
-        command = commands[piece]
+        command = commands[file_slice]
         entry["rollbackLogFiles"][f"{fs.url}/{command}"] = fs.size(command)
-        sizes = {file.path: file.size_bytes for file in piece.logs}
+        sizes = {file.path: file.size_bytes for file in file_slice.logs}
         entry["logFilesFromFailedCommit"].update(
             {f"{fs.url}/{log.path}": sizes[log.path] for log in logs}
         )

@@ -1,7 +1,7 @@
-"""Which log blocks of the metadata table count: those whose commit the data table knows of.
+"""Visible instants of the metadata table: those whose log blocks are committed.
 
-The metadata table commits before the data table does.  So a delta commit there proves nothing;
-its blocks count once the data table's instant of the same time has completed.
+The metadata table commits before the data table.  A completed delta commit is therefore not
+sufficient: its blocks are committed once the data table's instant of the same time has completed.
 Source: table_format 9.8 (suffixes), 9.9 (reader rule).
 """
 
@@ -32,12 +32,12 @@ _ROLLBACKS: Final = (Action.ROLLBACK, Action.RESTORE)
 
 
 def suffixed(time: InstantTime, suffix: str) -> InstantTime:
-    """The metadata table's own instant right after one of the data table's."""
+    """The metadata table's own instant that directly follows an instant of the data table."""
     return InstantTime(time + suffix)
 
 
 def is_own(time: InstantTime) -> bool:
-    """Whether an instant is the metadata table's own: it has no namesake on the data table."""
+    """Whether an instant is the metadata table's own: the data table has no such instant."""
     if time.startswith(BEFORE_ALL_INSTANTS):
         return True
     suffix = time[_DIGITS:]
@@ -45,13 +45,13 @@ def is_own(time: InstantTime) -> bool:
 
 
 def is_init(time: InstantTime) -> bool:
-    """Whether an instant created a metadata partition of a table that had instants already."""
+    """Whether an instant created a metadata partition of a table that already had instants."""
     suffix = time[_DIGITS:]
     return len(suffix) == 3 and int(suffix) >= FIRST_INIT
 
 
 def is_creation(time: InstantTime) -> bool:
-    """Whether an instant of the metadata table is that of a partition's creation."""
+    """Whether an instant of the metadata table created a partition."""
     suffix = time[_DIGITS:]
     return len(suffix) == 3 and suffix.isdecimal() and int(suffix) >= FIRST_INIT
 
@@ -59,9 +59,9 @@ def is_creation(time: InstantTime) -> bool:
 def valid_instants(
     data_log: TimelineLog, data: Timeline, own_log: TimelineLog, own: Timeline
 ) -> frozenset[str]:
-    """Instants whose blocks a reader believes.
+    """Instants whose blocks readers treat as committed.
 
-    data, own: the timelines of the data table and of its metadata table.  Cost: one small read a
+    data, own: the timelines of the data table and of its metadata table.  Cost: one small read per
     completed rollback or restore of the data table.
     """
     visibility = Visibility.of(own)
@@ -71,12 +71,12 @@ def valid_instants(
     known |= {i.time for i in own.where({Action.DELTA_COMMIT}, State.COMPLETED) if is_own(i.time)}
     start = min(known, default=BEFORE_ALL_INSTANTS)
     for instant in data.where(_ROLLBACKS, State.COMPLETED).after(InstantTime(start)):
-        # one that is complete here was written by a process that had lost the table's lock
+        # a rolled-back instant that is complete here: its writer had lost the table's lock
         known |= rolled_back(data_log, instant) - visibility.completed
     return frozenset(time for time in known if visibility.sees(InstantTime(time)))
 
 
 def rolled_back(log: TimelineLog, instant: Instant) -> frozenset[InstantTime]:
-    """The instants that a completed rollback or restore took back."""
+    """The instants that a completed rollback or restore undid."""
     assert instant.is_completed
     return log.taken_back(instant)

@@ -1,14 +1,14 @@
-"""One delta commit of the metadata table, tied to one instant of the data table.
+"""Writes to the metadata table: one delta commit per instant of the data table.
 
 ```
-begin_metadata:  leftovers taken back -> compaction and cleaning if due -> T.deltacommit.requested,
+begin_metadata:  roll back failed commits -> compact and clean if due -> T.deltacommit.requested,
                  .inflight
 write_shard:     on workers: one log file of one group of `record_index`
-finish:          log file of `files` -> logs of lost attempts deleted -> T.deltacommit
+finish:          log file of `files` -> delete logs of failed attempts -> T.deltacommit
 ```
 
-The caller completes the data instant T after `finish`; until then nobody believes the blocks.
-The table's lock is held from `begin_metadata` until then.
+The caller completes the data instant T after `finish`; until then readers ignore the blocks.
+The caller holds the table's lock from `begin_metadata` until then.
 Source: table_format 9.1, 9.6, 9.9; writer_conformance 5.
 """
 
@@ -38,30 +38,30 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 WRITABLE: Final = frozenset(partition.path for partition in KEPT)
-"""Metadata partitions that this package keeps in step."""
+"""Metadata partitions that this package maintains."""
 
 
 def check_version(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a table of a version that is not written."""
+    """Raise UnsupportedTableError for a table version that cannot be written."""
     if config.version == WRITABLE_VERSION and config.layout == 1:
         return
-    upgrade = f"table.upgrade() makes it one of version {WRITABLE_VERSION}"
-    written = f"version {WRITABLE_VERSION} can be written"
+    upgrade = f"run table.upgrade() to upgrade the table to version {WRITABLE_VERSION}"
+    written = f"only tables of version {WRITABLE_VERSION} can be written"
     raise UnsupportedTableError(
-        f"tables of version {config.version} are opened for reading only",
+        f"tables of version {config.version} are read-only",
         hint=upgrade if config.version < WRITABLE_VERSION else written,
     )
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a table of a version that is not written, a bootstrapped
-    one, or one that lists metadata that a write would leave stale."""
+    """Raise UnsupportedTableError for a table version that cannot be written, a bootstrapped table,
+    or one with metadata partitions that a write would leave stale."""
     check_version(config)
     check_not_bootstrapped(config)
     foreign = sorted(config.metadata_partitions - WRITABLE)
     if foreign:
         raise UnsupportedTableError(
-            "the table keeps metadata that pyhudi does not maintain",
+            "the table has metadata partitions that pyhudi does not maintain",
             partitions=",".join(foreign),
             hint="drop these indexes with Apache Hudi first",
         )
@@ -77,11 +77,11 @@ def write_shard(
     file_id: Any,
     deleted: Any,
 ) -> WriteStat:
-    """Write one bucket's entries as one log file.  May run twice: each run has its own file.
+    """Write one bucket's entries as one log file.  May run twice: each run writes a separate file.
 
     fs: rooted at the data table.  keys: record keys, all of this bucket, in any order, each with
-    its partition_path and file_id (columns of string, dictionaries are best); of a key given
-    twice the last place counts.  deleted: keys that end; one that is in `keys` too stays.
+    its partition_path and file_id (columns of string, preferably dictionaries); of duplicate keys
+    the last location counts.  deleted: keys to delete; those that are also in `keys` are kept.
     """
     group = target.group
     new, partitions, files = _one(keys), _one(partition_path), _one(file_id)
@@ -110,13 +110,13 @@ def _one(column: Any) -> pa.Array:
 
 
 def _sorted(keys: pa.Array, *others: pa.Array) -> tuple[pa.Array, ...]:
-    """Keys in byte order, of equal ones the last, and the other columns likewise."""
+    """Keys in byte order, the last of equal ones, and the matching rows of the other columns."""
     if is_strictly_sorted(keys):
         return (keys, *others)
     order = argsort(keys)
     result = [column.take(pa.array(order)) for column in (keys, *others)]
     if not is_strictly_sorted(result[0]):
-        last = pa.array(latest(result[0]))  # the sort is stable, so the later one is given last
+        last = pa.array(latest(result[0]))  # the sort is stable, so the latest row comes last
         result = [column.take(last) for column in result]
     return tuple(result)
 
@@ -131,21 +131,21 @@ def begin_metadata(
     compact_after: int,
     engine: Engine | None = None,
 ) -> MetadataCommit:
-    """Reserve the delta commit of a data instant that has been requested.
+    """Begin the delta commit of a requested data instant.
 
-    fs: rooted at the data table; log, timeline: its own.  Takes back what dead writers left, and
-    first runs the metadata table's services if they are due.  compact_after: delta commits
-    between two compactions.  The caller holds the table's lock until the data instant is
-    complete.  Raises UnsupportedTableError, before anything changes, for metadata that would go
-    stale, IndexNotReadyError if the table has no metadata table, WriteConflictError where its logs
-    have grown too long while an older instant stays pending.
+    fs: rooted at the data table; log, timeline: of the data table.  First rolls back delta commits
+    of crashed writers and runs the metadata table's services if they are due.  compact_after:
+    delta commits between two compactions.  The caller holds the table's lock until the data
+    instant is complete.  Raises UnsupportedTableError, before any change, for metadata that would
+    become stale, IndexNotReadyError if the table has no metadata table, WriteConflictError where
+    it has too many uncompacted delta commits while an older instant stays pending.
     """
     check_writable(config)
     check_one(config)
     table = open_metadata(fs, config, log, timeline)
     if table is None:
         raise IndexNotReadyError(
-            "the table has no metadata table", path=fs.url, hint="create one before writing"
+            "the table has no metadata table", path=fs.url, hint="create one before the write"
         )
     table = finish_rollbacks(config, table)
     table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())

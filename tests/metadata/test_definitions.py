@@ -76,7 +76,7 @@ def test_definitions_that_cannot_be_read_are_not_overwritten(tmp_path: Path, tex
     table_of(path).upsert(ROWS)
     (path / DEFINITIONS).parent.mkdir()
     (path / DEFINITIONS).write_text(text)
-    with pytest.raises(CorruptFileError, match="definitions of indexes"):
+    with pytest.raises(CorruptFileError, match="index definitions"):
         pyhudi.open_table(path, options=STATS).upsert(ROWS)
     assert (path / DEFINITIONS).read_text() == text
     assert pyhudi.open_table(path).scan().count() == 1

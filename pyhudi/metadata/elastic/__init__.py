@@ -1,1 +1,1 @@
-"""The elastic index: entries of the record index in a place of their own that can grow."""
+"""The elastic index: record index entries in a separate folder, with buckets that can grow."""

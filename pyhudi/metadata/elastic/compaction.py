@@ -1,7 +1,7 @@
-"""An elastic index kept in shape: logs merged into base files, room made, old files deleted.
+"""Maintenance of an elastic index: compaction of logs, growth, deletion of old files.
 
-What comes of it is a state of its own, at the commit of the state before.  A file group's
-tombstones stay while older files have a place for their keys, and go otherwise.
+The result is a separate state at the same commit as the state before it.  A file group's
+tombstones are retained while older files have a location for their keys, and dropped otherwise.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ EntryPlace = tuple[int, int, int]
 def tend(
     fs: FileSystem, state: IndexState, data: Timeline, *, compact_after: int, engine: Engine
 ) -> IndexState:
-    """Compact what is due, then grow where it is full; the state then.
+    """Compact file groups that are due, then grow full buckets; returns the resulting state.
 
-    fs: rooted at the data table, whose lock the caller holds; state: the newest; data: the
-    timeline.  compact_after: logs of a file group.  Cost where nothing is due: none.
+    fs: rooted at the data table, whose lock the caller holds; state: the newest; data: the data
+    table's timeline.  compact_after: logs per file group.  Cost if nothing is due: none.
     """
     due = due_places(state, compact_after)
     done = _compacted(fs, state, due, engine).grown()
@@ -63,8 +63,8 @@ def tend(
 
 
 def due_places(state: IndexState, compact_after: int) -> list[EntryPlace]:
-    """File groups to compact: those with many logs, sealed ones with any, full ones with any, as
-    only a base file says how many entries there are."""
+    """File groups to compact: those with many logs, and sealed or full ones with any logs, as only
+    a base file gives an exact number of entries."""
     rule, last = state.rule, len(state.groups) - 1
     newest = state.groups[-1]
     full = newest.entries >= rule.load * rule.entries * len(newest.buckets)
@@ -88,11 +88,11 @@ def _compacted(
     tasks = []
     for group, bucket, number in places:
         segments = state.groups[group].buckets[bucket]
-        beneath = OlderGroups(state.path, hashes[:group]) if group else None
+        older_groups = OlderGroups(state.path, hashes[:group]) if group else None
         older = tuple(segment.slice(bucket) for segment in segments[:number])
-        piece = segments[number].slice(bucket)
+        file_slice = segments[number].slice(bucket)
         name = segment_name(group, number).file_id(bucket)
-        tasks.append(_Rewrite(fs, piece, name, state.instant or "0", older, beneath))
+        tasks.append(_Rewrite(fs, file_slice, name, state.instant or "0", older, older_groups))
     made = dict(zip(places, engine.run(_rewrite, tasks, label="index-compaction"), strict=True))
     return replace(
         state,
@@ -111,7 +111,8 @@ def _compacted(
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """A file group to rewrite.  older: the bucket's before it; beneath: groups before its own."""
+    """A file group to rewrite.  older: the bucket's file groups before it; beneath: older groups of
+    buckets."""
 
     fs: FileSystem
     piece: MapSlice
@@ -122,18 +123,18 @@ class _Rewrite:
 
 
 def _rewrite(task: _Rewrite) -> Segment:
-    """Write the file group's entries as a base file.  May run twice."""
+    """Rewrite the file group's entries as a base file.  May run twice."""
     own = task.fs.sub(ROOT)
     found = layers(own, task.piece)
     name = BaseFileName(
         task.file_id, new_write_token(task.piece.number), InstantTime(task.instant), HFILE
     )
-    pieces = _pieces(task, found)
-    first = next(pieces, None)
+    chunks = _merged_chunks(task, found)
+    first = next(chunks, None)
     if first is None:
         return Segment()
     size, count = write_base_in_pieces(
-        own, RECORD_INDEX.path, name, chain([first], pieces), entries_max=_at_most(found)
+        own, RECORD_INDEX.path, name, chain([first], chunks), entries_max=_at_most(found)
     )
     return Segment(ElasticFile(str(name), size, count, 0))
 
@@ -143,23 +144,23 @@ def _at_most(found: Sequence[Layer]) -> int:
     return entries_at_most(found) + ended
 
 
-def _pieces(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.Array, pa.Array]]:
+def _merged_chunks(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.Array, pa.Array]]:
     own = task.fs.sub(ROOT)
-    older = tuple(layer for piece in task.older for layer in layers(own, piece))
+    older = tuple(layer for file_slice in task.older for layer in layers(own, file_slice))
 
     def is_below(keys: pa.Array) -> NDArray[np.bool_]:
-        """Which keys older files have a place for."""
-        held = np.zeros(len(keys), np.bool_)
+        """Which keys have a location in older files."""
+        located = np.zeros(len(keys), np.bool_)
         if not older and task.beneath is None:
-            return held
+            return located
         hits, left = asked(older, keys, method="auto")
         for hit in hits:
-            held[hit.positions] = _is_place(hit.values)
+            located[hit.positions] = _is_place(hit.values)
         if task.beneath is not None and len(left):
             below, _ = task.beneath.ask(task.fs, keys.take(pa.array(left)), method="auto")
             for hit in below:
-                held[left[hit.positions]] = _is_place(hit.values)
-        return held
+                located[left[hit.positions]] = _is_place(hit.values)
+        return located
 
     def ours(values: pa.Array, layer: ValueLayer) -> pa.Array:
         return transcode_locations(values, layer.schema, path=layer.path)

@@ -1,4 +1,4 @@
-"""The beginning of an elastic index: what it is made with, its first state, its end."""
+"""Creation of an elastic index: its rule, its first state, its removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOAD: Final = 0.8
 
 
 def new_rule(rules: IndexRules) -> IndexRule:
-    """What a new index is made with.  Raises IndexNotReadyError for a hash nobody registered."""
+    """The rule of a new index.  Raises IndexNotReadyError for a hash that is not registered."""
     name = rules.hash or JAVA
     return IndexRule(
         rules.growth or Growth.SEAL,
@@ -38,41 +38,43 @@ def new_rule(rules: IndexRules) -> IndexRule:
 
 
 def anew(before: IndexRule | None, rules: IndexRules) -> IndexRule:
-    """What an index that is made again is made with: as before, where the options say nothing."""
+    """The rule of a rebuilt index: as before, where the options do not set a value."""
     if before is None:
         return new_rule(rules)
-    kept = IndexRules(
+    merged = IndexRules(
         growth=rules.growth or before.growth,
         hash=rules.hash or before.hash,
         bucket_entries=rules.bucket_entries or before.entries,
         group_load=rules.group_load or before.load,
     )
-    return new_rule(kept)
+    return new_rule(merged)
 
 
 def check_rule(rule: IndexRule, rules: IndexRules) -> None:
-    """Raise OptionError where the options ask for what the index was not made with."""
-    kept = {
+    """Raise OptionError where an option differs from the rule of the existing index."""
+    values = {
         "growth": (rules.growth, rule.growth),
         "hash": (rules.hash, rule.hash),
         "bucket.entries": (rules.bucket_entries, rule.entries),
         "load": (rules.group_load, rule.load),
     }
-    for name, (asked, made) in kept.items():
-        if asked is not None and asked != made:
+    for name, (requested, stored) in values.items():
+        if requested is not None and requested != stored:
             raise OptionError(
-                "an index keeps what it was made with", option=f"pyhudi.index.elastic.{name}",
-                value=getattr(asked, "value", asked), index=getattr(made, "value", made),
-                hint="leave it out; table.index.rebuild() makes the index anew, as the options say",
-            )  # fmt: skip
+                "the option cannot be changed for an existing index",
+                option=f"pyhudi.index.elastic.{name}",
+                value=getattr(requested, "value", requested),
+                index=getattr(stored, "value", stored),
+                hint="omit the option; table.index.rebuild() rebuilds the index with new options",
+            )
 
 
 def first_state(
     fs: FileSystem, data: Timeline, rule: IndexRule, buckets: Sequence[Segment]
 ) -> IndexState:
-    """The state of an index made of all the commits there are, as published.
+    """Publish and return the state of an index that covers all existing commits.
 
-    fs: rooted at the data table.  buckets: the one file group of each.
+    fs: rooted at the data table.  buckets: the single file group of each bucket.
     """
     own, last = fs.sub(ROOT), data.commits.last
     state = IndexState(
@@ -88,25 +90,26 @@ def first_state(
 
 
 def check_alone(options: WriteOptions) -> None:
-    """Raise OptionError where a record index is asked for beside an elastic one."""
+    """Raise OptionError where a record index is requested in addition to an elastic one."""
     if options.keep_record_index:
         raise OptionError(
-            "a table has an elastic index or a record index", value=True,
-            option="hoodie.metadata.record.index.enable", hint="leave it out",
+            "a table cannot have both an elastic index and a record index", value=True,
+            option="hoodie.metadata.record.index.enable", hint="omit the option",
         )  # fmt: skip
 
 
 def create_elastic(
     fs: FileSystem, config: TableConfig, data: Timeline, options: WriteOptions
 ) -> TableConfig:
-    """An empty index for a table without commits; its properties then.  May be repeated."""
+    """Create an empty index for a table without commits; returns the stored properties.  May be
+    repeated."""
     check_alone(options)
     first_state(fs, data, new_rule(options.index_rules), [Segment()] * options.shard_count)
     return store_config(fs, config.with_properties(ELASTIC_PROPERTIES))
 
 
 def drop_elastic(fs: FileSystem, config: TableConfig) -> TableConfig:
-    """Take the index away: first from the properties, then its files."""
+    """Remove the index: first from the table's properties, then its files."""
     if is_elastic(config):
         config = store_config(fs, config.with_properties(dict.fromkeys(ELASTIC_PROPERTIES)))
     fs.delete_folder(ROOT)

@@ -1,4 +1,4 @@
-"""An elastic index as a record index: its newest group's buckets, on top of the older ones."""
+"""Reader of an elastic index as a record index: the newest group's buckets on top of older ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from pyhudi.storage.filesystem import FileSystem
 
 
 def hashes_of(state: IndexState) -> tuple[KeyHash, ...]:
-    """That of each group.  Raises IndexNotReadyError for a hash that is not registered, or is
-    another function than the index was made with."""
+    """The hash of each group.  Raises IndexNotReadyError for a hash that is not registered, or
+    differs from the one the index was created with."""
     rule = state.rule
     if fingerprint(rule.hash) != rule.fingerprint:
         raise IndexNotReadyError(
-            "another hash function is registered than the table's index was made with",
-            hash=rule.hash, hint="register that one; an index never changes its hash",
+            "the registered hash function is not the one the table's index was created with",
+            hash=rule.hash,
+            hint="register that function; the hash function of an index never changes",
         )  # fmt: skip
     return tuple(KeyHash.named(rule.hash, len(g.buckets), g.turn) for g in state.groups)
 
@@ -34,7 +35,7 @@ def hashes_of(state: IndexState) -> tuple[KeyHash, ...]:
 def elastic_index(
     fs: FileSystem, state: IndexState, zone: tzinfo | None, method: str
 ) -> RecordIndex:
-    """The index at a state that was read from the store.  fs: rooted at the data table."""
+    """The index at a state read from the store.  fs: rooted at the data table."""
     hashes = hashes_of(state)
     shards: list[tuple[IndexShard, ...]] = []
     for number in range(len(state.groups)):
@@ -55,15 +56,15 @@ def elastic_index(
 
 @dataclass(frozen=True, slots=True)
 class OlderGroups:
-    """The oldest groups of an index, as many as there are hashes.  path: of the state."""
+    """The oldest groups of an index; one per hash.  path: of the state."""
 
     path: str
     hashes: tuple[KeyHash, ...]
 
     def ask(
-        self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+        self, fs: FileSystem, keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
     ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
-        """As `slices.asked`: each group is asked for what no newer one knows."""
+        """Like `hfile_slices.asked`; each group is searched for keys not found in a newer one."""
         own = fs.sub(ROOT)
         state = read_state(own, self.path)
         found: list[LayerMatches] = []
@@ -74,9 +75,9 @@ class OlderGroups:
             rest = []
             for bucket in np.unique(homes).tolist():
                 at = np.flatnonzero(homes == bucket)
-                pieces = [segment.slice(bucket) for segment in group.buckets[bucket]]
-                files = [layer for piece in pieces for layer in layers(own, piece)]
-                hits, unknown = asked(files, some.take(pa.array(at)), method=method, told=told)
+                file_slices = [segment.slice(bucket) for segment in group.buckets[bucket]]
+                files = [layer for file_slice in file_slices for layer in layers(own, file_slice)]
+                hits, unknown = asked(files, some.take(pa.array(at)), method=method, costs=costs)
                 found += [replace(hit, positions=left[at[hit.positions]]) for hit in hits]
                 rest.append(at[unknown])
             left = left[np.sort(np.concatenate(rest))] if rest else left

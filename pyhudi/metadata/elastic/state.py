@@ -1,15 +1,15 @@
-"""What an elastic index consists of at one commit: pure values, and their JSON.
+"""States of an elastic index: its contents at one commit as pure values, and their JSON.
 
 ```
-index   = groups of buckets, the oldest first     each with a hash of its own
+index   = groups of buckets, the oldest first     each with a separate hash
 group   = buckets
-bucket  = file groups, the oldest first           all but the last are sealed: written no more
+bucket  = file groups, the oldest first           all but the last are sealed: no more writes
 file group = base HFile, and logs of entries      as in the record index
 ```
 
-What is written goes to the last file group of the last group's buckets, so whatever stands later
-is newer: the newest mention of a key, place or tombstone, is what the index says of it.  Growing
-is adding a file group to a bucket (growth SEAL) or a group of buckets (growth GROUPS).
+Writes go to the last file group of each bucket of the last group, so later file groups are newer:
+the newest entry of a key, location or tombstone, is the valid one.  The index grows by adding a
+file group to a bucket (growth SEAL) or a group of buckets (growth GROUPS).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """What an index is made with, for good.
+    """The immutable parameters of an index.
 
-    entries: those a bucket is planned for.  load: share of them at which another group opens.
+    entries: planned number per bucket.  load: fraction of it at which a new group is added.
     """
 
     growth: Growth
@@ -45,7 +45,7 @@ class IndexRule:
 
 @dataclass(frozen=True, slots=True)
 class ElasticFile:
-    """A file of entries; instant: of the commit that wrote a log, "" for a base file."""
+    """A file of entries; instant: of the commit that wrote the log, "" for a base file."""
 
     name: str
     size_bytes: int
@@ -70,11 +70,12 @@ class Segment:
 
     @property
     def entries(self) -> int:
-        """At most; exact without logs, tombstones that a base file holds counted."""
+        """Upper bound of the number of entries, including tombstones in a base file; exact without
+        logs."""
         return sum(file.values for file in self.files)
 
     def slice(self, number: int) -> MapSlice:
-        """As readers of metadata partitions know it."""
+        """The file group as a slice for readers of metadata partitions."""
         return MapSlice(
             RECORD_INDEX.path,
             number,
@@ -89,7 +90,7 @@ Bucket = tuple[Segment, ...]
 
 @dataclass(frozen=True, slots=True)
 class BucketGroup:
-    """Buckets of one hash; turn: which of the hash's."""
+    """Buckets of one hash; turn: the number that varies the hash per group."""
 
     turn: int
     buckets: tuple[Bucket, ...]
@@ -107,9 +108,9 @@ class BucketGroup:
 class IndexState:
     """An index at one commit.
 
-    sequence: of two states the later has the greater.  instant: the commit it came with ("" where
-    the table had none).  covered: commits at or after `since` whose entries are in it; older ones
-    all are.  path: where it was read, from the root of the index.
+    sequence: greater for a later state.  instant: the commit that the state belongs to ("" where
+    the table had none).  covered: commits at or after `since` whose entries the index contains; it
+    contains those of all older commits.  path: relative to the root of the index, if it was read.
     """
 
     sequence: int
@@ -122,11 +123,11 @@ class IndexState:
 
     @property
     def bucket_count(self) -> int:
-        """Of the group that is written to."""
+        """The number of buckets of the last group, which writes go to."""
         return len(self.groups[-1].buckets)
 
     def segments(self) -> Iterator[tuple[int, int, int, Segment]]:
-        """(group, bucket, number in the bucket, file group), all of them."""
+        """(group, bucket, number in the bucket, file group) of every file group."""
         for group_number, group in enumerate(self.groups):
             for bucket_number, bucket in enumerate(group.buckets):
                 for number, segment in enumerate(bucket):
@@ -136,12 +137,12 @@ class IndexState:
         return {file.name for *_, segment in self.segments() for file in segment.files}
 
     def partition(self, bucket: int) -> MetadataPartition:
-        """How the file group of a bucket that is written to is called."""
+        """The metadata partition that names the file group of a bucket that writes go to."""
         last = len(self.groups) - 1
         return segment_name(last, len(self.groups[last].buckets[bucket]) - 1)
 
     def with_logs(self, stats: Iterable[WriteStat], instant: str) -> IndexState:
-        """With the logs of one commit, whose file ids are those of `partition`."""
+        """The state with the logs of one commit added; their file ids are those of `partition`."""
         buckets = list(self.groups[-1].buckets)
         for stat in stats:
             number = self._number(stat.file_id, buckets)
@@ -156,11 +157,11 @@ class IndexState:
     def _number(self, file_id: str, buckets: list[Bucket]) -> int:
         number = int(file_id.rsplit("-", 2)[1])
         if not 0 <= number < len(buckets) or self.partition(number).file_id(number) != file_id:
-            raise CorruptFileError("entries of a file group that is not written to", file=file_id)
+            raise CorruptFileError("index entries of a file group closed to writes", file=file_id)
         return number
 
     def grown(self) -> IndexState:
-        """With room for what comes next: itself where there is some."""
+        """The state with capacity for the next writes; itself where there is some."""
         newest, rule = self.groups[-1], self.rule
         if rule.growth is Growth.GROUPS:
             if newest.entries < rule.load * rule.entries * len(newest.buckets):
@@ -202,7 +203,7 @@ class IndexState:
 
 
 def segment_name(group: int, number: int) -> MetadataPartition:
-    """How the file groups of buckets are called: `elastic-<group>-<number>-<bucket>-0`."""
+    """The naming of file groups of buckets: `elastic-<group>-<number>-<bucket>-0`."""
     return MetadataPartition(RECORD_INDEX.path, f"elastic-{group}-{number}-")
 
 
@@ -215,16 +216,16 @@ def _segment_json(segment: Segment) -> list[Any]:
 
 
 def state_of(data: bytes, path: str) -> IndexState:
-    """Raises CorruptFileError."""
+    """Parse a stored state.  Raises CorruptFileError."""
     try:
         record = json.loads(data)
         if record["format"] != FORMAT:
             raise CorruptFileError(
-                "a state of the index is of another release", path=path, format=record["format"]
+                "an index state has an unknown format version", path=path, format=record["format"]
             )
         return _state(record, path)
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise CorruptFileError("a state of the index cannot be read", path=path) from error
+        raise CorruptFileError("cannot read an index state", path=path) from error
 
 
 def _state(record: Mapping[str, Any], path: str) -> IndexState:

@@ -1,16 +1,16 @@
-"""States of an elastic index on the store, and which of them is believed.
+"""Stored states of an elastic index, and their visibility.
 
 ```
-.hoodie/.elastic_index/states/<sequence>-<instant>-<token>.json   one a commit; never changed
+.hoodie/.elastic_index/states/<sequence>-<instant>-<token>.json   one per commit; never changed
                       /record_index/<files>                       named by states, never changed
 ```
 
-A commit's state is put there before the commit completes, and names every file of the index.  It
-is believed while each commit that it covers is complete: so data and index appear together, and
-what a rollback or restore takes back is out of the index at that moment.  Commits that no state
-covers are of writers that do not know this index: it is not asked then (`IndexNotReadyError`), as
-its answers could be wrong.  Compactions change no key's place and may be missing.
-Apache Hudi does not look at the folder.
+A commit's state is stored before the commit completes, and names every file of the index.  It is
+visible while every commit that it covers is complete: data and index become visible together, and
+a rollback or restore removes its commits from the index at the same moment.  Commits that no state
+covers were made by writers without support for this index: look-ups then raise
+`IndexNotReadyError`, as results could be wrong.  Compactions do not change locations of keys and
+need not be covered.  Apache Hudi ignores the folder.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ from pyhudi.timeline.timeline import Timeline
 ROOT: Final = f"{HOODIE}/.elastic_index"
 STATES: Final = "states"
 OWN_INDEX_TYPE: Final = "pyhudi.index.type"
-"""Names a kind that Apache Hudi has not: its writers fail over a name they do not know."""
+"""A separate property for an index type that Apache Hudi does not have: its writers fail on unknown
+index types."""
 
 ELASTIC_PROPERTIES: Final = {OWN_INDEX_TYPE: "ELASTIC"}
 
 STATES_RETAINED: Final = 20
-"""States whose files are kept for readers of the past and for restores."""
+"""Number of states whose files are retained for time travel and restores."""
 
 _KEEPS_PLACES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 
@@ -55,19 +56,19 @@ def is_elastic(config: TableConfig) -> bool:
 
 
 def check_one(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a table that another writer has given a record index, which
-    would go stale where only the elastic one is written."""
+    """Raise UnsupportedTableError for a table with an additional record index of another writer,
+    which would become stale as only the elastic index is maintained."""
     if is_elastic(config) and RECORD_INDEX.path in config.metadata_partitions:
         raise UnsupportedTableError(
-            "the table has an elastic index, and a record index of another writer",
-            hint="table.index.rebuild() leaves the elastic one; opened with "
-            "hoodie.index.type=RECORD_INDEX it leaves a record index",
+            "the table has both an elastic index and a record index of another writer",
+            hint="table.index.rebuild() keeps only the elastic index; with "
+            "hoodie.index.type=RECORD_INDEX it keeps only a record index",
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class StateName:
-    """sequence, instant ("" for none) of a state by its file's name."""
+    """The sequence and instant ("" for none) of a state, parsed from its file name."""
 
     sequence: int
     instant: str
@@ -75,7 +76,7 @@ class StateName:
 
 
 def state_names(fs: FileSystem) -> list[StateName]:
-    """Newest first.  fs: rooted at the index.  Cost: a listing."""
+    """The names of all states, newest first.  fs: rooted at the index.  Cost: one listing."""
     found = []
     for info in fs.children(STATES):
         sequence, _, rest = info.name.removesuffix(".json").partition("-")
@@ -86,12 +87,12 @@ def state_names(fs: FileSystem) -> list[StateName]:
 
 
 def read_state(fs: FileSystem, path: str) -> IndexState:
-    """A state by its path, kept for the next time.  fs: rooted at the index."""
+    """Read a state by its path; the result is cached.  fs: rooted at the index."""
     return _read(_Keyed(fs.url, path, fs))
 
 
 class _Keyed:
-    """A file's name as a key, with the store that has it."""
+    """A cache key of a file's URL and path, with the file system that contains it."""
 
     def __init__(self, url: str, path: str, fs: FileSystem) -> None:
         self.name = (url, path)
@@ -117,7 +118,7 @@ def first_write(data: Timeline) -> str:
 
 
 def is_believed(state: IndexState, data: Timeline) -> bool:
-    """Whether all that the state covers stands.  data: the timeline of the table."""
+    """Whether every commit that the state covers is complete.  data: the table's timeline."""
     done, first = data.commits.times, first_write(data)
     if state.instant and state.instant not in done:
         return False
@@ -125,13 +126,13 @@ def is_believed(state: IndexState, data: Timeline) -> bool:
 
 
 def believed_states(fs: FileSystem, data: Timeline) -> Iterator[IndexState]:
-    """Those believed, newest first.  fs: rooted at the index.  Cost: a read each."""
+    """The visible states, newest first.  fs: rooted at the index.  Cost: one read per state."""
     for name in state_names(fs):
         if name.instant and name.instant not in data.commits.times:
             continue
         try:
             state = read_state(fs, name.path)
-        except FileMissingError:  # a clean came between
+        except FileMissingError:  # deleted by a concurrent clean
             continue
         if is_believed(state, data):
             yield state
@@ -140,10 +141,10 @@ def believed_states(fs: FileSystem, data: Timeline) -> Iterator[IndexState]:
 def newest_state(
     fs: FileSystem, log: TimelineLog, data: Timeline, *, limit: str | None = None
 ) -> IndexState:
-    """The index as readers believe it; limit: as it was when that instant was the newest.
+    """The newest visible state; limit: as of the time when that instant was the newest.
 
-    fs: rooted at the data table; log, data: its own.  Raises IndexNotReadyError where there is
-    none, and where commits came without it.
+    fs: rooted at the data table; log, data: of the data table.  Raises IndexNotReadyError where
+    there is no visible state, or where the state lacks commits.
     """
     for state in believed_states(fs.sub(ROOT), data):
         if limit is not None and max(state.instant, *state.covered, "") > limit:
@@ -153,19 +154,19 @@ def newest_state(
             raise IndexNotReadyError(
                 "the elastic index lacks commits of other writers", path=fs.url,
                 commits=len(missed), first=missed[0].time,
-                hint="table.index.rebuild(), or pyhudi index rebuild",
+                hint="run table.index.rebuild() or pyhudi index rebuild",
             )  # fmt: skip
         return state
     raise IndexNotReadyError(
-        "the elastic index has no state that goes with the table", path=fs.url, as_of=limit,
-        hint="table.index.rebuild(), or pyhudi index rebuild",
+        "the elastic index has no state that matches the table's timeline", path=fs.url,
+        as_of=limit, hint="run table.index.rebuild() or pyhudi index rebuild",
     )  # fmt: skip
 
 
 def missed_commits(
     state: IndexState, log: TimelineLog, data: Timeline, *, limit: str | None = None
 ) -> list[Instant]:
-    """Commits that are not in the index, oldest first.  Cost: a small read each."""
+    """Commits that are not in the index, oldest first.  Cost: one small read per commit."""
     return [
         i
         for i in data.commits
@@ -177,7 +178,7 @@ def missed_commits(
 
 
 def last_state(fs: FileSystem) -> IndexState | None:
-    """The newest state that can be read, believed or not.  fs: rooted at the data table."""
+    """The newest readable state, visible or not.  fs: rooted at the data table."""
     own = fs.sub(ROOT)
     for name in state_names(own):
         try:
@@ -188,7 +189,7 @@ def last_state(fs: FileSystem) -> IndexState | None:
 
 
 def publish_state(fs: FileSystem, state: IndexState) -> str:
-    """Put a state on the store; its path.  fs: rooted at the index."""
+    """Store a state; returns its path.  fs: rooted at the index."""
     while True:
         name = f"{state.sequence:010d}-{state.instant or '0'}-{secrets.token_hex(4)}.json"
         path = join(STATES, name)
@@ -197,45 +198,45 @@ def publish_state(fs: FileSystem, state: IndexState) -> str:
 
 
 def next_sequence(fs: FileSystem) -> int:
-    """Greater than that of every state there is, believed or not."""
+    """A sequence number greater than that of every stored state, visible or not."""
     return max((name.sequence for name in state_names(fs)), default=0) + 1
 
 
 def remove_undone(fs: FileSystem, instants: Iterable[str]) -> None:
-    """Delete what writes that were taken back have left; nobody believes it any more.
+    """Delete states and logs of undone writes, which are no longer visible.
 
     fs: rooted at the data table.  May be repeated.
     """
     gone, own = frozenset(instants), fs.sub(ROOT)
     own.delete(name.path for name in state_names(own) if name.instant in gone)
-    doomed = []
+    undone = []
     for info in own.children(RECORD_INDEX.path):
         name = parse_data_file(info.name)
         if name is not None and not info.name.endswith(".hfile") and name.instant in gone:
-            doomed.append(info.path)
-    own.delete(doomed)
+            undone.append(info.path)
+    own.delete(undone)
 
 
 def remove_outdated_states(fs: FileSystem, data: Timeline) -> tuple[int, int]:
-    """Delete states that are outdated and files that none names; (states, files) deleted.
+    """Delete outdated states and unreferenced files; returns numbers of (states, files) deleted.
 
-    fs: rooted at the index.  data: the table's timeline now; the caller holds the table's lock.
-    Kept: the newest RETAINED states that are believed, those of savepoints, and what belongs to
-    pending writes.
+    fs: rooted at the index.  data: the table's current timeline; the caller holds the table's
+    lock.  Retained: the newest STATES_RETAINED visible states, those of savepoints, and states and
+    files of pending writes.
     """
     pending = data.pending.times
     savepoints = data.where({Action.SAVEPOINT}, State.COMPLETED).times
-    kept: list[IndexState] = []
+    retained: list[IndexState] = []
     for count, state in enumerate(believed_states(fs, data)):
         if count < STATES_RETAINED or state.instant in savepoints:
-            kept.append(state)
-    held = {state.path for state in kept}
-    names = {name for state in kept for name in state.file_names()}
+            retained.append(state)
+    paths = {state.path for state in retained}
+    names = {name for state in retained for name in state.file_names()}
     outdated = []
     for stored in state_names(fs):
         if stored.instant in pending:
             names |= read_state(fs, stored.path).file_names()
-        elif stored.path not in held:
+        elif stored.path not in paths:
             outdated.append(stored.path)
     fs.delete(outdated)
     lost = []

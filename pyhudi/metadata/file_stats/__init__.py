@@ -1,1 +1,1 @@
-"""Column ranges and bloom filters of data files: collect, store, verify."""
+"""Column ranges and bloom filters of data files: creation, reading, verification."""

@@ -1,7 +1,7 @@
-"""`column_stats` and `bloom_filters` made for a table, with what its files say.
+"""Creation of `column_stats` and `bloom_filters` with the entries of existing files.
 
-Apache Hudi leaves out the files that are there already; here each file gets its entries, so
-that files can be skipped from the first read on.  Once listed, every commit keeps them in step.
+Apache Hudi does not index existing files; here each file gets its entries, so that reads can skip
+files immediately.  Once a partition is listed, every commit maintains it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def create_facts(
     group_counts: Mapping[MetadataPartition, int],
     engine: Engine,
 ) -> TableConfig:
-    """Create those of the partitions that the table lacks; the properties as stored then.
+    """Create the partitions that the table lacks; returns the stored properties.
 
     The caller holds the table's lock, no write is pending, and the table has `files`.
-    Cost: the footer of every base file and the whole of every log.
+    Cost: reads the footer of every base file and every log in full.
     """
     lacking = {p: n for p, n in group_counts.items() if p.path not in config.metadata_partitions}
     if not lacking:
@@ -100,7 +100,7 @@ def _records(
 def _grouped(
     partition: MetadataPartition, records: Mapping[str, dict[str, Any]], count: int
 ) -> list[tuple[pa.Array, pa.Array] | None]:
-    """Per group its sorted keys and values; None for a group without."""
+    """The sorted keys and values of each group; None for a group without keys."""
     if not records:
         return [None] * count
     encode = encode_ranges if partition == COLUMN_STATS else encode_filters
@@ -110,9 +110,9 @@ def _grouped(
     groups: list[tuple[pa.Array, pa.Array] | None] = []
     for number in range(count):
         mine = pa.array(homes == number)
-        held = keys.filter(mine)
-        order = pa.array(argsort(held)) if len(held) else None
+        in_group = keys.filter(mine)
+        order = pa.array(argsort(in_group)) if len(in_group) else None
         groups.append(
-            None if order is None else (held.take(order), values.filter(mine).take(order))
+            None if order is None else (in_group.take(order), values.filter(mine).take(order))
         )
     return groups

@@ -1,7 +1,8 @@
-"""What the metadata table says of data files: ranges of their columns, blooms of their keys.
+"""Reader of file statistics in the metadata table: column ranges and bloom filters of keys.
 
-Both are facts of a file, true as long as the file exists.  A file without an entry says nothing;
-an entry may be wider than the file.  Source: table_format 9.4, 9.7; written by `filestats`.
+Both describe one immutable file and stay valid as long as it exists.  Without an entry nothing is
+known about a file; an entry's range may be wider than the file's values.
+Source: table_format 9.4, 9.7; written by `records`.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ FileName = tuple[str, str]
 """(partition path, file name) of a data file."""
 
 _BEYOND_JAVA_ORDER: Final = "[\\x{E000}-\\x{10FFFF}]"
-"""Characters that Java orders otherwise than bytes do."""
+"""Characters whose order in Java differs from byte order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRanges:
-    """What one column holds, file by file; the flags are numpy arrays of bool.
+    """Ranges of one column per file; the flags are numpy arrays of bool.
 
     low, high: bounds of the values that are not null, of the column's type; null where
-    `is_bounded` is False.  may_be_null: whether a null may be among the values.  has_values: a
-    file without any holds nulls alone, or no rows.  is_known: whether the file has an entry.
+    `is_bounded` is False.  may_be_null: whether the values may include nulls.  has_values: False
+    if the file has only nulls, or no rows.  is_known: whether the file has an entry.
     """
 
     low: pa.Array
@@ -54,7 +55,7 @@ def read_ranges(
 ) -> dict[str, ColumnRanges]:
     """Ranges of primitive columns in these files.
 
-    columns: names and the types they have in the table.  Cost: a look-up a file and column.
+    columns: names and their types in the table.  Cost: one look-up per file and column.
     """
     tails = [bloom_key(partition, name) for partition, name in files]
     keys = pa.array([hash_id(column) + tail for column in columns for tail in tails], pa.string())
@@ -71,43 +72,43 @@ def read_ranges(
 
 
 def entries_of(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
-    """Entries of `column_stats`: arrays as long as `keys`, null where they have none.  Several,
-    as a log that was appended to has an entry of each time."""
-    pieces = metadata.slices(COLUMN_STATS)
-    homes = shard_of(keys, len(pieces))
+    """Entries of `column_stats`: arrays as long as `keys`, null for keys without an entry.  Several
+    arrays, as a log that was appended to has one entry per append."""
+    file_slices = metadata.slices(COLUMN_STATS)
+    homes = shard_of(keys, len(file_slices))
     found: list[tuple[pa.StructArray, Any]] = []
-    for number, piece in enumerate(pieces):
+    for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        asked = keys.take(pa.array(at))
-        kept: list[tuple[pa.StructArray, Any]] = []
-        for layer in layers(metadata.log.fs, MapSlice.of(piece, number, metadata.valid)):
+        wanted = keys.take(pa.array(at))
+        live: list[tuple[pa.StructArray, Any]] = []
+        for layer in layers(metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid)):
             if isinstance(layer, DeleteLayer):
-                ended = layer.table.contains(asked)
-                kept = [(entries, held & ~ended) for entries, held in kept]
+                ended = layer.table.contains(wanted)
+                live = [(entries, valid & ~ended) for entries, valid in live]
                 continue
-            values = layer.reader.get_many(asked)
+            values = layer.reader.get_many(wanted)
             if values.null_count == len(values):
                 continue
             entries = decode_ranges(values, layer.schema, path=layer.path)
-            held = _flags(values.is_valid())
-            ended = held & _flags(pc.struct_field(entries, "isDeleted").fill_null(False))
-            kept = [(older, there & ~ended) for older, there in kept]
-            kept.append((entries, held & ~ended))
-        found += [_spread(entries, held, at, len(keys)) for entries, held in kept if held.any()]
+            valid = _flags(values.is_valid())
+            ended = valid & _flags(pc.struct_field(entries, "isDeleted").fill_null(False))
+            live = [(older, there & ~ended) for older, there in live]
+            live.append((entries, valid & ~ended))
+        found += [_spread(entries, valid, at, len(keys)) for entries, valid in live if valid.any()]
     return [entries for entries, _ in found]
 
 
-def _spread(entries: pa.StructArray, held: Any, at: Any, count: int) -> tuple[pa.StructArray, Any]:
-    """Entries of some keys as an array for all keys."""
+def _spread(entries: pa.StructArray, valid: Any, at: Any, count: int) -> tuple[pa.StructArray, Any]:
+    """The valid entries of some keys as an array for all keys."""
     place = np.full(count, -1)
-    place[at[held]] = np.flatnonzero(held)
+    place[at[valid]] = np.flatnonzero(valid)
     return entries.take(pa.array(place, mask=place < 0)), place >= 0
 
 
 def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> ColumnRanges | None:
-    """What entries of one column say; None where there are none."""
+    """The ranges in the entries of one column; None if there are no entries."""
     known = _flags(entries.is_valid())
     if not known.any():
         return None
@@ -132,7 +133,7 @@ def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> ColumnRa
 
 
 def _bounds(side: pa.StructArray, kind: pa.DataType) -> pa.Array:
-    """One side of the ranges as values of the column's type, null where it is of none."""
+    """One side of the ranges as values of the column's type; null where not convertible."""
     found = pa.nulls(len(side), kind)
     for wrapper in _wrappers(kind):
         values = pc.struct_field(side, [wrapper, "value"])
@@ -145,14 +146,14 @@ def _bounds(side: pa.StructArray, kind: pa.DataType) -> pa.Array:
 
 
 def _widened(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Bounds of older files as reads widen their values."""
+    """Bounds of older files, widened to the column's type as reads do."""
     if pt.is_float32(values.type) and pt.is_float64(kind):
         return through_text(values)
     return values.cast(kind)
 
 
 def _wrappers(kind: pa.DataType) -> tuple[str, ...]:
-    """The wrappers whose values mean the same in a column of this type."""
+    """The wrappers whose values have the same meaning in a column of this type."""
     if pt.is_boolean(kind):
         return ("BooleanWrapper",)
     if pt.is_signed_integer(kind):
@@ -177,11 +178,11 @@ def _wrappers(kind: pa.DataType) -> tuple[str, ...]:
 
 
 def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
-    """One of several: of a file that has one entry what that says, of one with more nothing."""
-    told = [ranges for ranges in found if ranges is not None]
-    if not told:
+    """Combine several ranges: files with one entry keep it, files with more have unknown ranges."""
+    known = [ranges for ranges in found if ranges is not None]
+    if not known:
         return None
-    result, *others = told
+    result, *others = known
     for other in others:
         one, two = result.is_known & ~other.is_known, other.is_known & ~result.is_known
         result = ColumnRanges(
@@ -196,34 +197,36 @@ def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
 
 
 def may_hold(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array) -> list[bool]:
-    """Of each file, whether its bloom filter allows one of the keys; a file without one may.
+    """Whether each file may contain one of the keys by its bloom filter; True without a filter.
 
     keys: record keys as text.
     """
-    pieces = filter_pieces(metadata)
-    kept = [True] * len(files)
-    for position, bloom in read_filters(metadata.log.fs, pieces, files):
-        kept[position] = bool(pc.any(bloom.contains(keys)).as_py())
-    return kept
+    file_slices = filter_pieces(metadata)
+    result = [True] * len(files)
+    for position, bloom in read_filters(metadata.log.fs, file_slices, files):
+        result[position] = bool(pc.any(bloom.contains(keys)).as_py())
+    return result
 
 
 def filter_pieces(metadata: MetadataTable) -> tuple[MapSlice, ...]:
-    """The groups of `bloom_filters`, for `read_filters`; picklable."""
-    pieces = metadata.slices(BLOOM_FILTERS)
-    return tuple(MapSlice.of(piece, n, metadata.valid) for n, piece in enumerate(pieces))
+    """The slices of `bloom_filters`, for `read_filters`; picklable."""
+    file_slices = metadata.slices(BLOOM_FILTERS)
+    return tuple(
+        MapSlice.of(file_slice, n, metadata.valid) for n, file_slice in enumerate(file_slices)
+    )
 
 
 def read_filters(
-    fs: FileSystem, pieces: Sequence[MapSlice], files: Sequence[FileName]
+    fs: FileSystem, file_slices: Sequence[MapSlice], files: Sequence[FileName]
 ) -> Iterator[tuple[int, BloomFilter]]:
     """(position, filter) of each file that has one; fs: rooted at the metadata table."""
-    asked = pa.array([bloom_key(partition, name) for partition, name in files], pa.string())
-    homes = shard_of(asked, len(pieces))
-    for number, piece in enumerate(pieces):
+    keys = pa.array([bloom_key(partition, name) for partition, name in files], pa.string())
+    homes = shard_of(keys, len(file_slices))
+    for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        for hit in newest_values(fs, piece, asked.take(pa.array(at))):
+        for hit in newest_values(fs, file_slice, keys.take(pa.array(at))):
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
                 if record["bloomFilter"] and not record["isDeleted"]:

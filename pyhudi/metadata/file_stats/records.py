@@ -1,13 +1,13 @@
-"""Column ranges and bloom filters of data files, as the metadata table keeps them.
+"""Column ranges and bloom filters of data files, as stored in the metadata table.
 
 A range: least and greatest value, counts of values and nulls, sizes in the file.  Columns are the
-meta columns and every primitive that is not inside a list or map, nested ones by dotted path:
-whatever list of columns Apache Hudi was told to index, a file that has any entry has those.
-Base files answer from their footers, a column without statistics there is read.  A log's ranges
-cover the rows of its data blocks; a log of deletes only has entries without values.
+meta columns and every primitive that is not inside a list or map, nested ones by dotted path: each
+indexed file has entries for all of them, whatever columns Apache Hudi was configured to index.
+Ranges of base files come from their footers; a column without statistics is read.  A log's ranges
+cover the rows of its data blocks; a log with only deletes has entries without values.
 
-A file for which a range cannot be told gets no entries at all: readers keep such files, whereas
-one missing column of an indexed file would prune it.
+If a range of a file cannot be represented, the file gets no entries at all: readers do not skip
+such files, whereas a missing column of an indexed file would make them skip it.
 Source: table_format 9.4, 9.7.
 """
 
@@ -37,18 +37,19 @@ from pyhudi.timeline.commit_metadata import WriteStat
 
 DECIMAL_DIGITS: Final = 30
 DECIMAL_SCALE: Final = 15
-"""Of the one decimal type that ranges are kept in."""
+"""Precision and scale of the single decimal type of ranges."""
 
 _DATA: Final = (BlockKind.AVRO, BlockKind.PARQUET)
 
 
-class _UntellableError(Exception):
-    """A range cannot be kept in the metadata table's types."""
+class _NotRepresentableError(Exception):
+    """A range cannot be represented in the metadata table's types."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """wrapper: the branch that low and high go to.  low, high: None where all is null."""
+    """The range of one column.  wrapper: the Avro branch of low and high.  low, high: None if all
+    values are null."""
 
     column: str
     wrapper: str
@@ -78,7 +79,7 @@ class ColumnRange:
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """What the metadata table says of one data file; ranges empty where it says nothing."""
+    """The metadata table's entries for one data file; ranges: empty if it has none."""
 
     partition: str
     file_name: str
@@ -95,21 +96,21 @@ class FileIndex:
 
 
 def bloom_key(partition: str, file_name: str) -> str:
-    """Key of a file in `bloom_filters`; behind the column's id also in `column_stats`."""
+    """Key of a file in `bloom_filters`; in `column_stats` it follows the column's id."""
     digest = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
     return hash_id(partition or NON_PARTITIONED) + base64.b64encode(digest).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """One data file to look into.  fs: rooted at the data table."""
+    """One data file to index.  fs: rooted at the data table."""
 
     fs: FileSystem
     stat: WriteStat
 
 
 def index_file(task: IndexedFile) -> FileIndex:
-    """Read what the metadata table keeps of a file.  Cost: its footer, or a whole log."""
+    """Compute the metadata table's entries for a file.  Cost: reads its footer, or a whole log."""
     stat = task.stat
     if isinstance(parse_data_file(stat.file_name), LogFileName):
         ranges = _log_ranges(task.fs, stat.path)
@@ -150,7 +151,7 @@ def _wrapper(kind: pa.DataType) -> str:
     for name, test in tests.items():
         if test(kind):
             return name
-    raise _UntellableError
+    raise _NotRepresentableError
 
 
 # ---- base files ---------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def _base_ranges(fs: FileSystem, path: str, found: BaseFooter) -> tuple[ColumnRa
             _footer_range(fs, path, column, kind, chunks.get(column, []))
             for column, kind in _primitives(found.schema)
         )
-    except _UntellableError:
+    except _NotRepresentableError:
         return ()
 
 
@@ -199,7 +200,7 @@ def _footer_range(
 
 
 def _from_raw(value: Any, kind: pa.DataType) -> Any:
-    """A value of a footer in the form its wrapper holds."""
+    """A footer value converted to the type of its wrapper."""
     if pt.is_dictionary(kind):
         kind = kind.value_type
     if pt.is_decimal(kind):
@@ -235,18 +236,18 @@ def _log_ranges(fs: FileSystem, path: str) -> tuple[ColumnRange, ...]:
             for column, kind in _primitives(rows.schema)
             for top, *inner in [column.split(".")]
         )
-    except _UntellableError:
+    except _NotRepresentableError:
         return ()
 
 
 def _no_rows(blocks: list[LogBlock]) -> pa.Table:
-    """A table of no rows with the columns the log's writer knew."""
+    """An empty table with the columns of the log's writer schema."""
     text = next((block.schema for block in blocks if block.schema), None)
     return pa.table({}) if text is None else avro_to_arrow(text).empty_table()
 
 
 def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
-    """The values at a path into structs; null where a struct on the way is null."""
+    """The values at a path into structs; null where an enclosing struct is null."""
     return pc.struct_field(column, path) if path else column
 
 
@@ -267,7 +268,7 @@ def _range_of(
 
 
 def _plain(value: pa.Scalar, kind: pa.DataType) -> Any:
-    """A scalar in the form its wrapper holds."""
+    """A scalar converted to the type of its wrapper."""
     if pt.is_date32(kind) or pt.is_time32(kind):
         return value.cast(pa.int32()).as_py()
     if pt.is_timestamp(kind) or pt.is_time64(kind):
@@ -278,7 +279,7 @@ def _plain(value: pa.Scalar, kind: pa.DataType) -> Any:
 
 
 def _decimal(value: Decimal) -> Decimal:
-    """`value` at the one scale, exactly."""
+    """`value` at DECIMAL_SCALE, exactly.  Raises _NotRepresentableError if that loses digits."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise CorruptFileError("a decimal is not a number", value=value)
@@ -287,10 +288,10 @@ def _decimal(value: Decimal) -> Decimal:
     if shift < 0:
         number, rest = divmod(number, 10**-shift)
         if rest:
-            raise _UntellableError
+            raise _NotRepresentableError
     else:
         number *= 10**shift
     if number >= 10**DECIMAL_DIGITS:
-        raise _UntellableError
+        raise _NotRepresentableError
     text = str(number).rjust(DECIMAL_SCALE + 1, "0")
     return Decimal(f"{'-' * sign}{text[:-DECIMAL_SCALE]}.{text[-DECIMAL_SCALE:]}")

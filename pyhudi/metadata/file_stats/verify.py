@@ -1,7 +1,7 @@
-"""Entries of `column_stats` and `bloom_filters` held against the files they speak of.
+"""Verification of entries of `column_stats` and `bloom_filters` against their files.
 
-A file without an entry says nothing and is no fault; an entry may be wider than its file, never
-narrower: a reader would skip rows that are there.
+A file without an entry is no error.  An entry may be wider than its file but never narrower, as
+readers would skip existing rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi.metadata.reader import MetadataTable
 
 @dataclass(frozen=True, slots=True)
 class WrongFact:
-    """An entry that is not true.  column: None for a bloom filter."""
+    """An incorrect entry.  column: None for a bloom filter."""
 
     path: str
     column: str | None
@@ -32,7 +32,7 @@ class WrongFact:
 
 
 def wrong_facts(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterator[WrongFact]:
-    """Every entry that contradicts what its file says.  Cost: a look-up a file and column."""
+    """Every entry that contradicts its file.  Cost: one look-up per file and column."""
     if COLUMN_STATS.path in metadata.partitions_listed:
         yield from _wrong_ranges(metadata, files)
     if BLOOM_FILTERS.path in metadata.partitions_listed:
@@ -40,50 +40,50 @@ def wrong_facts(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterator
 
 
 def _wrong_ranges(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterator[WrongFact]:
-    asked = [(index, found) for index in files for found in index.ranges]
-    if not asked:
+    expected = [(index, found) for index in files for found in index.ranges]
+    if not expected:
         return
-    keys = pa.array([index.range_key(found.column) for index, found in asked], pa.string())
+    keys = pa.array([index.range_key(found.column) for index, found in expected], pa.string())
     for entries in entries_of(metadata, keys):
-        for (index, found), entry in zip(asked, entries.to_pylist(), strict=True):
+        for (index, found), entry in zip(expected, entries.to_pylist(), strict=True):
             why = _contradicts(found, entry) if entry is not None else None
             if why:
                 yield WrongFact(join(index.partition, index.file_name), found.column, why)
 
 
 def _contradicts(found: ColumnRange, entry: dict[str, Any]) -> str | None:
-    """What is wrong with an entry, by what the file says."""
+    """How an entry contradicts its file; None if it does not."""
     low, high = (_value(entry[side], found.wrapper) for side in ("minValue", "maxValue"))
     if found.low is not None and low is not None and found.low < low:
-        return f"the file holds {found.low!r}, below the stated {low!r}"
+        return f"the file contains {found.low!r}, below the recorded minimum {low!r}"
     if found.high is not None and high is not None and found.high > high:
-        return f"the file holds {found.high!r}, above the stated {high!r}"
+        return f"the file contains {found.high!r}, above the recorded maximum {high!r}"
     nulls, count = entry["nullCount"], entry["valueCount"]
     if nulls == 0 and found.null_count:
-        return f"the file holds {found.null_count} nulls, none are stated"
+        return f"the file contains {found.null_count} nulls, but none are recorded"
     if entry["minValue"] is None and found.low is not None and nulls == count and count:
-        return "the file holds values, nulls alone are stated"
+        return "the file contains values, but only nulls are recorded"
     return None
 
 
 def _value(side: dict[str, Any] | None, wrapper: str) -> Any:
-    held = (side or {}).get(wrapper)
-    return None if held is None else held["value"]
+    wrapped = (side or {}).get(wrapper)
+    return None if wrapped is None else wrapped["value"]
 
 
 def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterator[WrongFact]:
-    asked = [index for index in files if index.bloom_text is not None]
-    keys = pa.array([index.bloom_key for index in asked], pa.string())
-    pieces = filter_pieces(metadata)
-    homes = shard_of(keys, len(pieces))
-    for number, piece in enumerate(pieces):
+    expected = [index for index in files if index.bloom_text is not None]
+    keys = pa.array([index.bloom_key for index in expected], pa.string())
+    file_slices = filter_pieces(metadata)
+    homes = shard_of(keys, len(file_slices))
+    for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        for hit in newest_values(metadata.log.fs, piece, keys.take(pa.array(at))):
+        for hit in newest_values(metadata.log.fs, file_slice, keys.take(pa.array(at))):
             records = decode_filters(hit.values, hit.schema, path=hit.path)
             for position, record in zip(at[hit.positions].tolist(), records, strict=True):
-                index = asked[position]
+                index = expected[position]
                 text, stored = (
                     (index.bloom_text or "").encode(),
                     bytes(record["bloomFilter"] or b""),
@@ -91,5 +91,5 @@ def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Itera
                 if stored and stored != text and not record["isDeleted"]:
                     yield WrongFact(
                         join(index.partition, index.file_name), None,
-                        "the stored filter is not the one in the file's footer",
+                        "the stored filter differs from the one in the file's footer",
                     )  # fmt: skip

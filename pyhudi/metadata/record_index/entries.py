@@ -1,4 +1,4 @@
-"""Entries of the record index read through: a bucket in key order, piece by piece.
+"""Scans of the record index: all entries of a bucket in key order, chunk by chunk.
 
 Source: table_format 9.6.
 """
@@ -29,10 +29,10 @@ _ROWS: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class StoredLayer:
-    """Entries that were put aside: [key, value] in key order, an empty value for an ended key."""
+    """Staged entries: [key, value] in key order; an empty value for a deleted key."""
 
     table: pa.Table
-    path: str = "entries put aside"
+    path: str = "staged entries"
     schema: str = SCHEMA
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -50,21 +50,21 @@ class IndexEntries:
 def bucket_entries(
     fs: FileSystem, shard: IndexShard, *, whole: bool = False, under: Sequence[StoredLayer] = ()
 ) -> Iterator[IndexEntries]:
-    """What readers believe of a bucket, tombstones left out.  fs: rooted at the data table.
+    """The visible entries of a bucket, without tombstones.  fs: rooted at the data table.
 
-    under: entries of its keys in older groups of buckets, oldest first; without them, what the
-    bucket itself says.  Cost: every file of the bucket once; memory for some pieces.
-    whole: memory for the bucket.
-    Raises UnsortedError, perhaps at the end, where Java sorted keys unlike bytes: `whole` reads
-    such a bucket, and what was given before does not count.
+    under: entries of its keys in older groups of buckets, oldest first; without them, only the
+    bucket's own entries are returned.  Cost: reads every file of the bucket once; memory for a few
+    chunks.  whole: use memory for the whole bucket.
+    Raises UnsortedError, possibly after some results, where Java's key order differs from byte
+    order: discard those results and read such a bucket with `whole`.
     """
     if whole:
         keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.piece)
-        pieces = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
+        chunks = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
     else:
-        pieces = merged_pieces((*under, *shard.layers(fs)), _in_our_schema)
-    for piece in _gathered(pieces):
-        found = _entries(piece, shard)
+        chunks = merged_pieces((*under, *shard.layers(fs)), _in_our_schema)
+    for chunk in _gathered(chunks):
+        found = _entries(chunk, shard)
         if len(found.keys):
             yield found
 
@@ -72,19 +72,19 @@ def bucket_entries(
 def stored_entries(
     fs: FileSystem, shard: IndexShard, own: KeyHash, into: KeyHash
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """A bucket's newest mentions, for other buckets: ([key, value], where each of those begins).
+    """A bucket's newest entries grouped by target bucket: ([key, value], start of each target).
 
-    own: the hash that put its keys there; into: that of the other buckets.  In each, keys ascend;
-    ended ones have an empty value.  Entries that no look-up finds are left out.  Cost: the
-    bucket's files once, and memory for it.
+    own: the hash that assigned keys to the bucket; into: that of the target buckets.  In each
+    target, keys ascend; deleted keys have an empty value.  Entries that no look-up finds are left
+    out.  Cost: reads the bucket's files once, and memory for the bucket.
     """
 
     def all_of(keys: pa.Array) -> NDArray[np.bool_]:
         return np.ones(len(keys), np.bool_)
 
-    pieces = [*merged_pieces(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
-    keys = pa.concat_arrays([pa.array([], pa.binary()), *(piece[0] for piece in pieces)])
-    values = pa.concat_arrays([pa.array([], pa.binary()), *(piece[1] for piece in pieces)])
+    chunks = [*merged_pieces(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
+    keys = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[0] for chunk in chunks)])
+    values = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[1] for chunk in chunks)])
     texts = keys.cast(pa.string())
     homes = into.buckets(texts)
     at = np.flatnonzero(own.buckets(texts) == shard.number)
@@ -102,12 +102,12 @@ def _in_our_schema(values: pa.Array, layer: ValueLayer | StoredLayer) -> pa.Arra
     return transcode_locations(values, layer.schema, path=layer.path)
 
 
-def _gathered(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Larger pieces out of small ones."""
+def _gathered(chunks: Iterator[Piece]) -> Iterator[Piece]:
+    """Combine small chunks into larger ones."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
     count = 0
-    for key, value in pieces:
+    for key, value in chunks:
         keys.append(key)
         values.append(value)
         count += len(key)
@@ -118,10 +118,10 @@ def _gathered(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield pa.concat_arrays(keys), pa.concat_arrays(values)
 
 
-def _entries(piece: Piece, shard: IndexShard) -> IndexEntries:
-    keys, values = piece
+def _entries(chunk: Piece, shard: IndexShard) -> IndexEntries:
+    keys, values = chunk
     empty = pc.equal(pc.binary_length(values), pa.scalar(0, pa.int32()))
-    if pc.any(empty).as_py():  # Java's mark of a key that has ended
+    if pc.any(empty).as_py():  # Java's marker of a deleted key
         keys, values = keys.filter(pc.invert(empty)), values.filter(pc.invert(empty))
     path = f"{RECORD_INDEX.path} bucket {shard.number}"
     return IndexEntries(

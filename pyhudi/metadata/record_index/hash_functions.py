@@ -1,15 +1,16 @@
-"""Hash functions by name: which bucket of an index a key is in.
+"""Named hash functions, which assign keys to the buckets of an index.
 
-A key's bucket never changes, so an index records the name of its hash, and what that gives for
-some texts: a function that was registered under the name and gives other values is refused.
+A key's bucket never changes, so an index records the name of its hash function and a fingerprint
+of its results for some texts: a function registered under that name with other results is
+rejected.
 
 ```
-java       String.hashCode as Apache Hudi uses it: the only one of indexes that it reads
+java       String.hashCode as in Apache Hudi; required for indexes that Apache Hudi reads
 murmur3    32 bits, as `mmh3.hash`
 ```
 
-Groups of buckets that are opened later have hashes of their own: of `murmur3` with another seed,
-else what the function gives, mixed with the number of the group.
+Groups of buckets that are added later use separate hashes: `murmur3` with another seed, other
+functions with their result mixed with the number of the group.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ JAVA: Final = "java"
 MURMUR3: Final = "murmur3"
 
 HashFunction = Callable[[pa.Array], Any]
-"""Column of strings without nulls -> as many whole numbers of 32 or 64 bits, an array."""
+"""Column of strings without nulls -> array of as many integers of 32 or 64 bits."""
 
 _PROBES: Final = ("", "a", "key-0001", "key-0002", "Straße", "\U0001f600", "x" * 100)
 _TURN: Final = 0x9E3779B97F4A7C15
@@ -44,63 +45,66 @@ def _murmur3(keys: pa.Array) -> Any:
     return murmur3_32(keys)
 
 
-_OWN: Final[dict[str, HashFunction]] = {JAVA: _java, MURMUR3: _murmur3}
+_BUILT_IN: Final[dict[str, HashFunction]] = {JAVA: _java, MURMUR3: _murmur3}
 _REGISTERED: Final[dict[str, HashFunction]] = {}
 
 
 def register_hash(name: str, function: HashFunction) -> None:
-    """Make a hash function known by a name, in this process, for indexes of kind `elastic`.
+    """Register a custom hash function under a name, in this process, for `elastic` indexes.
 
-    function: takes a pyarrow column of strings, without nulls, and gives an array of as many
-    whole numbers (int32, uint32, int64 or uint64), the same in every process and for ever.
-    On Spark it is sent to the workers with the work.  Raises UserError for a function of another
-    shape, for a name of pyhudi's own, and for a name that another function has.
+    function: takes a pyarrow column of strings without nulls and returns an array of as many
+    integers (int32, uint32, int64 or uint64).  It must be deterministic across processes and
+    releases.  On Spark it is shipped to the workers with their tasks.  Raises UserError for a
+    function with other results, for the name of a built-in function, and for a name under which
+    another function is registered.
     """
     if not name or not all(part.isalnum() for part in name.replace("-", "_").split("_")):
-        raise UserError("a hash has a name of letters, digits, - and _", name=name)
-    if name in _OWN:
-        raise UserError("a hash of pyhudi's own has this name", name=name)
+        raise UserError(
+            "the name of a hash function may contain only letters, digits, - and _", name=name
+        )
+    if name in _BUILT_IN:
+        raise UserError("a built-in hash function has this name", name=name)
     if not callable(function):
-        raise UserError("a hash is a function", name=name, type=type(function).__name__)
+        raise UserError("a hash function must be callable", name=name, type=type(function).__name__)
     once, again = _probed(name, function), _probed(name, function)
     if not np.array_equal(once, again):
-        raise UserError("a hash gives other values for the same keys", name=name)
+        raise UserError("the hash function is not deterministic", name=name)
     before = _REGISTERED.get(name)
     if before is not None and not np.array_equal(_probed(name, before), once):
         raise UserError(
-            "another hash is registered by this name", name=name,
-            hint="an index never changes its hash: take another name",
+            "another hash function is registered under this name", name=name,
+            hint="the hash function of an index never changes: use another name",
         )  # fmt: skip
     _REGISTERED[name] = function
 
 
 def hash_names() -> tuple[str, ...]:
-    """Names known in this process."""
-    return (*_OWN, *_REGISTERED)
+    """Names of the built-in functions and of those registered in this process."""
+    return (*_BUILT_IN, *_REGISTERED)
 
 
 def function_named(name: str) -> HashFunction:
-    """Raises IndexNotReadyError where no function has the name."""
-    found = _OWN.get(name) or _REGISTERED.get(name)
+    """The function of a name.  Raises IndexNotReadyError where none has the name."""
+    found = _BUILT_IN.get(name) or _REGISTERED.get(name)
     if found is None:
         raise IndexNotReadyError(
-            "the hash function of the table's index is not known", hash=name,
-            known=", ".join(hash_names()), hint="pyhudi.register_hash(name, function) first",
+            "the hash function of the table's index is not registered", hash=name,
+            known=", ".join(hash_names()), hint="call pyhudi.register_hash(name, function) first",
         )  # fmt: skip
     return found
 
 
 def fingerprint(name: str) -> str:
-    """What the function of a name gives for some texts, in short: recorded with an index."""
+    """A digest of the function's results for some texts, which is recorded with an index."""
     values = _probed(name, function_named(name))
     return sha256(values.astype("<u8").tobytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyHash:
-    """How keys fall into so many buckets; picklable, with its function.
+    """The assignment of keys to `count` buckets; picklable together with its function.
 
-    turn: the number of the group of buckets among those of one index.
+    turn: the number of the group of buckets within its index.
     """
 
     count: int
@@ -110,24 +114,24 @@ class KeyHash:
 
     @classmethod
     def named(cls, name: str, count: int, turn: int = 0) -> KeyHash:
-        """Raises IndexNotReadyError where no function has the name."""
+        """The hash of a name.  Raises IndexNotReadyError where no function has the name."""
         return cls(count, name, turn, function_named(name))
 
     @property
     def is_plain(self) -> bool:
-        """Whether keys fall as in the record index of Apache Hudi."""
+        """Whether keys are assigned as in the record index of Apache Hudi."""
         return self.name == JAVA and not self.turn
 
     @property
     def facts(self) -> str:
-        """Equal for hashes that put every key into the same bucket."""
+        """A text that is equal for hashes that assign every key to the same bucket."""
         text = str(self.count)
         return text if self.is_plain else f"{text} {self.name} {self.turn}"
 
     def buckets(self, keys: Any) -> npt.NDArray[np.int32]:
-        """The bucket of each key; keys: strings without nulls, a column in one piece or several.
+        """The bucket of each key; keys: strings without nulls, an array or a chunked array.
 
-        Raises UserError where a registered function gives what is no hash of them.
+        Raises UserError where a registered function returns invalid results.
         """
         if self.is_plain:
             return shard_of(keys, self.count)
@@ -159,20 +163,25 @@ def _checked(name: str, function: HashFunction, keys: pa.Array) -> npt.NDArray[n
         given = given.combine_chunks()
     if isinstance(given, pa.Array):
         if given.null_count:
-            raise UserError("a hash gives a null", name=name)
+            raise UserError("the hash function returned a null", name=name)
         given = given.to_numpy(zero_copy_only=False)
     if not isinstance(given, np.ndarray):
         raise UserError(
-            "a hash gives an array for a column of keys", name=name, type=type(given).__name__,
+            "the hash function must return an array", name=name, type=type(given).__name__,
             hint="it is called with a pyarrow column of strings, not with one key",
         )  # fmt: skip
     if given.dtype.kind not in "iu" or given.dtype.itemsize not in (4, 8):
         raise UserError(
-            "a hash gives whole numbers of 32 or 64 bits", name=name, type=str(given.dtype)
+            "the hash function must return integers of 32 or 64 bits",
+            name=name,
+            type=str(given.dtype),
         )
     if given.shape != (len(keys),):
         raise UserError(
-            "a hash gives one number a key", name=name, keys=len(keys), shape=given.shape
+            "the hash function must return one number per key",
+            name=name,
+            keys=len(keys),
+            shape=given.shape,
         )
     if given.dtype.itemsize == 4:
         return given.view(np.uint32).astype(np.uint64)

@@ -1,6 +1,6 @@
-"""Figures of the record index: how full each bucket is, and what commits wrote into it.
+"""Statistics of the record index: entries per bucket, and the entries that commits wrote.
 
-Cost: the head and trailer of each file, no entry; `written_between` reads the entries it gives.
+Cost: reads the head and trailer of each file, no entries; `written_between` reads entries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyhudi.storage.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class BucketFigures:
-    """One bucket.  entries_max: base and log entries less tombstones of keys that are there at
-    most once: exact after a compaction, else keys in several layers count in each."""
+    """Statistics of one bucket.  entries_max: base and log entries minus tombstones; exact after a
+    compaction, otherwise keys in several layers are counted once per layer."""
 
     bucket: int
     base_entries: int
@@ -39,16 +39,16 @@ class BucketFigures:
 
 @dataclass(frozen=True, slots=True)
 class FiguresTask:
-    """fs: rooted at the data table."""
+    """A bucket to count.  fs: rooted at the data table."""
 
     fs: FileSystem
     shard: IndexShard
 
 
 def bucket_figures(task: FiguresTask) -> BucketFigures:
-    """Count a bucket's entries by the trailers of its files."""
+    """Count a bucket's entries from the trailers of its files."""
     shard = task.shard
-    bases = [piece.base for piece in shard.pieces if piece.base]
+    bases = [file_slice.base for file_slice in shard.pieces if file_slice.base]
     paths = {file.path for file in bases}
     base, logs, ends = 0, 0, 0
     for layer in shard.layers(task.fs):
@@ -58,7 +58,7 @@ def bucket_figures(task: FiguresTask) -> BucketFigures:
             base += layer.reader.entry_count
         else:
             logs += layer.reader.entry_count
-    files = [*bases, *(log for piece in shard.pieces for log in piece.logs)]
+    files = [*bases, *(log for file_slice in shard.pieces for log in file_slice.logs)]
     size = sum(file.size_bytes for file in files)
     count = len(shard.pieces)
     return BucketFigures(shard.number, base, logs, ends, len(files), size, shard.group, count)
@@ -77,7 +77,8 @@ WRITTEN_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class WrittenTask:
-    """Entries of one bucket of commits after `since` up to `until`.  fs: as above."""
+    """A bucket whose entries of commits after `since` up to `until` to read.  fs: rooted at the
+    data table."""
 
     fs: FileSystem
     shard: IndexShard
@@ -86,10 +87,10 @@ class WrittenTask:
 
 
 def written_between(task: WrittenTask) -> pa.Table:
-    """What commits wrote into a bucket, oldest first: rows of WRITTEN_SCHEMA.
+    """The entries that commits wrote into a bucket, oldest first: rows of WRITTEN_SCHEMA.
 
-    Entries that a compaction has merged are told by the instant they hold; tombstones it has
-    dropped are not.
+    Entries merged by a compaction are reported by the instant stored in them; tombstones that it
+    dropped are not reported.
     """
     tables = [WRITTEN_SCHEMA.empty_table()]
     for layer, instant in task.shard.dated_layers(task.fs):

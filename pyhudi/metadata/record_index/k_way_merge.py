@@ -1,7 +1,8 @@
-"""Layers of a file group merged a piece at a time: memory for some batches of each, not for all.
+"""Streaming merge of the layers of a file group, with memory for a few batches of each layer.
 
-Every layer is read in key order.  What lies up to the least of the last keys at hand is merged,
-as no later batch can hold a key below it; then the layers that ended there are read on.
+Every layer is read in key order.  The merge bound is the least of the last keys of all current
+batches, as no later batch can contain a smaller key.  Rows up to the bound are merged; then the
+layers whose batch is exhausted read their next one.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ class Ordered(Protocol):
 
 
 Piece = tuple[pa.Array, pa.Array]
-"""Keys and values (binary), in key order; a null value ends its key."""
+"""A chunk of keys and values (binary), in key order; a null value deletes its key."""
 
 KeepsEnded = Callable[[pa.Array], NDArray[np.bool_]]
-"""Ended keys (binary) -> which of them an older file still has."""
+"""Deleted keys (binary) -> which of them an older file still has."""
 
-_ROWS: Final = 1 << 14  # of a layer at hand, whatever its reader gives at once
+_ROWS: Final = 1 << 14  # rows of a layer's current batch, whatever batch size its reader returns
 
 Transcode = Callable[[pa.Array, Any], pa.Array]
 
 
 class UnsortedError(Exception):
-    """A layer whose keys do not ascend, as Java writes them where UTF-16 sorts unlike bytes."""
+    """A layer's keys do not ascend: Java sorts by UTF-16, which can differ from byte order."""
 
 
 def merged_pieces(
@@ -48,10 +49,10 @@ def merged_pieces(
     *,
     keeps_ended: KeepsEnded | None = None,
 ) -> Iterator[Piece]:
-    """The newest value of each key that has one, in key order; no piece is empty.
+    """The newest value of each key that has one, in key order; no chunk is empty.
 
-    found: oldest first.  transcode: makes a layer's values into those of today.  keeps_ended: says
-    which of some ended keys are told, with an empty value; None: none is.
+    found: layers, oldest first.  transcode: converts a layer's values to the current schema.
+    keeps_ended: selects the deleted keys to return, with an empty value; None: none of them.
     Raises UnsortedError for layers that have to be merged as a whole.
     """
     readers = [_Reader(_batches(layer, transcode)) for layer in found]
@@ -72,7 +73,7 @@ def rows_with_values(
     newest: pa.Array | None,
     keeps_ended: KeepsEnded | None = None,
 ) -> Piece:
-    """The rows `newest` (None: all) with a value, and ended ones that are kept; in key order."""
+    """The rows `newest` (None: all) with a value, and retained deleted keys; in key order."""
     if newest is not None:
         keys, values = keys.take(newest), values.take(newest)
     if keeps_ended is not None:
@@ -87,19 +88,19 @@ def rows_with_values(
 
 
 def _with_ended(keys: pa.Array, values: pa.Array, keeps_ended: KeepsEnded) -> Piece:
-    """Rows that have a value, and those of ended keys that are kept."""
+    """Rows that have a value, and rows of deleted keys to retain."""
     ended = pc.fill_null(pc.equal(pc.binary_length(values), 0), True)
     if not pc.any(ended).as_py():
         return keys, values
     at = np.flatnonzero(ended.to_numpy(zero_copy_only=False))
     stays = np.ones(len(keys), np.bool_)
     stays[at] = keeps_ended(keys.take(pa.array(at)))
-    kept = pa.array(stays)
-    return keys.filter(kept), pc.fill_null(values.filter(kept), b"")
+    retained = pa.array(stays)
+    return keys.filter(retained), pc.fill_null(values.filter(retained), b"")
 
 
 def entries_at_most(found: Sequence[Layer]) -> int:
-    """How many entries the merged layers can have."""
+    """An upper bound of the entries of the merged layers."""
     return sum(layer.reader.entry_count for layer in found if isinstance(layer, ValueLayer))
 
 
@@ -118,7 +119,7 @@ def _batches(layer: Ordered | DeleteLayer, transcode: Transcode) -> Iterator[Pie
 
 
 class _Reader:
-    """One layer, read as far as it was asked for.  keys: those at hand, None at its end."""
+    """One layer, read on demand.  keys: of the current batch; None at the end of the layer."""
 
     def __init__(self, batches: Iterator[Piece]) -> None:
         self._batches = batches
@@ -129,7 +130,7 @@ class _Reader:
 
     @property
     def last(self) -> bytes:
-        """The last key at hand."""
+        """The last key of the current batch."""
         assert self.keys is not None
         found: bytes = self.keys[-1].as_py()
         return found
@@ -146,7 +147,7 @@ class _Reader:
         self.keys = self._values = None
 
     def up_to(self, bound: bytes) -> Iterator[Piece]:
-        """What is at hand up to `bound`, which is at most the last key of every layer."""
+        """Rows of the current batch up to `bound`, which is at most the last key of every layer."""
         while self.keys is not None and self._values is not None:
             keys = self.keys
             count = bisect_right(range(len(keys)), bound, key=lambda at: keys[at].as_py())

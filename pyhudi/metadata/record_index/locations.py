@@ -1,7 +1,7 @@
-"""Where records live: the payload of the record index.
+"""Record locations: the payload of the record index.
 
-Rows that went to one file group in one commit have equal values, so values are encoded and decoded
-once per distinct one.  Source: table_format 9.6.
+Rows written to one file group by one commit have equal values, so each distinct value is encoded
+and decoded once.  Source: table_format 9.6.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyhudi.timeline.clock import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """Where record keys live, one slot a key, null where absent.
+    """Locations of record keys; one slot per key, null where absent.
 
     partition_path and file_id: dictionary<int32, string>; instant_time: string.
     """
@@ -44,10 +44,10 @@ class Locations:
 
 @dataclass(frozen=True, slots=True)
 class CodedLocations:
-    """Where record keys live: the distinct places, and which of them each slot has.
+    """Locations of record keys: the distinct locations, and the location number of each slot.
 
-    partition_paths, file_ids, instant_times: string, one a place; null where a value says that the
-    key is absent.  codes: int32, one a slot, null where absent.
+    partition_paths, file_ids, instant_times: string, one per location; null where a value marks
+    the key as absent.  codes: int32, one per slot, null where absent.
     """
 
     partition_paths: pa.StringArray
@@ -56,7 +56,7 @@ class CodedLocations:
     codes: pa.Array
 
     def spread(self) -> Locations:
-        """As columns of one slot a key."""
+        """The locations as columns with one slot per key."""
         return Locations(
             _spread(self.partition_paths, self.codes),
             _spread(self.file_ids, self.codes),
@@ -98,10 +98,10 @@ def _dictionary(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa.Array:
-    """Values of `record_index` for keys that went to these places at one instant.
+    """Encode values of `record_index` for keys written to these locations at one instant.
 
-    partition_path, file_id: columns of string (dictionaries are best), without nulls.
-    Cost: one Avro datum a distinct (partition, file id); the rest is a gather.
+    partition_path, file_id: columns of string (preferably dictionaries), without nulls.
+    Cost: one Avro datum per distinct (partition, file id), and a gather.
     """
     partitions, files = _dictionary(partition_path), _dictionary(file_id)
     if not len(partitions):
@@ -144,9 +144,9 @@ def _location_rows(location: pa.StructArray) -> pa.Array:
 
 
 def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path: str) -> Locations:
-    """The places that values of `record_index` name; zone: that of the table's instants.
+    """Decode values of `record_index`; zone: of the table's instants.
 
-    A value of length 0 counts as absent.  Cost: as `encode_locations`.
+    A value of length 0 means absent.  Cost: as `encode_locations`.
     """
     return decode_coded(values, schema, zone=zone, path=path).spread()
 
@@ -154,14 +154,14 @@ def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path
 def decode_coded(
     values: pa.Array, schema: str, *, zone: tzinfo | None, path: str
 ) -> CodedLocations:
-    """As `decode_locations`, without a text a slot."""
+    """Like `decode_locations`, without building texts per slot."""
     coded = values.dictionary_encode()
     empty = pc.equal(pc.binary_length(coded.dictionary), pa.scalar(0, pa.int32()))
     distinct = pc.if_else(empty, pa.scalar(None, pa.binary()), coded.dictionary)
     rows = codec(schema).decode_column(distinct, fields=["recordIndexMetadata"], path=path)
     info = rows.field("recordIndexMetadata")
     if info.null_count != distinct.null_count:
-        raise CorruptFileError("a record index entry holds no location", path=path)
+        raise CorruptFileError("a record index entry has no location", path=path)
     if missing := set(LOCATION_FIELDS).difference(field.name for field in info.type):
         raise CorruptFileError(
             "the schema of record index entries lacks fields", path=path,
@@ -211,19 +211,20 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=1 << 12)
 def instant_text(epoch_millis: int, zone: tzinfo | None) -> InstantTime:
-    """The instant of a moment as the index stores it.  Raises CorruptFileError off the calendar."""
+    """The instant time of an entry's epoch milliseconds.  Raises CorruptFileError if out of
+    range."""
     try:
         return format_instant(_EPOCH + timedelta(milliseconds=epoch_millis), zone)
     except (OverflowError, ValueError):
-        raise CorruptFileError("an instant is off the calendar", millis=epoch_millis) from None
+        raise CorruptFileError("an instant is out of range", millis=epoch_millis) from None
 
 
 def combine_parts(
     parts: list[CodedLocations], positions: NDArray[np.int64], count: int
 ) -> CodedLocations:
-    """One column of `count` slots out of several parts.
+    """Combine several parts into one column of `count` slots.
 
-    positions: for each row of the parts, laid end to end, its slot; slots not named are null.
+    positions: the slot of each row of the concatenated parts; slots without a row are null.
     """
     codes, places = [np.empty(0, np.int32)], 0
     for part in parts:
@@ -245,14 +246,14 @@ def combine_parts(
 
 
 def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array:
-    """Values of `record_index` written with another writer's schema, in ours; nulls stay."""
+    """Re-encode values of `record_index` from another writer's schema to SCHEMA; keeps nulls."""
     if schema == SCHEMA:
         return values
     coded = values.dictionary_encode()
     rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
     info = rows.field("recordIndexMetadata")
     if info.null_count:
-        raise CorruptFileError("a record index entry holds no location", path=path)
+        raise CorruptFileError("a record index entry has no location", path=path)
     location = pa.StructArray.from_arrays(
         [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
     )

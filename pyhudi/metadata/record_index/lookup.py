@@ -1,4 +1,4 @@
-"""The record index asked: which bucket a key is in, and what its files say of it.
+"""Look-ups in the record index: the bucket of each key, and its location in the bucket's files.
 
 Source: table_format 9.5, 9.6.
 """
@@ -26,16 +26,16 @@ from pyhudi.metadata.record_index.locations import CodedLocations, combine_parts
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.storage.filesystem import FileSystem
 
-_WORTH_SPREADING: Final = 4096  # keys below which starting threads costs more than it saves
+_PARALLEL_KEYS_MIN: Final = 4096  # with fewer keys, starting threads costs more than it saves
 
 
 class Beneath(Protocol):
-    """What stands below the buckets of an index; picklable."""
+    """Older groups of buckets below those of an index; picklable."""
 
     def ask(
-        self, fs: FileSystem, keys: pa.Array, *, method: str, told: list[LookupCost] | None = None
+        self, fs: FileSystem, keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
     ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
-        """As `slices.asked`; fs: rooted at the data table."""
+        """Like `hfile_slices.asked`; fs: rooted at the data table."""
         ...
 
 
@@ -43,10 +43,10 @@ class Beneath(Protocol):
 class IndexShard:
     """One bucket of the record index; picklable, for workers.
 
-    zone: that of the instants.  method: how its files are asked: "auto", "seek" or "scan".
-    root: where the index is, from the data table's root.  An elastic index may have file groups
-    of the bucket that are `sealed`, oldest first, and groups of buckets `beneath` this one, whose
-    number is `group`.
+    zone: of the instants.  method: of look-ups in its files: "auto", "seek" or "scan".  root: the
+    folder of the index, relative to the data table's root.  Elastic indexes only: `sealed` file
+    groups of the bucket, oldest first; older groups of buckets `beneath`; `group`: the number of
+    the bucket's group.
     """
 
     piece: MapSlice
@@ -67,32 +67,32 @@ class IndexShard:
         return (*self.sealed, self.piece)
 
     def dated_layers(self, fs: FileSystem) -> tuple[tuple[Layer, str | None], ...]:
-        """`slices.dated_layers` of the bucket, oldest first; fs: rooted at the data table."""
+        """`hfile_slices.dated_layers` of the bucket, oldest first; fs: rooted at the data table."""
         own = fs.sub(self.root)
-        return tuple(layer for piece in self.pieces for layer in dated_layers(own, piece))
+        return tuple(layer for file_slice in self.pieces for layer in dated_layers(own, file_slice))
 
     def layers(self, fs: FileSystem) -> tuple[Layer, ...]:
         return tuple(layer for layer, _ in self.dated_layers(fs))
 
     def ask(
-        self, fs: FileSystem, keys: pa.Array, *, told: list[LookupCost] | None = None
+        self, fs: FileSystem, keys: pa.Array, *, costs: list[LookupCost] | None = None
     ) -> list[LayerMatches]:
-        """The newest value of each key; a key in no hit is absent or deleted.
+        """The newest value of each key; a key in no match is absent or deleted.
 
-        told: what each file took is added there.
+        costs: the cost of each file is appended.
         """
-        hits, left = asked(self.layers(fs), keys, method=self.method, told=told)
+        hits, left = asked(self.layers(fs), keys, method=self.method, costs=costs)
         if self.beneath is None or not len(left):
             return hits
-        below, _ = self.beneath.ask(fs, keys.take(pa.array(left)), method=self.method, told=told)
+        below, _ = self.beneath.ask(fs, keys.take(pa.array(left)), method=self.method, costs=costs)
         return hits + [replace(hit, positions=left[hit.positions]) for hit in below]
 
 
 class RecordIndex:
-    """Where record keys live, over all buckets.
+    """Look-ups of record locations over all buckets.
 
-    hash: of the keys; None: as Apache Hudi's.  older: buckets that stand beneath the others, and
-    the hash of each of their groups.
+    hash: of the keys; None: that of Apache Hudi.  older, older_hashes: buckets of older groups, and
+    the hash of each of these groups.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class RecordIndex:
         return len(self.shards)
 
     def lookup(self, keys: Any, *, engine: Engine | None = None) -> pa.Table:
-        """One row a key, in the order asked.
+        """One row per key, in the order of `keys`.
 
         keys: list or column of strings; a null key is absent.  Returns [record_key: string,
-        partition_path: string, file_id: string, instant_time: string, found: bool]; the places
-        are null where the key is absent.
+        partition_path: string, file_id: string, instant_time: string, found: bool]; the location
+        is null where the key is absent.
         """
         column = _key_column(keys)
-        asked = column.drop_null()
-        spread = engine if len(asked) >= _WORTH_SPREADING else None
+        valid = column.drop_null()
+        spread = engine if len(valid) >= _PARALLEL_KEYS_MIN else None
         if spread is not None and (self.older or any(s.sealed for s in self.shards)):
-            hits = self._everywhere(asked, spread)
+            hits = self._by_file_group(valid, spread)
         else:
-            hits = self._by_bucket(asked, spread)
+            hits = self._by_bucket(valid, spread)
         if column.null_count:
             at = _valid_positions(column)
             hits = [replace(hit, positions=at[hit.positions]) for hit in hits]
@@ -144,7 +144,7 @@ class RecordIndex:
         )
 
     def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[LayerMatches]:
-        """A task a bucket: its file groups are asked one after the other, the newest first."""
+        """Run one task per bucket, which searches its file groups in turn, newest first."""
         cuts = _cuts(keys, self.hash)
         tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
         if engine is None or len(tasks) < 2:
@@ -157,8 +157,8 @@ class RecordIndex:
             for hit in answer
         ]
 
-    def _everywhere(self, keys: pa.Array, engine: Engine) -> list[LayerMatches]:
-        """A task a file group, all at one time; of several answers the newest is taken."""
+    def _by_file_group(self, keys: pa.Array, engine: Engine) -> list[LayerMatches]:
+        """Run one task per file group, all in parallel; the newest result of a key is used."""
         tasks: list[_FileGroupTask] = []
         places: list[NDArray[np.int64]] = []
         hashes = (*self.older_hashes, self.hash)
@@ -166,26 +166,26 @@ class RecordIndex:
         for group in reversed(range(len(hashes))):
             for number, some, at in _cuts(keys, hashes[group]):
                 shard = shards[group, number]
-                for piece in reversed(shard.pieces):
+                for file_slice in reversed(shard.pieces):
                     tasks.append(
-                        _FileGroupTask(self._fs.sub(shard.root), piece, some, shard.method)
+                        _FileGroupTask(self._fs.sub(shard.root), file_slice, some, shard.method)
                     )
                     places.append(at)
-        told = np.zeros(len(keys), np.bool_)
+        known = np.zeros(len(keys), np.bool_)
         found: list[LayerMatches] = []
         for at, answer in zip(places, engine.run(_ask_one, tasks, label="lookup"), strict=True):
             for hit in answer.hits:
                 where = at[hit.positions]
-                fresh = ~told[where]
+                fresh = ~known[where]
                 if fresh.any():
                     values = hit.values.filter(pa.array(fresh))
                     found.append(replace(hit, positions=where[fresh], values=values))
-            told[at[answer.known]] = True
+            known[at[answer.known]] = True
         return found
 
 
 def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np.int64]]]:
-    """(bucket, its keys, their positions) of each bucket that has some."""
+    """(bucket, its keys, their positions) of each bucket with at least one key."""
     if hash.count == 1:
         return [(0, keys, np.arange(len(keys), dtype=np.int64))] if len(keys) else []
     grouped, rows, bounds = group_keys(keys, hash.buckets(keys), hash.count)
@@ -197,7 +197,7 @@ def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np
 
 
 def _key_column(keys: Any) -> pa.Array:
-    """Keys as text.  A text or bytes is one key; numbers count as Java writes them."""
+    """Keys as text.  A str or bytes is one key; numbers are formatted as in Java."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         keys = [keys]
     is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
@@ -207,7 +207,7 @@ def _key_column(keys: Any) -> pa.Array:
         try:
             keys = pa.array(list(keys))
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise UserError("record keys come as strings", why=str(error)) from error
+            raise UserError("record keys must be strings", why=str(error)) from error
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
@@ -217,7 +217,7 @@ def _key_column(keys: Any) -> pa.Array:
             return keys.cast(pa.string())
         return as_text(keys, "record key")
     except (pa.ArrowException, SchemaError) as error:
-        raise UserError("record keys come as strings", type=keys.type) from error
+        raise UserError("record keys must be strings", type=keys.type) from error
 
 
 def _valid_positions(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -249,7 +249,7 @@ class _FileGroupTask:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """known: positions of keys that the file group has a place or a tombstone for."""
+    """The result of one file group.  known: positions of keys with a location or a tombstone."""
 
     hits: list[LayerMatches]
     known: NDArray[np.int64]
@@ -263,8 +263,8 @@ def _ask_one(task: _FileGroupTask) -> _Answer:
 
 
 def _places(hits: list[LayerMatches], count: int, zone: tzinfo | None) -> CodedLocations:
-    """What the hits say, in a column of `count` slots.  All values of one schema are decoded at
-    once: the work is one for each distinct value."""
+    """The locations in the matches, as a column of `count` slots.  All values of one schema are
+    decoded together, so each distinct value is decoded once."""
     by_schema: dict[str, list[LayerMatches]] = {}
     for hit in hits:
         by_schema.setdefault(hit.schema, []).append(hit)
@@ -291,14 +291,14 @@ LOOKUP_SCHEMA: Final = pa.schema(
 
 
 def lookup_shard(
-    fs: FileSystem, shard: IndexShard, keys: pa.Array, told: list[LookupCost] | None = None
+    fs: FileSystem, shard: IndexShard, keys: pa.Array, costs: list[LookupCost] | None = None
 ) -> pa.RecordBatch:
-    """Where keys of one bucket live: rows of LOOKUP_SCHEMA in the order of `keys`.
+    """Locations of keys of one bucket: rows of LOOKUP_SCHEMA in the order of `keys`.
 
     fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
-    told: what each file took is added there.
+    costs: the cost of each file is appended.
     """
-    found = _places(shard.ask(fs, keys, told=told), len(keys), shard.zone).spread()
+    found = _places(shard.ask(fs, keys, costs=costs), len(keys), shard.zone).spread()
     return pa.RecordBatch.from_arrays(
         [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
         schema=LOOKUP_SCHEMA,

@@ -1,4 +1,4 @@
-"""What look-ups in files of an index chose, what that was expected to cost, and what it did."""
+"""Look-up costs in files of an index: the chosen methods, their estimated and actual times."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pyhudi._native.hfile.reader import HFileReader
 
 @dataclass(frozen=True, slots=True)
 class LookupCost:
-    """files: asked; of these by seek, by scan, and by a hash of all cells that was there already.
-    keys: asked for, once a file.  seek_seconds, scan_seconds: expected of either for all files,
-    what is in memory counted as such; seconds: taken, of all tasks together."""
+    """Costs of look-ups.  files: searched; seek, scan, hash: of these by seek, by scan, and by an
+    existing hash table of all cells.  keys: looked up, counted once per file.  seek_seconds,
+    scan_seconds: estimates of each method for all files, with blocks in memory taken into account;
+    seconds: actual time, summed over all tasks."""
 
     files: int = 0
     keys: int = 0
@@ -33,16 +34,16 @@ class LookupCost:
         return cls(*(sum(getattr(cost, field.name) for cost in some) for field in fields(cls)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Nothing where no file was asked."""
+        """The costs by name; empty if no file was searched."""
         if not self.files:
             return {}
         return {field.name: round(getattr(self, field.name), 6) for field in fields(self)}
 
 
 def timed_get(
-    reader: HFileReader, keys: pa.Array, method: str, told: list[LookupCost]
+    reader: HFileReader, keys: pa.Array, method: str, costs: list[LookupCost]
 ) -> pa.BinaryArray:
-    """`reader.get_many`; what it took is added to `told`.  Cost: also `reader.plan`, a small part
+    """`reader.get_many`; its cost is appended to `costs`.  Overhead: `reader.plan`, a small part
     of it."""
     plan = reader.plan(keys)
     chosen = plan.method if method == "auto" else method
@@ -59,5 +60,5 @@ def timed_get(
         scan_seconds=plan.scan_cost,
         seconds=spent,
     )
-    told.append(cost)
+    costs.append(cost)
     return values

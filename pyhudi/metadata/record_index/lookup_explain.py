@@ -1,4 +1,4 @@
-"""What a look-up in the record index chose in each file, and what that cost."""
+"""Explanation of record index look-ups: the chosen method in each file, and its cost."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ EXPLAIN_SCHEMA: Final = pa.schema(
         "seconds": pa.float64(),
     }
 )
-"""A file asked: its entries, keys asked and found, the choice, costs predicted and real."""
+"""One row per searched file: its entries, keys looked up and found, the chosen method, estimated
+and actual times."""
 
 
 def explain_lookup(fs: FileSystem, index: RecordIndex, keys: pa.Array) -> pa.Table:
-    """Rows of EXPLAIN_SCHEMA, of each bucket the newest file first.
+    """Rows of EXPLAIN_SCHEMA, for each bucket the newest file first.
 
-    The look-up is done, one file at a time, so that the real cost is of one thread.
+    Runs the look-up one file at a time, so that the actual times are of one thread.
     fs: rooted at the data table.  keys: strings without nulls.
     """
     hashes = (*index.older_hashes, index.hash)
@@ -57,7 +58,7 @@ def _by_bucket(keys: pa.Array, hash: KeyHash) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> tuple[pa.Table, pa.Array]:
-    """(the files asked, keys that none of them knows)."""
+    """(the searched files, keys not found in any of them)."""
     files: list[_File] = []
     for layer in reversed(shard.layers(fs)):
         if not len(keys):

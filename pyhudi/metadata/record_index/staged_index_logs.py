@@ -1,12 +1,12 @@
-"""Index entries that wait: written beside other writers, handed to the metadata table at the end.
+"""Staged index entries: written concurrently with other writers, moved to the metadata table last.
 
 ```
 .hoodie/.temp/<T>/.pyhudi/<log of a bucket>    written outside the table's lock
-.hoodie/metadata/record_index/<the same bytes> named on top of what is there then, under the lock
+.hoodie/metadata/record_index/<the same bytes> named after the newest slice, under the lock
 ```
 
-So no log lies in the metadata table that its compaction or cleaning could pass over or take away
-before the commit it belongs to; what the dead leave goes with their markers.
+The metadata table therefore never contains a log that its compaction or cleaning could miss or
+delete before the log's commit.  Staged files of crashed writers are deleted with their markers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyhudi.timeline.commit_metadata import WriteStat
 
 @dataclass(frozen=True, slots=True)
 class WaitingIndex:
-    """Where the entries of one commit wait.  folder: from the data table's root.
+    """The staging folder of one commit's entries.  folder: relative to the data table's root.
 
     hash: of the record index; None for a table without one.
     """
@@ -42,7 +42,7 @@ class WaitingIndex:
     hash: KeyHash | None
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
-        """As `MetadataCommit.shard_targets`, for `write_shard`."""
+        """Like `MetadataCommit.shard_targets`, for `write_shard`."""
         stage, millis = secrets.randbelow(1 << 31), epoch_millis(self.time, self.zone)
         groups = (
             GroupTarget(RECORD_INDEX, number, self.time, "", (), 1, stage)
@@ -57,13 +57,13 @@ class WaitingIndex:
         metadata: MetadataCommit,
         engine: Engine,
     ) -> list[WriteStat]:
-        """Copy the logs that count into the metadata table; their stats there.
+        """Copy the logs of successful attempts into the metadata table; returns their stats there.
 
-        fs: rooted at the data table.  Cost: the bytes of the logs, read and written.  Raises
-        OvertakenError where the index has other buckets by now.
+        fs: rooted at the data table.  Cost: reads and writes the logs.  Raises OvertakenError where
+        the buckets of the index have changed since.
         """
         if self.hash is not None and stats and metadata.hash.facts != self.hash.facts:
-            raise OvertakenError("the index has been given other buckets meanwhile")
+            raise OvertakenError("the buckets of the index have changed since the write began")
         targets = {
             RECORD_INDEX.file_id(target.number): target.group for target in metadata.shard_targets()
         }
@@ -83,7 +83,7 @@ class _Copy:
 
 
 def _copy(task: _Copy) -> WriteStat:
-    """May run twice: each run has a name of its own."""
+    """Copy one log.  May run twice: each run uses a separate name."""
     content = task.fs.read(task.source)
     log = task.target.new_log()
     target = task.target
