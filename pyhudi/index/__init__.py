@@ -1,1 +1,1 @@
-"""Indexes: which file group holds a key; one contract, one module or package a kind."""
+"""Indexes: lookup of the file group of a key; one contract, one module or package a kind."""

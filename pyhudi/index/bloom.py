@@ -1,10 +1,10 @@
-"""The bloom index: files by their key ranges, then by their bloom filters, then by their keys.
+"""The bloom index: files pruned by key ranges, then by bloom filters, then searched for keys.
 
-Ranges and filters are in the footers of base files; the metadata table may keep them too
-(`column_stats`, `bloom_filters`), and is asked instead with `hoodie.bloom.index.use.metadata`.
-A slice without a base file, and one whose base file tells no range or has no filter, is always
-looked through, and so is one whose logs got new keys while the table had another index: writers
-with this index put new keys into base files.
+Ranges and filters are in the footers of base files.  The metadata table may store them too
+(`column_stats`, `bloom_filters`); `hoodie.bloom.index.use.metadata` reads them from there.
+Slices are always searched if they have no base file, if it has no range or filter, or if their logs
+got new keys while the table had another index: writers with this index put new keys into base
+files.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.file_group_view import FileSlice
 
 _AT_ONCE: Final = 64
-"""Filters of this many files are in memory at one time."""
+"""Number of files whose filters are in memory at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLens:
-    """What a base file tells of its keys; None where it tells nothing."""
+    """The key range and bloom filter of a base file; None where unknown."""
 
     bounds: tuple[str, str] | None
     bloom: BloomFilter | None
 
 
 def filter_slices(work: ProbeWork) -> pa.Table:
-    """As `simple.join_slices`, with every range and filter asked first."""
+    """As `simple.join_slices`, after pruning by ranges and filters."""
     return _filtered(work, prune=True)
 
 
 def filter_slices_unpruned(work: ProbeWork) -> pa.Table:
-    """As `filter_slices`, without asking for ranges."""
+    """As `filter_slices`, without ranges."""
     return _filtered(work, prune=False)
 
 
@@ -73,14 +73,14 @@ def _filtered(work: ProbeWork, *, prune: bool) -> pa.Table:
 def lenses_of(
     work: ProbeWork, slices: Sequence[tuple[int, FileSlice]]
 ) -> Iterator[tuple[int, FileSlice, FileLens]]:
-    """What is told of each slice's base file.
+    """The key range and filter of each slice's base file.
 
-    Cost: its footer; or a look-up, many at a time, where the metadata table is asked, and the
-    footer of a file that it does not know.
+    Cost: its footer; or with the metadata table a lookup, in batches, and the footer of a file that
+    it does not list.
     """
     for start in range(0, len(slices), _AT_ONCE):
         some = slices[start : start + _AT_ONCE]
-        known = _told(work, [s for _, s in some])
+        known = _from_metadata(work, [s for _, s in some])
         for number, slice_ in some:
             if slice_.group in work.unpruned:
                 yield number, slice_, FileLens(None, None)
@@ -88,8 +88,8 @@ def lenses_of(
                 yield number, slice_, known.get(slice_.group) or _by_footer(work, slice_)
 
 
-def _told(work: ProbeWork, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileLens]:
-    """Lenses of the slices that the metadata table knows both facts of."""
+def _from_metadata(work: ProbeWork, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileLens]:
+    """Lenses of the slices whose range and filter the metadata table has."""
     if work.told is None:
         return {}
     based = [s for s in slices if s.base is not None and s.base.path in work.told.bounds]
@@ -111,16 +111,16 @@ def _by_footer(work: ProbeWork, slice_: FileSlice) -> FileLens:
 
 
 def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
-    """What the metadata table says of base files.
+    """Ranges and filters of base files from the metadata table.
 
-    Cost: a look-up a file.  Raises IndexNotReadyError if it does not keep both facts.
+    Cost: a lookup a file.  Raises IndexNotReadyError if it does not store both.
     """
     lacking = {COLUMN_STATS.path, BLOOM_FILTERS.path} - metadata.partitions_listed
     if lacking:
         raise IndexNotReadyError(
-            "the metadata table does not keep what the bloom index is to ask it",
+            "the metadata table lacks partitions that the bloom index requires",
             path=metadata.data_fs.url, partitions=",".join(sorted(lacking)),
-            hint="leave hoodie.bloom.index.use.metadata out: footers are asked then",
+            hint="leave hoodie.bloom.index.use.metadata out to read footers instead",
         )  # fmt: skip
     bases = [s.base for s in slices if s.base is not None]
     names = [(base.partition, str(base.name)) for base in bases]
@@ -134,7 +134,7 @@ def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
 
 
 def candidates(probes: Probes, lens: FileLens, *, prune: bool) -> Probes | None:
-    """The keys that the file may hold; None if there are none."""
+    """The keys that the file may contain; None if there are none."""
     at = np.arange(len(probes.keys))
     if lens.bounds is not None and prune:
         at = _within(probes, *lens.bounds)
@@ -149,7 +149,7 @@ def candidates(probes: Probes, lens: FileLens, *, prune: bool) -> Probes | None:
 
 
 def _within(probes: Probes, low: str, high: str) -> npt.NDArray[np.int64]:
-    """Positions of the keys within bounds, and of those that bounds say nothing of."""
+    """Positions of the keys within bounds, and of wide keys, which bounds do not cover."""
 
     def key_at(position: int) -> bytes:
         text: str = probes.keys[position].as_py()

@@ -1,19 +1,19 @@
-"""The bucket index: the key's hash names the file group; an upsert looks nothing up.
+"""The bucket index: the hash of a key determines its file group; upserts need no lookup.
 
-Deletes by key, and inserts that leave known keys out, are joined with the stored keys as in the
-simple index, which tells what there is to delete or to leave out.
+Deletes by key, and inserts that skip existing keys, are joined with the stored keys as in the
+simple index, to find the keys to delete or to skip.
 
 A partition has at most one group a bucket; the first eight characters of its file id are the
-bucket's number.  The hash is that of BucketIdentifier in Apache Hudi 1.2.0, a list's hash of the
-values that the record key holds for the hash fields:
+bucket's number.  The hash is that of BucketIdentifier in Apache Hudi 1.2.0, the Java list hash of
+the values of the hash fields in the record key:
 
-    key without `:` or without `,`   one value, the whole key; so too a key without a hash field
+    key without `:` or without `,`   one value, the whole key; also for a key without a hash field
     `f1:v1,f2:v2`                    values of the hash fields, in the key's order; a value ends at
                                      the last `,` before the next `:`; `__null__` and `__empty__`
                                      hash to 0
     h = 1, then h = 31 h + hash of each value; bucket = (h & 0x7fffffff) mod count
 
-0.15.0 takes a plain key that holds `:` apart, too, and finds no value in it.
+0.15.0 also splits a plain key that contains `:`, and finds no value in it.
 Source: table_format 8.
 """
 
@@ -43,9 +43,10 @@ _EMPTY: Final = "__empty__"
 
 @dataclass(frozen=True, slots=True)
 class BucketRule:
-    """How keys fall into buckets.  fields: hash fields, of the table's record key fields.
+    """How keys are assigned to buckets.  fields: hash fields, of the table's record key fields.
 
-    count: under consistent hashing that of partitions that are still to come (`index.ring`).
+    count: number of buckets; under consistent hashing only for new partitions
+    (`consistent_hashing`).
     """
 
     count: int
@@ -54,14 +55,14 @@ class BucketRule:
 
 
 def bucket_of_group(group: FileGroupId) -> tuple[str, str]:
-    """Equal for two groups of one bucket: two writers may have begun it at a time."""
+    """Equal for two groups of one bucket, which two writers may have created concurrently."""
     return group.partition, group.file_id[:_PREFIX]
 
 
 def buckets_of(keys: Any, rule: BucketRule) -> npt.NDArray[np.int32]:
     """The bucket of each key; keys: strings without nulls.
 
-    Cost: keys of several fields whose values hold `:` or `,` are read one by one.
+    Cost: keys of several fields whose values contain `:` or `,` are parsed one by one.
     """
     hashes = np.uint32(31) + np.asarray(java_string_hash(keys)).view(np.uint32)
     rows, values, starts = hash_values(keys, rule.fields)
@@ -77,18 +78,18 @@ def _flags(values: Any) -> npt.NDArray[np.bool_]:
 def hash_values(
     keys: Any, fields: tuple[str, ...]
 ) -> tuple[npt.NDArray[np.int64], pa.Array, npt.NDArray[np.int64]]:
-    """The hash fields' values, of the keys that name some: (rows, values, starts).
+    """The hash fields' values, for the keys that contain any: (rows, values, starts).
 
-    rows: numbers of those keys, rising; values[starts[i]:starts[i + 1]] are those of rows[i], null
-    for `__null__` and an empty text for `__empty__`.
+    rows: numbers of those keys, ascending; values[starts[i]:starts[i + 1]] are the values of
+    rows[i], null for `__null__` and an empty string for `__empty__`.
     """
     named = _flags(pc.match_substring(keys, ":")) & _flags(pc.match_substring(keys, ","))
     if not named.any():
         return np.zeros(0, np.int64), pa.array([], pa.string()), np.zeros(1, np.int64)
     numbers = np.flatnonzero(named)
     of, values = _values(keys.filter(pa.array(named)), fields)
-    held, counts = np.unique(of, return_counts=True)
-    return numbers[held], values, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    used, counts = np.unique(of, return_counts=True)
+    return numbers[used], values, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _values(keys: Any, fields: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], pa.Array]:
@@ -102,8 +103,8 @@ def _values(keys: Any, fields: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], 
     plain = ~odd[row]
     row, pairs = row[plain], pairs.filter(pa.array(plain))
     names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
-    kept = pc.is_in(names, pa.array(fields, pa.string()))
-    row, values = row[_flags(kept)], values.filter(kept)
+    hashed = pc.is_in(names, pa.array(fields, pa.string()))
+    row, values = row[_flags(hashed)], values.filter(hashed)
     values = pc.if_else(pc.equal(values, _NULL), None, values)
     values = pc.if_else(pc.equal(values, _EMPTY), "", values)
     apart = {at: hash_field_values(keys[at].as_py(), fields) for at in np.flatnonzero(odd).tolist()}
@@ -116,7 +117,7 @@ def _values(keys: Any, fields: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], 
 
 
 def _list_hashes(values: pa.Array, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """Java's hash of each list of texts; a null's is 0, as is an empty text's."""
+    """Java's hash of each list of strings; the hash of null and of an empty string is 0."""
     counts = np.asarray(java_string_hash(values)).view(np.uint32)
     hashes = np.ones(len(starts) - 1, np.uint32)
     size = np.diff(starts)
@@ -145,7 +146,7 @@ def hash_field_values(key: str, fields: tuple[str, ...]) -> list[str | None]:
 
 
 def bucket_of_file(file_id: str) -> int | None:
-    """The bucket whose group this is; None for a file id of another form."""
+    """The bucket of a file id; None for a file id in another format."""
     match = _NUMBER.match(file_id)
     return int(match[0]) if match else None
 
@@ -153,7 +154,7 @@ def bucket_of_file(file_id: str) -> int | None:
 def bucket_groups(
     groups: Iterable[FileGroupId], rule: BucketRule
 ) -> dict[tuple[str, int], FileGroupId]:
-    """Groups by partition and bucket.  Raises UserError if they are not those of the rule."""
+    """Groups by partition and bucket.  Raises UserError if they do not match the rule."""
     found: dict[tuple[str, int], FileGroupId] = {}
     for group in groups:
         number = bucket_of_file(group.file_id)
@@ -162,7 +163,7 @@ def bucket_groups(
                 "a file group of the table is not one of its buckets",
                 partition=group.partition, file_id=group.file_id, buckets=rule.count,
                 hint="set hoodie.bucket.index.num.buckets and hoodie.index.bucket.engine to the "
-                "table's own, or use another index",
+                "table's values, or use another index",
             )  # fmt: skip
         if (group.partition, number) in found:
             raise UserError(
@@ -174,7 +175,7 @@ def bucket_groups(
 
 
 def new_bucket(partition: str, number: int) -> FileGroupId:
-    """Stands for the group of a bucket that has none yet: a file id that is only begun."""
+    """Placeholder for the group of a bucket that has none yet: the prefix of a file id."""
     return FileGroupId(partition, f"{number:0{_PREFIX}d}")
 
 
@@ -183,19 +184,20 @@ def is_new_bucket(group: FileGroupId) -> bool:
 
 
 def begun(group: FileGroupId, file_id: str) -> FileGroupId:
-    """The group that `new_bucket` stood for; file_id: a fresh one, whose end is used."""
+    """The group that replaces the placeholder of `new_bucket`.  file_id: a new one, of which the
+    part after the prefix is used."""
     return FileGroupId(group.partition, group.file_id + file_id[_PREFIX:])
 
 
 @dataclass(frozen=True, slots=True)
 class BucketFinder:
-    """Computes where rows go.  groups: those there are, by partition and bucket."""
+    """Computes the places of rows.  groups: existing groups, by partition and bucket."""
 
     rule: BucketRule
     groups: Mapping[tuple[str, int], FileGroupId]
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        """Every row that is no delete has a place, if only `new_bucket`'s."""
+        """Every row that is not a delete has a place, which may be that of `new_bucket`."""
         numbers = buckets_of(one_array(rows.column(RECORD_KEY)), self.rule).astype(np.int64)
         codes, paths = path_codes(rows.column(PARTITION_PATH))
         pairs = codes.astype(np.int64) * self.rule.count + numbers

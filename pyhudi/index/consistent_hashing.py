@@ -1,24 +1,24 @@
-"""The consistent-hashing bucket index: a ring of hash values a partition, kept in a file.
+"""The consistent-hashing bucket index: a ring of hash values a partition, stored in a file.
 
-A node of the ring owns the hashes from behind the node before it up to its own value, and names
-the one file group that holds their keys.  Nodes are split and merged by Apache Hudi's clustering,
-so which group holds a key is read, not computed:
+A node of the ring owns the hashes above the previous node's value up to its own value, and states
+the one file group that contains their keys.  Apache Hudi's clustering splits and merges nodes, so
+the group of a key is read from the ring:
 
 ```
 .hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta
     JSON: version, partitionPath, instant, numBuckets, seqNo, nodes [value, fileIdPrefix, tag]
     00000000000000     the first one: numBuckets equal parts of 0..2^31-1; a node's id prefix is
                        the UUID (MD5) of its bounds, two big-endian longs, and the partition path,
-                       so whoever writes it first writes the same
-    <instant>          of the replace commit that made the nodes anew
+                       so all writers create identical files
+    <instant>          of the replace commit that rewrote the nodes
 .../<instant>.commit   empty: that commit is known to have completed; 1.2.0 writes it whenever it
                        reads the ring, pyhudi where nothing else proves it
                        (write/placement/hashing_metadata.py)
 ```
 
-hash: XXH32, seed 0, of the hash fields' values without anything between them (`null` for
-`__null__`, nothing for `__empty__`), without its highest bit; of the whole key where it has no
-such values.  A node's file group is `<fileIdPrefix>-0`.
+hash: XXH32, seed 0, of the concatenated values of the hash fields (`null` for `__null__`, nothing
+for `__empty__`), without its highest bit; of the whole key where it has no such values.  A node's
+file group is `<fileIdPrefix>-0`.
 Source: ConsistentBucketIdentifier, HoodieConsistentHashingMetadata, ConsistentBucketIndexUtils
 and KeyGenUtils of Apache Hudi 1.2.0; bytes of 0.15.0 and 1.2.0.
 """
@@ -54,10 +54,10 @@ _HASH_MAX: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Who holds which hashes of one partition.
+    """The assignment of the hashes of one partition to file groups.
 
-    ends: the nodes' values, rising; prefixes: of their file ids.  sequence: how often the nodes
-    were made anew.  is_kept: whether its file is there.
+    ends: the nodes' values, ascending; prefixes: of their file ids.  sequence: how often the nodes
+    were rewritten.  is_kept: whether its file exists.
     """
 
     partition: str
@@ -69,7 +69,7 @@ class Ring:
     is_kept: bool = True
 
     def groups(self) -> tuple[FileGroupId, ...]:
-        """The nodes' file groups, there or not."""
+        """The nodes' file groups, whether or not they exist."""
         return tuple(FileGroupId(self.partition, f"{prefix}-0") for prefix in self.prefixes)
 
     @property
@@ -78,7 +78,7 @@ class Ring:
 
     @property
     def marker(self) -> str:
-        """The file that says its commit has completed; the first ring needs none."""
+        """Path of the file that marks its commit as completed; the first ring needs none."""
         return join(_folder(self.partition), self.instant + MARKER)
 
     def to_json(self) -> bytes:
@@ -91,14 +91,14 @@ class Ring:
             "version": 0, "partitionPath": self.partition, "instant": self.instant,
             "numBuckets": self.bucket_count, "seqNo": self.sequence,
         }  # fmt: skip
-        told = {name: json.dumps(fact, ensure_ascii=False) for name, fact in facts.items()}
-        told["nodes"] = f"[ {nodes} ]"
-        lines = ",\n".join(f'  "{name}" : {text}' for name, text in told.items())
+        fields = {name: json.dumps(fact, ensure_ascii=False) for name, fact in facts.items()}
+        fields["nodes"] = f"[ {nodes} ]"
+        lines = ",\n".join(f'  "{name}" : {text}' for name, text in fields.items())
         return f"{{\n{lines}\n}}".encode()
 
 
 def first_ring(partition: str, bucket_count: int) -> Ring:
-    """The ring of a partition that has none; not kept yet."""
+    """The ring of a partition that has none; not stored yet."""
     step = (_HASH_MAX + bucket_count - 1) // bucket_count
     ends = [min(step * number, _HASH_MAX) for number in range(1, bucket_count + 1)]
     starts = [0, *ends]
@@ -113,16 +113,17 @@ def _named(partition: str, start: int, end: int) -> str:
 
 
 def ring_anew(ring: Ring) -> Ring:
-    """The same nodes with other file groups, for a replace commit that empties the partition.
+    """The same nodes with new file groups, for a replace commit that empties the partition.
 
-    Its instant is still to be given: a group that was replaced cannot be written again.
+    New groups are needed because a replaced group cannot be written again.  The caller sets the
+    instant.
     """
     prefixes = tuple(str(uuid.uuid4()) for _ in ring.prefixes)
     return replace(ring, instant="", sequence=ring.sequence + 1, prefixes=prefixes, is_kept=False)
 
 
 def ring_of(data: bytes, path: str) -> Ring:
-    """Raises CorruptFileError."""
+    """The ring in a file of hashing metadata.  Raises CorruptFileError."""
     try:
         record = json.loads(data)
         nodes = sorted((int(n["value"]), str(n["fileIdPrefix"])) for n in record["nodes"])
@@ -133,14 +134,14 @@ def ring_of(data: bytes, path: str) -> Ring:
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError("hashing metadata cannot be read", path=path) from error
     if not nodes or len(set(ring.ends)) < len(nodes) or not 0 <= ring.ends[0] <= ring.ends[-1]:
-        raise CorruptFileError("hashing metadata has no ring of nodes", path=path)
+        raise CorruptFileError("the nodes of hashing metadata are not a ring", path=path)
     return ring
 
 
 def load_ring(
     fs: FileSystem, partition: str, is_believed: Callable[[str, Ring], bool]
 ) -> Ring | None:
-    """The newest ring of a partition that counts: the first one, one marked, or one believed.
+    """The newest valid ring of a partition: the first one, a marked one, or a committed one.
 
     is_believed: (instant, ring) -> whether the replace commit that made it has completed.
     Cost: a listing, and a read a ring, newest first.
@@ -157,7 +158,8 @@ def load_ring(
 
 
 def remove_rings(fs: FileSystem, instant: str) -> None:
-    """Delete what a write that is taken back left: Apache Hudi stops at a ring of nobody's."""
+    """Delete the rings of a write that is rolled back: Apache Hudi fails on a ring without a
+    commit."""
     folders, doomed = [HASHING_METADATA_FOLDER], []
     while folders:
         for entry in fs.children(folders.pop()):
@@ -169,7 +171,7 @@ def remove_rings(fs: FileSystem, instant: str) -> None:
 
 
 def ring_path(partition: str, instant: str) -> str:
-    """The file of the ring that an instant made."""
+    """Path of the ring that an instant made."""
     return join(_folder(partition), instant + SUFFIX)
 
 
@@ -178,7 +180,7 @@ def _folder(partition: str) -> str:
 
 
 def ring_hashes(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    """Places of keys on every ring; keys: strings without nulls, fields: hash fields."""
+    """Hashes of keys, valid on every ring.  keys: strings without nulls; fields: hash fields."""
     hashes = np.asarray(xxh32(keys)).copy()
     rows, values, starts = hash_values(keys, fields)
     if len(rows):
@@ -190,18 +192,18 @@ def ring_hashes(keys: Any, fields: tuple[str, ...]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class RingFinder:
-    """Looks up on the rings where rows go.  fields: hash fields; groups: those there are."""
+    """Looks up the places of rows on the rings.  fields: hash fields; groups: existing groups."""
 
     fields: tuple[str, ...]
     rings: Mapping[str, Ring]
     groups: frozenset[FileGroupId]
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        """Every row that is no delete has a place, if only one that is still to be made."""
+        """Every row that is not a delete has a place, whose group may not exist yet."""
         codes, paths = path_codes(rows.column(PARTITION_PATH))
         hashes = ring_hashes(one_array(rows.column(RECORD_KEY)), self.fields)
-        held, numbers = np.unique(codes, return_inverse=True)  # a dictionary may hold other paths
-        rings = [self.rings[paths[code]] for code in held.tolist()]
+        used_codes, numbers = np.unique(codes, return_inverse=True)  # paths may have unused values
+        rings = [self.rings[paths[code]] for code in used_codes.tolist()]
         nodes = _nodes(rings, numbers.astype(np.int64), hashes)
         groups = [group for ring in rings for group in ring.groups()]
         used, homes = np.unique(nodes, return_inverse=True)
@@ -215,7 +217,7 @@ class RingFinder:
 def _nodes(
     rings: Sequence[Ring], codes: npt.NDArray[np.int64], hashes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The node of each row, counted over all rings: the first at or behind its hash, else the
+    """The node of each row, numbered over all rings: the first at or above its hash, else the
     ring's first."""
     if not rings:
         return np.zeros(0, np.int64)

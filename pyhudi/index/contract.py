@@ -1,15 +1,15 @@
-"""What every index answers: for the rows of one hash part of a batch, where their records are.
+"""The contract of every index: the locations of the records of one hash part of a batch.
 
 ```
-record  asks the metadata table by key                       one step, a task a part
+record  looks up keys in the metadata table                  one step, a task a part
 bucket  computes the group from the key                      one step, a task a part
 simple  joins the keys with those of the stored records      two steps: a task for some
-bloom   likewise, in files whose range and filter allow it   slices, then a task a part
+bloom   likewise, in files whose range and filter match      slices, then a task a part
 ```
 
-A hash part is the rows whose keys have one hash, so all rows of a key are in one part.  In a
-global index a key is one record whatever partition it comes with; in the others the same key in
-two partitions is two records.  A key that is stored several times has several places.
+A hash part is the rows whose keys have the same hash, so all rows of a key are in one part.  In a
+global index a key is one record, independent of its partition; in the others the same key in two
+partitions is two records.  A key that is stored several times has several places.
 Source: table_format 8.
 """
 
@@ -32,11 +32,11 @@ from pyhudi.storage.filesystem import FileSystem
 class Located:
     """Places of rows: rows[i], a row number, has a record in groups[homes[i]].
 
-    rows: int64, ascending; rows that were not found are not in it, those with copies repeat.
-    ended: which places hold a record that a log deletes and the base file still has (None: none):
-    the key is not in the table, but where it comes again it has to go there.  Other writers'
-    indexes look at base files only, and would find it there and in its new place.
-    cost: of the look-up, where the index tells it.
+    rows: int64, ascending; rows without a record are absent, rows with several repeat.
+    ended: which places have a record that a log deletes and the base file still contains (None:
+    none).  The key is not in the table, but a new record with it must go there: indexes of other
+    writers read base files only, and would find the key there and in its new place.
+    cost: of the lookup, where the index reports it.
     """
 
     rows: Longs
@@ -62,7 +62,7 @@ class Located:
 
 
 class Finder(Protocol):
-    """Answers for one hash part; picklable, runs on a worker."""
+    """Looks up the rows of one hash part; picklable, runs on a worker."""
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         """Places of the rows of a gathered part: [_hoodie_record_key: string,
@@ -81,8 +81,8 @@ def indices(column: pa.DictionaryArray) -> Ints:
 
 
 def path_codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
-    """(position in values of each row, values); values are distinct, as several partition values
-    may have one path."""
+    """(position in values of each row, values); values are made distinct, as several partition
+    values may have one path."""
     if column.num_chunks == 0:
         return np.zeros(0, np.int32), ()
     array = one_array(column)

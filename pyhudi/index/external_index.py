@@ -1,19 +1,19 @@
-"""Indexes that keep entries of their own beside the table: RocksDB, HBase.
+"""Contract of external indexes, which store their entries outside the table: RocksDB, HBase.
 
 ```
 key -> (partition path, file id, commit)
 ```
 
-An entry is believed only if its commit is completed, and only while its file group is in the
-table: what was replaced, cleaned or taken back answers nothing.
+An entry is valid only if its commit is completed, and only while its file group is in the table:
+entries of replaced, cleaned or rolled-back file groups are ignored.
 
-How a write goes by one (see `write/write_tasks` and `operations/write`):
+Steps of a write (see `write/write_tasks` and `operations/write`):
 
-    opened     for the table as it is: caught up with commits of writers that do not know it
-    finder     asked for each hash part of the batch
-    write      the batch's changes put aside where nobody believes them yet
+    open       for the table as it is: catches up with commits of writers that do not know it
+    finder     looks up each hash part of the batch
+    write      stages the batch's changes where they are not visible yet
     publish    under the table's lock, before the commit point
-    settle     after it, under the lock still
+    settle     after the commit point, still under the lock
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyhudi.options import IndexKind
 from pyhudi.records import FileGroupId, InstantTime
 
 ENDED: Final = -1
-"""Target of a key that left the table."""
+"""Target of a key that was deleted from the table."""
 
 PLACES: Final = pa.schema(
     {
@@ -50,10 +50,10 @@ PLACES: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a commit changes in an index.
+    """The changes of a commit to an index.
 
-    tables: one for each hash part that changes some, [key: string, target: int32 (position in
-    groups, or ENDED), held: bool (whether an entry of the key is believed now)]; distinct keys.
+    tables: one for each hash part with changes, [key: string, target: int32 (position in groups,
+    or ENDED), held: bool (whether the key has a valid entry now)]; distinct keys.
     """
 
     tables: Sequence[SpilledTable]
@@ -61,54 +61,54 @@ class Changes:
 
 
 class EntryStore(Protocol):
-    """One such index, opened for the table as it is now."""
+    """An external index, opened for the table as it is now."""
 
     @property
     def kind(self) -> IndexKind: ...
 
     @property
     def part_count(self) -> int | None:
-        """Into how many hash parts a batch is best cut; None: as many as may be."""
+        """The preferred number of hash parts of a batch; None: any number."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What opening it took, for the report."""
+        """Notes for the report about work done when the index was opened."""
         ...
 
     def finder(self, part: int, part_count: int, live: SpilledTable) -> Finder:
-        """Asks for the rows of one hash part.  live: the table's file groups (`live_groups`)."""
+        """The finder for one hash part.  live: the table's file groups (`live_groups`)."""
         ...
 
     def write(self, changes: Changes, instant: InstantTime, engine: Engine) -> Any:
-        """Put a commit's changes where they are not believed before it; what `publish` needs.
+        """Stage a commit's changes; returns the argument of `publish`.
 
-        May be given up after: then nothing has changed for anybody.
+        Staged changes are not visible.  If the write is abandoned they have no effect.
         """
         ...
 
     def publish(self, written: Any) -> None:
-        """Make what was written count once the commit stands.  The caller holds the lock."""
+        """Make staged changes take effect once the commit completes.  The caller holds the lock."""
         ...
 
     def settle(self, written: Any) -> None:
-        """The commit stands: do what had to wait for it.  The caller holds the lock.  Whatever
-        does not come about is made up for when the store is opened next."""
+        """Apply what had to wait for the commit, after it has completed.  The caller holds the
+        lock.  Work that fails here is done when the store is opened next."""
         ...
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
-        """PLACES of some keys, in the order asked; null keys are not found."""
+        """PLACES of some keys, in input order; null keys are not found."""
         ...
 
 
 def live_groups(groups: Sequence[FileGroupId]) -> pa.Table:
-    """[partition, file_id] of file groups, to be put aside for tasks."""
+    """[partition, file_id] of file groups, to be spilled for tasks."""
     names = ([g.partition for g in groups], [g.file_id for g in groups])
     return pa.table([pa.array(n, pa.string()) for n in names], ["partition", "file_id"])
 
 
 def only_live(located: Located, live: SpilledTable) -> Located:
-    """Of the places, those in file groups that the table has."""
+    """The places in file groups that the table has."""
     keep = are_live(located, live)
     if keep.all():
         return located
@@ -128,7 +128,7 @@ def are_live(located: Located, live: SpilledTable) -> npt.NDArray[np.bool_]:
 
 
 def places(keys: pa.Array, located: Located, commits: Longs) -> pa.Table:
-    """PLACES of keys, one row a key in their order.  commits: of each place."""
+    """PLACES of keys, one row a key in input order.  commits: of each place."""
     home = np.full(len(keys), -1, np.int64)
     time = np.zeros(len(keys), np.int64)
     home[located.rows] = located.homes

@@ -1,4 +1,4 @@
-"""Keys of a batch against the keys of stored records: what simple and bloom have in common.
+"""Join of the keys of a batch with the keys of stored records, for the simple and bloom index.
 
 ```
 gathered part -> KeyRun      its keys, sorted by partition path and key (one task a part)
@@ -6,10 +6,10 @@ KeyRuns x some slices        -> hits (one task for some slices; each file is ope
 hits of one part             -> places of its rows
 ```
 
-Keys of a slice are those a reader sees.  A record that a log deletes has ended: it is not found,
-but an index that is not global says where it was.
-Columns put aside: a run `key: string, row: int32, wide: bool`, with where each path begins in the
-schema's metadata; hits `row: int32, slice: int32, ended: bool`, with where each run begins.
+Keys of a slice are those that a reader sees.  A record that a log deletes has ended: it is not
+found, but an index that is not global reports its former place.
+Spilled columns: a run `key: string, row: int32, wide: bool`, with the start of each path in the
+schema's metadata; hits `row: int32, slice: int32, ended: bool`, with the start of each run.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _WIDE: Final = r"[\x{E000}-\x{10FFFF}]"
 
 
 class SpilledTable(Protocol):
-    """A table that was put aside."""
+    """A table that was spilled."""
 
     def load(self) -> pa.Table: ...
 
 
 def key_run(rows: pa.Table, *, everywhere: bool) -> pa.Table:
-    """The sorted keys of a gathered part.  everywhere: paths do not count.
+    """The sorted keys of a gathered part.  everywhere: ignore partition paths.
 
-    wide: the key has characters that Java orders otherwise than bytes are ordered, so it must not
-    be compared with bounds.
+    wide: the key has characters whose order in Java differs from byte order, so it must not be
+    compared with bounds.
     """
     keys = one_array(rows.column(RECORD_KEY)) if rows.num_rows else pa.array([], pa.string())
     order = np.asarray(argsort(keys), np.int64)
@@ -86,7 +86,7 @@ class Probes:
 
 
 def probes_of(runs: Sequence[SpilledTable], partition: str, *, everywhere: bool) -> list[Probes]:
-    """The keys that may be stored in a partition, of each run that has some."""
+    """The keys that may be stored in a partition, for each run that has any."""
     found = []
     for number, run in enumerate(runs):
         table = run.load()
@@ -117,11 +117,11 @@ class FileStats:
 
 @dataclass(frozen=True, slots=True)
 class ProbeWork:
-    """What a task needs to look some slices through.  slices: by number, ordered by partition.
+    """The input of a task that searches some slices.  slices: by number, ordered by partition.
 
-    spec: reads the record key of the table's slices.  told: what the metadata table says of their
-    base files; None: footers are asked.  unpruned: file groups whose logs may hold keys that
-    their base files do not.
+    spec: reads the record key of the table's slices.  told: statistics of their base files from
+    the metadata table; None: footers are read.  unpruned: file groups whose logs may contain keys
+    that their base files do not.
     """
 
     fs: FileSystem
@@ -134,7 +134,7 @@ class ProbeWork:
 
 
 def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int, FileSlice]]]]:
-    """(keys that may be there, slices) of each partition that keys may be in."""
+    """(candidate keys, slices) of each partition that may contain keys of the runs."""
     for partition, slices in groupby(
         work.slices, key=lambda item: "" if work.everywhere else item[1].partition
     ):
@@ -144,7 +144,7 @@ def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int
 
 
 class Joined:
-    """Several runs' keys laid end to end, and whose they are."""
+    """The concatenated keys of several runs, with the run and row of each key."""
 
     def __init__(self, probes: Sequence[Probes]) -> None:
         arrays = [p.keys for p in probes]
@@ -187,7 +187,7 @@ class KeyMatches:
 def match_slice(
     work: ProbeWork, slice_: FileSlice, keys: Joined, hits: KeyMatches, number: int
 ) -> None:
-    """Note which of some distinct keys a slice holds.
+    """Add to `hits` which of some distinct keys a slice contains.
 
     Cost: one column of the base file, and the logs.
     """
@@ -206,14 +206,14 @@ def match_slice(
 def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
     """Positions of the keys that are stored, ascending."""
     at = np.asarray(keys.table.first(stored))
-    held = np.zeros(len(keys.keys), np.bool_)
-    held[at[at >= 0]] = True
-    return np.flatnonzero(held)
+    is_stored = np.zeros(len(keys.keys), np.bool_)
+    is_stored[at[at >= 0]] = True
+    return np.flatnonzero(is_stored)
 
 
 @dataclass(frozen=True, slots=True)
 class HitsFinder:
-    """Places of the rows of one part, out of what the probes found.  slices: their groups."""
+    """Places of the rows of one part, from the hits of the probes.  slices: group of each slice."""
 
     part: int
     hits: tuple[SpilledTable, ...]
@@ -243,8 +243,8 @@ class HitsFinder:
 def _wanted(
     row: npt.NDArray[np.int32], ended: npt.NDArray[np.bool_], rows: pa.Table
 ) -> npt.NDArray[np.bool_]:
-    """Of hits in order of (row, ended): those of live records, and one ended place of a row that
-    has no other and is no delete."""
+    """Which hits to return, for hits in order of (row, ended): those of live records, and one ended
+    place of each row that has no live record and is not a delete."""
     first = np.ones(len(row), np.bool_)
     first[1:] = row[1:] != row[:-1]
     deleted = np.asarray(rows.column("deleted").to_numpy(), np.bool_)
@@ -252,7 +252,7 @@ def _wanted(
 
 
 def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, FileSlice], ...]]:
-    """Numbered slices in at most `hands` stretches of about equal size, in their order."""
+    """Numbered slices in at most `hands` ranges of about equal size, in their order."""
     total = sum(s.size_bytes for s in slices)
     share = max(1, -(-total // max(1, hands)))
     found: list[list[tuple[int, FileSlice]]] = [[]]

@@ -1,4 +1,4 @@
-"""The record index of the metadata table: one look-up a key."""
+"""The record index of the metadata table: one lookup a key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from pyhudi.storage.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class RecordFinder:
-    """Asks one shard of the record index.  groups: those of the answer, in order of first use of
-    their dictionary entries."""
+    """Looks up keys in one shard of the record index.  Groups are in dictionary order."""
 
     shard: IndexShard
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
-        told: list[LookupCost] = []
-        answer = lookup_shard(fs, self.shard, one_array(rows.column(RECORD_KEY)), told)
+        costs: list[LookupCost] = []
+        answer = lookup_shard(fs, self.shard, one_array(rows.column(RECORD_KEY)), costs)
         found = np.asarray(answer.column("found").to_numpy(zero_copy_only=False))
         partition, file_id = answer.column("partition_path"), answer.column("file_id")
         width = max(1, len(file_id.dictionary))
@@ -37,4 +36,4 @@ class RecordFinder:
             for pair in np.flatnonzero(used).tolist()
         )
         position = (np.cumsum(used, dtype=np.int64) - 1).astype(np.int32)
-        return Located(at, position[pairs], groups, cost=LookupCost.sum(told))
+        return Located(at, position[pairs], groups, cost=LookupCost.sum(costs))

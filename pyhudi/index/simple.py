@@ -1,6 +1,6 @@
-"""The simple index: keys joined with the record keys of the slices of their partitions.
+"""The simple index: a join of keys with the record keys of the slices of their partitions.
 
-Global: of all partitions.  Reads one column of every slice, and no more.
+Global: of all partitions.  Reads only one column of every slice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyhudi.index.key_join import Joined, KeyMatches, ProbeWork, by_partition, m
 
 
 def join_slices(work: ProbeWork) -> pa.Table:
-    """Which keys of the runs are in which of the slices; see `probe` for the columns."""
+    """Which keys of the runs are in which of the slices; see `key_join` for the columns."""
     hits = KeyMatches(len(work.runs))
     for probes, slices in by_partition(work):
         keys = Joined(probes)

@@ -1,7 +1,7 @@
-"""The record index on its own: `pyhudi.open_index`, for tools that only ask where keys are.
+"""Standalone reader of the record index: `pyhudi.open_index`, for tools that only look up keys.
 
-Nothing of the writing or scanning half of the package is loaded.  An opened index follows its
-table: each call looks whether the timeline has changed, and opens what is new.
+It does not load the write and scan code of the package.  An opened index follows its table: each
+call checks whether the timeline has changed, and opens new index files.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ def open_index(
 ) -> OpenIndex:
     """The record index of the table at a path or URL.
 
-    max_age_seconds: for how long answers may be those of a moment before; 0 asks the store at
-    each call whether the table has changed, which costs a listing of its timeline.
+    max_age_seconds: the maximum staleness of results; 0 checks at each call whether the table has
+    changed, which costs a listing of its timeline.
     Raises TableNotFoundError, IndexNotReadyError where the table has no record index.
     """
     is_number = isinstance(max_age_seconds, int | float)
     if not is_number or not max_age_seconds >= 0:
-        raise UserError("an age is a number, and not negative", max_age_seconds=max_age_seconds)
+        raise UserError(
+            "max_age_seconds must be a non-negative number", max_age_seconds=max_age_seconds
+        )
     fs = locate(path, storage_options=storage_options)
     return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine or LocalEngine())
 
@@ -63,13 +65,13 @@ class _Seen:
     index: RecordIndex
 
     def schema(self) -> pa.Schema:
-        """Columns as the newest commit states them; none where no commit does."""
+        """Columns as stated in the newest commit; none where no commit states them."""
         archive = Archive(self.log.fs, layout=self.config.layout, folder=self.config.archive_folder)
         found = stated_schema(self.log, self.timeline, archive, self.config)
         return full_schema(found or pa.schema([]), self.config)
 
     def rule(self) -> KeyRule:
-        """How values become record keys.  Raises UserError, UnsupportedTableError."""
+        """The rule that makes record keys from values.  Raises UserError, UnsupportedTableError."""
         if is_encoding_open(self.config):
             raise UserError(
                 "the table's properties do not determine the text of its keys",
@@ -97,10 +99,10 @@ def _texts(seen: _Seen, keys: Any) -> Any:
 
 
 class OpenIndex:
-    """Where record keys live, as the newest commit says.  Safe to use from several threads.
+    """Locations of record keys as of the newest commit.  Safe to use from several threads.
 
-    Pickles by its store and options; the other side opens the table again, and raises as
-    `open_index` does.
+    Picklable: the state is its file system and options; unpickling opens the table again, and
+    raises as `open_index` does.
     """
 
     def __init__(self, fs: FileSystem, *, max_age_seconds: float, engine: Engine) -> None:
@@ -108,13 +110,13 @@ class OpenIndex:
         self._age = max_age_seconds
         self._engine = engine
         self._lock = threading.Lock()
-        self._begun = 0  # looks at the table, numbered as they begin
-        self._shown = 0  # the look that answers rest on
-        self._seen = self._look(None)
-        self._looked = time.monotonic()
+        self._begun = 0  # number of the refresh that began last
+        self._current = 0  # number of the refresh whose result is in use
+        self._seen = self._load(None)
+        self._refreshed = time.monotonic()
 
     def get(self, key: Any) -> RecordLocation | None:
-        """The place of one key, given as to `locations`; None if the table does not have it."""
+        """The location of one key, passed as to `locations`; None if it is not in the table."""
         found = self.locations([key])
         if not found.column("found")[0].as_py():
             return None
@@ -122,18 +124,18 @@ class OpenIndex:
         return RecordLocation(partition, file_id, InstantTime(instant))
 
     def contains(self, keys: Any) -> pa.BooleanArray:
-        """Whether the table has each key, in the order asked; false for null keys."""
+        """Whether each key is in the table, in input order; false for null keys."""
         column = self.locations(keys).column("found")
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
     def locations(self, keys: Any) -> pa.Table:
-        """[record_key, partition_path, file_id, instant_time, found], one row a key in the order
-        asked; the places are null where it is absent.
+        """[record_key, partition_path, file_id, instant_time, found], one row a key in input order;
+        the location is null where the key is absent.
 
-        keys: one or several, as for `Table.lookup`.  A text is a record key as it is stored; other
-        values are rendered by the key generator in the table's properties: those of the key column,
-        tuples and dicts with a value for each key column, or a table of these columns.
-        Raises UserError for keys that do not fit the key columns, and for values of a table whose
+        keys: one or several, as for `Table.lookup`.  A string is a record key as it is stored;
+        other values are formatted by the key generator in the table's properties: values of the key
+        column, tuples and dicts with a value for each key column, or a table of these columns.
+        Raises UserError for keys that do not match the key columns, and for values of a table whose
         properties do not determine the text of its keys.
         """
         seen = self._now()
@@ -141,7 +143,7 @@ class OpenIndex:
 
     @property
     def instant(self) -> InstantTime | None:
-        """The newest commit that answers rest on."""
+        """The newest commit that results include."""
         newest = self._seen.timeline.commits.last
         return newest.time if newest else None
 
@@ -150,35 +152,35 @@ class OpenIndex:
         return self._seen.index.shard_count
 
     def refresh(self) -> None:
-        """Look now, whatever the age of what is known."""
+        """Check for changes now, regardless of `max_age_seconds`."""
         with self._lock:
             self._begun += 1
-            self._show(self._look(self._seen), self._begun)
+            self._use(self._load(self._seen), self._begun)
 
     def warm(self) -> None:
-        """Look now, and open every bucket's files before answers rest on them: for those who
-        watch a table beside the requests, so that none of these opens files."""
+        """Check for changes now, and open every bucket's files before they are used: for a
+        background thread, so that concurrent requests do not open files."""
         with self._lock:
             self._begun += 1
             number, before = self._begun, self._seen
-        seen = self._look(before)
+        seen = self._load(before)
         if seen is not before:
             for shard in (*seen.index.older, *seen.index.shards):
                 shard.layers(self._fs)
         with self._lock:
-            self._show(seen, number)
+            self._use(seen, number)
 
-    def _show(self, seen: _Seen, number: int) -> None:
-        """Answers rest on it from now on, unless a look that began later was faster."""
-        if number > self._shown:
-            self._seen, self._shown, self._looked = seen, number, time.monotonic()
+    def _use(self, seen: _Seen, number: int) -> None:
+        """Use the result of a refresh, unless one that began later has already finished."""
+        if number > self._current:
+            self._seen, self._current, self._refreshed = seen, number, time.monotonic()
 
     def _now(self) -> _Seen:
-        if self._age == 0.0 or time.monotonic() - self._looked >= self._age:
+        if self._age == 0.0 or time.monotonic() - self._refreshed >= self._age:
             self.refresh()
         return self._seen
 
-    def _look(self, before: _Seen | None) -> _Seen:
+    def _load(self, before: _Seen | None) -> _Seen:
         config = load_config(self._fs)
         if before is not None and before.config == config:
             log = before.log
@@ -190,9 +192,7 @@ class OpenIndex:
             timeline = log.load()
         metadata = trusted_metadata(self._fs, config, log, timeline)
         if metadata is None:
-            raise IndexNotReadyError(
-                "the table has no record index that can be trusted", path=self._fs.url
-            )
+            raise IndexNotReadyError("the table has no valid record index", path=self._fs.url)
         return _Seen(config, log, timeline, metadata.record_index())
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Places that the rows themselves state: those of rows that a scan found."""
+"""Finder for rows that contain their own file group, such as rows from a scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyhudi.storage.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class StatedFinder:
-    """Answers with the file group in each row.  column: of file ids."""
+    """Returns the file group stated in each row.  column: of file ids."""
 
     column: str
 

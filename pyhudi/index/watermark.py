@@ -1,12 +1,12 @@
-"""Which commits an index that is kept beside the table reflects, and what it has missed.
+"""Watermark of an external index: which commits it includes, and which it has missed.
 
-Such an index writes its state before the commit it belongs to; the state counts only if that
-commit is completed.  Writers that do not know the index commit without it: their commits are told
-apart by what the state says it has seen.
+An external index writes its state before the commit it belongs to; the state is valid only if that
+commit is completed.  Writers that do not know the index commit without updating it; the state lists
+what it has seen, so their commits are detected.
 
-    seen      commits up to the state's own, but for those that were pending when it was planned
+    seen      commits up to the state's own, except those pending when it was planned
     missed    completed commits that it has not seen: the file groups they touched are read again
-    unknown   what it has seen was taken back, or what it has missed is archived: read everything
+    unknown   a seen commit was rolled back, or a missed one is archived: everything is read again
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _KEEPS_PLACES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations after which every key is in the file group where it was."""
+"""Operations that do not move keys between file groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The commits that a state has seen.  newest: its own; pending: older ones it has not."""
+    """The commits that a state has seen.  newest: its own; pending: older ones not seen."""
 
     newest: InstantTime
     pending: frozenset[InstantTime] = frozenset()
 
     @classmethod
     def of(cls, timeline: Timeline, *, mine: InstantTime) -> Covered:
-        """By a state that is made of what `timeline` says, and of the commit `mine`."""
+        """The commits seen by a state made from `timeline` and the commit `mine`."""
         pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).times
         return cls(mine, pending - timeline.commits.times - {mine})
 
@@ -42,8 +42,8 @@ class Covered:
         return time <= self.newest and time not in self.pending
 
     def is_believed(self, log: TimelineLog, timeline: Timeline) -> bool:
-        """Whether its commit is completed, on the active timeline, and nothing it has seen was
-        taken back since.  Cost: a read of each younger rollback."""
+        """Whether its commit is completed and on the active timeline, and no commit it has seen
+        was rolled back since.  Cost: a read of each younger rollback."""
         if self.newest not in timeline.commits.times:
             return False
         undoing = timeline.where({Action.ROLLBACK, Action.RESTORE}, State.COMPLETED)
@@ -62,7 +62,7 @@ class Covered:
 
 
 def touched_groups(log: TimelineLog, commits: Iterable[Instant]) -> frozenset[FileGroupId]:
-    """File groups that commits have put keys into, or taken keys from."""
+    """File groups to which commits have added keys, or from which they have removed keys."""
     read = (log.commit(instant) for instant in commits)
     groups = (commit.groups for commit in read if commit.operation not in _KEEPS_PLACES)
     return frozenset[FileGroupId]().union(*groups)

@@ -1,1 +1,1 @@
-"""Key generators: record keys and partition paths out of the columns of a row."""
+"""Key generators: record keys and partition paths from the columns of a row."""

@@ -1,9 +1,9 @@
-"""Key generators: the record key and partition path of each row, a column at a time.
+"""Columnar key generators: the record key and partition path of each row.
 
 simple, timestamp, one field      the value as text; null or empty is an error
 complex, or several key fields    `f1:v1,f2:v2`; null -> `__null__`, empty -> `__empty__`
-complex with one field            `f:v`, or the bare value: releases differ, the table tells
-partition path                    per field the value as text, null or empty ->
+complex with one field            `f:v`, or the bare value: releases differ; see table_key_rule
+partition path                    for each field the value as text, null or empty ->
                                   `__HIVE_DEFAULT_PARTITION__`; hive style `f=v`; joined by `/`
 timestamp fields of a path        see keygen/timestamp_generator
 Source: table_format 5.7.
@@ -35,14 +35,14 @@ RowFunction = Callable[[pa.Table], Any]
 
 @dataclass(frozen=True, slots=True)
 class PythonKeys:
-    """Keys and partition paths made by functions of your own.
+    """A custom key generator: Python functions for record keys and partition paths.
 
-    Each gets rows (a pyarrow.Table of the table's columns) and returns one text a row, without
-    nulls; `keys` None: the table's record key columns make the key; `paths` None: the table's
-    partition columns make the path.  columns: the columns that paths are made of.
+    Each function takes rows (a pyarrow.Table of the table's columns) and returns one string a row,
+    without nulls.  `keys` None: keys are made from the table's record key columns; `paths` None:
+    paths are made from its partition columns.  columns: the columns that paths depend on.
 
-    The functions are not recorded in the table: give them again each time it is opened for
-    writing.  Apache Hudi cannot write such tables.
+    The functions are not stored in the table: pass them each time it is opened for writing.
+    Apache Hudi cannot write such tables.
     """
 
     paths: RowFunction | None = None
@@ -52,9 +52,9 @@ class PythonKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """How a table makes keys and paths out of its columns.
+    """How the keys and partition paths of a table are made from its columns.
 
-    times: for each partition field the rule of its times, None for plain values; () is all plain.
+    times: for each partition field its timestamp rule, None for plain values; (): all are plain.
     Invariant: `composite` is set when there is more than one key field.
     """
 
@@ -68,18 +68,18 @@ class KeyRule:
 
 
 def record_keys(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.ChunkedArray:
-    """The record key of each row, as text without nulls.
+    """The record key of each row, as strings without nulls.
 
     Raises UserError naming the first row (counted from `first_row`) whose key is null or empty.
     """
     if rule.functions.keys is not None:
         keys = _returned(rule.functions.keys(rows), rows, "keys")
-        _refuse(_blank(keys), "the function of record keys", first_row)
+        _reject_blank(_blank(keys), "the function for keys", first_row)
         return keys
     if not rule.composite:
         name = rule.key_fields[0]
         keys = as_text(rows.column(name), name)
-        _refuse(_blank(keys), name, first_row)
+        _reject_blank(_blank(keys), name, first_row)
         return keys
     parts: list[Any] = []
     all_blank: Any = None
@@ -92,7 +92,7 @@ def record_keys(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.Chun
             missing, NULL_PLACEHOLDER, pc.if_else(blank, EMPTY_PLACEHOLDER, pc.fill_null(text, ""))
         )
         parts.append(pc.binary_join_element_wise(pa.scalar(name), filled, ":"))
-    _refuse(all_blank, ",".join(rule.key_fields), first_row)
+    _reject_blank(all_blank, ",".join(rule.key_fields), first_row)
     return pc.binary_join_element_wise(*parts, ",")
 
 
@@ -101,38 +101,38 @@ def _blank(texts: Any) -> Any:
 
 
 def _returned(column: Any, rows: pa.Table, what: str) -> pa.ChunkedArray:
-    """What a function returned, as a column of text.  Raises UserError."""
+    """The result of a function as a column of strings.  Raises UserError."""
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     elif not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([pa.array(column, pa.string())])
     if len(column) != rows.num_rows:
         raise UserError(
-            f"the function of {what} returned another number of values than it got rows",
+            f"the function for {what} must return one value for each row",
             rows=rows.num_rows, values=len(column),
         )  # fmt: skip
     return column.cast(pa.string())
 
 
-def _refuse(bad: Any, names: str, first_row: int) -> None:
+def _reject_blank(bad: Any, names: str, first_row: int) -> None:
     at = pc.index(bad, True).as_py()
     if at >= 0:
         raise UserError(
             "a record key is null or empty",
             column=names,
             row=first_row + at,
-            hint="every row needs a key; filter such rows out or give them one",
+            hint="every row needs a key; filter these rows out or set the key",
         )
 
 
 def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.ChunkedArray:
     """The partition path of each row: dictionary<int32, string> without nulls.
 
-    Cost follows the distinct values of a partition column, not its rows.
+    Cost depends on the distinct values of a partition column, not on its rows.
     """
     count = rows.num_rows
     if rule.functions.paths is not None:
-        return _own_paths(_returned(rule.functions.paths(rows), rows, "paths"))
+        return _custom_paths(_returned(rule.functions.paths(rows), rows, "paths"))
     if not rule.partition_fields:
         zeros = pa.nulls(count, pa.int32()).fill_null(0)
         return pa.chunked_array([pa.DictionaryArray.from_arrays(zeros, pa.array([""]))])
@@ -151,7 +151,7 @@ def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.
 
 
 def _each_once(paths: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same with each path once in the dictionary: values apart may share a path."""
+    """The same paths with a dictionary of distinct values: several values may share a path."""
     texts = paths.dictionary.dictionary_encode()
     if len(texts.dictionary) == len(paths.dictionary):
         return paths
@@ -159,13 +159,13 @@ def _each_once(paths: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, texts.dictionary)
 
 
-def _own_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+def _custom_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     if paths.null_count:
-        raise UserError("the function of paths returned a null")
+        raise UserError("the function for paths returned a null")
     encoded = paths.dictionary_encode().unify_dictionaries()
     for path in encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else ():
         if path:  # "" is the root of a table without partitions
-            _check_path(path, "the function of paths", path)
+            _check_path(path, "the function for paths", path)
     return encoded
 
 
@@ -175,11 +175,11 @@ def _time_segments(texts: pa.DictionaryArray, name: str, rule: KeyRule) -> pa.Di
 
 
 def paths_if_told(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
-    """Partition paths of rows that may lack partition columns: None if they do."""
-    own = rule.functions.paths is not None
-    needed = rule.functions.columns if own else rule.partition_fields
-    told = (needed or not own) and set(needed) <= set(rows.schema.names)
-    return partition_paths(rows, rule) if told else None
+    """Partition paths of rows that may lack partition columns; None if they do."""
+    is_custom = rule.functions.paths is not None
+    needed = rule.functions.columns if is_custom else rule.partition_fields
+    is_known = (needed or not is_custom) and set(needed) <= set(rows.schema.names)
+    return partition_paths(rows, rule) if is_known else None
 
 
 def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.ChunkedArray:
@@ -193,7 +193,7 @@ def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.Chun
         )
     values = as_text(encoded.chunk(0).dictionary, name).to_pylist()
     segments = pa.array([_segment(v, name, rule) for v in (*values, None)], pa.string())
-    return pa.chunked_array(  # nulls stand behind the values: dictionaries with nulls do not unify
+    return pa.chunked_array(  # null is the last code: dictionaries with nulls do not unify
         [
             pa.DictionaryArray.from_arrays(pc.fill_null(chunk.indices, len(values)), segments)
             for chunk in encoded.chunks
@@ -211,18 +211,18 @@ def _segment(value: str | None, name: str, rule: KeyRule) -> str:
 
 
 def _check_path(path: str, name: str, value: str) -> None:
-    """Raise UserError for a path that could leave the table or hide in its timeline."""
+    """Raise UserError for a path outside the table's folder or inside its `.hoodie` folder."""
     unsafe = any(part in ("", ".", "..", HOODIE) for part in path.split("/"))
     if unsafe or "\\" in path or "\0" in path:
         raise UserError(
-            "a partition value would make an unsafe path", column=name, value=value,
+            "a partition value results in an unsafe path", column=name, value=value,
             hint="set hoodie.datasource.write.partitionpath.urlencode when creating the "
-            "table, or clean the value",
+            "table, or change the value",
         )  # fmt: skip
 
 
 def _joined(left: Any, right: Any) -> Any:
-    """`left/right` per row; distinct pairs are joined once each."""
+    """`left/right` of each row; each distinct pair is joined once."""
     width = max(1, len(right.dictionary))
     codes = pc.add(
         pc.multiply(left.indices.cast(pa.int64()), width), right.indices.cast(pa.int64())
@@ -235,5 +235,5 @@ def _joined(left: Any, right: Any) -> Any:
 
 
 def url_encode(value: str) -> str:
-    """Hive's path escaping: `%XX` in upper case for the characters that could hurt a path."""
+    """Hive's path escaping: `%XX` in upper case for characters that are unsafe in a path."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)

@@ -1,7 +1,7 @@
-"""The key rule of a table: what its properties say and what options add.
+"""The key rule of a table, from its properties and options.
 
-Properties of version 6 leave out much of the timestamp and custom key generators, so their
-writers give it as options each time.  What both say must agree.  Source: table_format 1.2, 5.7.
+Properties of version 6 omit most settings of the timestamp and custom key generators, so writers
+pass them as options each time.  Options and properties must agree.  Source: table_format 1.2, 5.7.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def key_rule(
     bare: bool | None = None,
     with_paths: bool = True,
 ) -> KeyRule:
-    """The rule that properties and options make.
+    """The rule that properties and options define.
 
     bare: for a complex key generator with one key field, whether the key is the bare value; None
-    and False: `field:value`.  Raises UnsupportedTableError, OptionError, UserError.
+    or False: `field:value`.  Raises UnsupportedTableError, OptionError, UserError.
     """
     kind = config.key_generator
     fields = config.record_key_fields
     if kind is KeyGeneratorKind.USER_PROVIDED and functions is None:
         raise UnsupportedTableError(
-            "the table's keys are made by code of its own", key_generator=config.key_generator_name,
+            "the table uses a custom key generator", key_generator=config.key_generator_name,
             hint="open it with key_generator=PythonKeys(...) that makes the same keys and paths",
         )  # fmt: skip
     if not fields and (functions is None or functions.keys is None):
-        raise UnsupportedTableError("the table does not say which columns make its key")
+        raise UnsupportedTableError("the table's properties do not state its record key columns")
     partitions = config.partition_fields
     if kind in (KeyGeneratorKind.NON_PARTITION, KeyGeneratorKind.GLOBAL_DELETE) or not with_paths:
         partitions = ()
@@ -65,7 +65,7 @@ def key_rule(
 
 
 def is_encoding_open(config: TableConfig) -> bool:
-    """Whether releases disagree about how this table's keys are encoded."""
+    """Whether the encoding of this table's keys depends on the release that wrote it."""
     return config.key_generator is KeyGeneratorKind.COMPLEX and len(config.record_key_fields) == 1
 
 
@@ -79,7 +79,7 @@ def timestamp_properties(settings: TimestampSettings) -> dict[str, str]:
 
 
 def typed_partitions(names: tuple[str, ...]) -> dict[str, bool]:
-    """For each `field`, `field:SIMPLE` or `field:TIMESTAMP` whether it is a time."""
+    """For each `field`, `field:SIMPLE` or `field:TIMESTAMP`, whether it is a timestamp."""
     types = {}
     for text in names:
         name, _, kind = text.partition(":")
@@ -110,7 +110,10 @@ def _times(
 def _typed_names(
     partitions: tuple[str, ...], config: TableConfig, options: Options
 ) -> tuple[str, ...]:
-    """The partition fields with their types: option, property; Raises OptionError without."""
+    """The partition fields with their types, from the option, else from the properties.
+
+    Raises OptionError where none states types.
+    """
     sources = (
         options.request.partition_by or (),
         tuple(config.properties.get(PATH_FIELDS, "").split(",")),
@@ -120,21 +123,23 @@ def _typed_names(
         if any(":" in name for name in names):
             return tuple(name.strip() for name in names)
     raise OptionError(
-        "the table does not say which of its partition fields are times", option=PATH_FIELDS,
+        "the table does not state the types of its partition fields", option=PATH_FIELDS,
         fields=",".join(partitions),
-        hint="give them with their types, as in `city:SIMPLE,day:TIMESTAMP`",
+        hint="pass them with their types, as in `city:SIMPLE,day:TIMESTAMP`",
     )  # fmt: skip
 
 
 def _settings(properties: Mapping[str, str], options: Options) -> TimestampSettings:
-    """What properties and options say together.  Raises OptionError where they disagree."""
+    """The settings of properties and options.  Raises OptionError where they disagree."""
     stored = {name: text for name, text in properties.items() if name.startswith(_TIMEBASED)}
-    held = asdict(parse_options(stored).keygen)
-    said = asdict(options.keygen)
-    for field, value in said.items():
-        if value is not None and held[field] not in (None, value):
+    configured = asdict(parse_options(stored).keygen)
+    passed = asdict(options.keygen)
+    for field, value in passed.items():
+        if value is not None and configured[field] not in (None, value):
             raise OptionError(
-                "the option says something else than the table",
-                option=_TIMEBASED + _NAMES[field], value=value, table=held[field],
+                "option conflicts with the table's configuration",
+                option=_TIMEBASED + _NAMES[field], value=value, table=configured[field],
             )  # fmt: skip
-    return TimestampSettings(**{f: held[f] if said[f] is None else said[f] for f in said})
+    return TimestampSettings(
+        **{f: configured[f] if value is None else value for f, value in passed.items()}
+    )

@@ -1,8 +1,8 @@
-"""Record keys that a caller names, as the text the table stores.
+"""Conversion of keys passed by a caller to record keys as the table stores them.
 
 ```
-text, bytes                 a record key as it is stored; one value, never its letters
-number, date, decimal ...   a value of the only key column, rendered as the key generator does
+str, bytes                  a record key as it is stored; one value, not its characters
+number, date, decimal ...   a value of the only key column, formatted as the key generator does
 tuple                       a value for each key column, in their order
 dict                        a value for each key column, by name
 list, set, array, series    several of these
@@ -30,12 +30,12 @@ _FAILURES: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def key_texts(
     keys: Any, *, fields: tuple[str, ...], schema: pa.Schema, rule: Callable[[], KeyRule]
 ) -> pa.Array:
-    """Record keys as text, in the order given; nulls stay null.
+    """Record keys as strings, in input order; nulls remain null.
 
     fields: the table's key columns.  schema: the table's.  rule: called only where values have to
-    be rendered.  Raises UserError for keys that do not fit the key columns.
+    be formatted.  Raises UserError for keys that do not match the key columns.
     """
-    wanted = _Wanted(fields, schema, rule)
+    wanted = _KeyColumns(fields, schema, rule)
     if _is_table(keys):
         return _of_table(pa.table(keys), wanted)
     column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else _column(keys, wanted)
@@ -47,19 +47,19 @@ def key_texts(
         return _stored(column)
     if pt.is_struct(column.type):
         return _of_table(pa.Table.from_struct_array(column), wanted)
-    return _rendered({_only(wanted): column}, wanted)
+    return _formatted({_only(wanted): column}, wanted)
 
 
 def one_key_text(keys: Any, **wanted: Any) -> str:
-    """The same for exactly one key.  Raises UserError for none or several."""
+    """`key_texts` for exactly one key.  Raises UserError for none or several."""
     found = key_texts(keys, **wanted)
     if len(found) != 1 or not found[0].is_valid:
-        raise UserError("exactly one record key is needed", keys=len(found) - found.null_count)
+        raise UserError("exactly one record key is required", keys=len(found) - found.null_count)
     return str(found[0].as_py())
 
 
-class _Wanted:
-    """The key columns of the table that keys are of."""
+class _KeyColumns:
+    """The key columns of the table."""
 
     def __init__(
         self, fields: tuple[str, ...], schema: pa.Schema, rule: Callable[[], KeyRule]
@@ -86,15 +86,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _stored(column: pa.Array) -> pa.Array:
-    """Texts, or their bytes, as record keys."""
+    """Strings, or their bytes, as record keys."""
     try:
         return column.cast(pa.string())
     except pa.ArrowException as error:
         raise UserError("a record key is not UTF-8 text") from error
 
 
-def _column(keys: Any, wanted: _Wanted) -> pa.Array:
-    """Keys given as Python values or as an array of another library."""
+def _column(keys: Any, wanted: _KeyColumns) -> pa.Array:
+    """Keys passed as Python values or as an array of another library."""
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
         return pa.chunked_array(keys)
     if isinstance(keys, np.ndarray) or hasattr(keys, "to_numpy"):
@@ -102,7 +102,7 @@ def _column(keys: Any, wanted: _Wanted) -> pa.Array:
     values = _values(keys, wanted)
     kinds = {_kind(value) for value in values if value is not None}
     if len(kinds) > 1:
-        raise UserError("the keys are of different kinds", kinds=", ".join(sorted(kinds)))
+        raise UserError("keys have different types", kinds=", ".join(sorted(kinds)))
     if kinds == {"tuple"}:
         return _of_tuples(values, wanted)
     if kinds == {"dict"}:
@@ -112,8 +112,8 @@ def _column(keys: Any, wanted: _Wanted) -> pa.Array:
     return _array(values, wanted.type_of(_only(wanted)) if kinds == {"value"} else None)
 
 
-def _values(keys: Any, wanted: _Wanted) -> list[Any]:
-    """Several keys, or the one that is given, as a list."""
+def _values(keys: Any, wanted: _KeyColumns) -> list[Any]:
+    """One or several keys as a list."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         return [keys]
     if isinstance(keys, Mapping):
@@ -139,7 +139,7 @@ def _kind(value: Any) -> str:
             return "value"
 
 
-def _of_tuples(values: list[Any], wanted: _Wanted) -> pa.Array:
+def _of_tuples(values: list[Any], wanted: _KeyColumns) -> pa.Array:
     width = len(wanted.fields)
     blank = (None,) * width
     rows = [blank if value is None else tuple(value) for value in values]
@@ -153,7 +153,7 @@ def _of_tuples(values: list[Any], wanted: _Wanted) -> pa.Array:
 
 
 def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
-    """Values as the key column's type where they fit it, else as their own."""
+    """Values converted to the key column's type if possible, else with their own type."""
     if kind is not None:
         try:
             return pa.array(values, kind)
@@ -162,15 +162,15 @@ def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
     try:
         return pa.array(values)
     except _FAILURES as error:
-        raise UserError("these are no record keys", why=str(error)) from error
+        raise UserError("invalid record keys", why=str(error)) from error
 
 
-def _of_table(rows: pa.Table, wanted: _Wanted) -> pa.Array:
+def _of_table(rows: pa.Table, wanted: _KeyColumns) -> pa.Array:
     check_names(rows.schema)
     if RECORD_KEY in rows.column_names:
         return _stored(rows.column(RECORD_KEY).combine_chunks())
     if wanted.fields and set(wanted.fields) <= set(rows.column_names):
-        return _rendered({name: rows.column(name) for name in rows.column_names}, wanted)
+        return _formatted({name: rows.column(name) for name in rows.column_names}, wanted)
     if rows.num_columns == 1 and len(wanted.fields) == 1:
         return key_texts(
             rows.column(0), fields=wanted.fields, schema=pa.schema([]), rule=wanted.rule
@@ -178,8 +178,8 @@ def _of_table(rows: pa.Table, wanted: _Wanted) -> pa.Array:
     return _misfit(wanted)
 
 
-def _rendered(columns: Mapping[str, Any], wanted: _Wanted) -> pa.Array:
-    """Values of the key columns by the table's key rule; a key of nulls alone is null."""
+def _formatted(columns: Mapping[str, Any], wanted: _KeyColumns) -> pa.Array:
+    """Record keys from values of the key columns; a key whose values are all null is null."""
     fitted = {n: _fitted(c, n, wanted) if n in wanted.fields else c for n, c in columns.items()}
     rows = pa.table(fitted)
     known = np.zeros(rows.num_rows, np.bool_)
@@ -190,8 +190,8 @@ def _rendered(columns: Mapping[str, Any], wanted: _Wanted) -> pa.Array:
     return keys.take(pa.array(at, mask=~known)).combine_chunks()
 
 
-def _fitted(column: Any, name: str, wanted: _Wanted) -> Any:
-    """A column in the type of the table's, which the key's text depends on."""
+def _fitted(column: Any, name: str, wanted: _KeyColumns) -> Any:
+    """A column cast to the type of the table's column, which determines the key's text."""
     kind = wanted.type_of(name)
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
@@ -207,23 +207,24 @@ def _fitted(column: Any, name: str, wanted: _Wanted) -> Any:
         return pa.chunked_array([pa.array(column.to_pylist(), kind)])
     except _FAILURES as error:
         raise UserError(
-            "the keys do not fit the key column", column=name, type=str(column.type),
+            "keys cannot be converted to the type of the key column", column=name,
+            type=str(column.type),
             expected=str(kind),
         ) from error  # fmt: skip
 
 
-def _only(wanted: _Wanted) -> str:
+def _only(wanted: _KeyColumns) -> str:
     """The key column.  Raises UserError where there are several."""
     if len(wanted.fields) != 1:
         _misfit(wanted)
     return wanted.fields[0]
 
 
-def _misfit(wanted: _Wanted) -> Any:
+def _misfit(wanted: _KeyColumns) -> Any:
     raise UserError(
-        "the keys do not name a value for each key column",
+        "keys must have a value for each key column",
         key_columns=", ".join(wanted.fields),
-        hint="pass tuples in their order, dicts, a table of these columns, or record keys as text",
+        hint="pass tuples in this order, dicts, a table of these columns, or record keys as text",
     )
 
 

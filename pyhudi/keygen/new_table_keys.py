@@ -1,4 +1,4 @@
-"""How a new table makes its keys: from what the caller passes to the properties that say it."""
+"""Key generator of a new table: from the caller's arguments to table properties."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KIND: Final = "hoodie.datasource.write.keygenerator.type"
 
 @dataclass(frozen=True, slots=True)
 class TimestampPartition:
-    """A partition level made of a column of times: the timestamp key generator.
+    """A partition level made from a timestamp column by the timestamp key generator.
 
     type: EPOCHMILLISECONDS, EPOCHMICROSECONDS, UNIX_TIMESTAMP (seconds) or SCALAR (numbers of
-    `scalar_unit`) for columns of numbers, dates and timestamps, which count as the number that is
-    stored; DATE_STRING or MIXED for texts of one of the formats `input`.
+    `scalar_unit`) for columns of numbers, dates and timestamps, read as the stored number;
+    DATE_STRING or MIXED for strings in one of the `input` formats.
     output, input: patterns such as `yyyy/MM/dd` (Joda's, as Apache Hudi reads them).
     timezone: of both; None: UTC.
     """
@@ -36,7 +36,7 @@ class TimestampPartition:
     scalar_unit: str | None = None
 
     def settings(self) -> TimestampSettings:
-        """The same as settings, without the column."""
+        """The settings of the timestamp key generator, without the column."""
         texts = [self.input] if isinstance(self.input, str) else list(self.input or ())
         return TimestampSettings(
             self.type.upper(), ",".join(texts) or None, ",", self.output,
@@ -50,7 +50,7 @@ PartitionBy = str | TimestampPartition | PythonKeys | Sequence[str | TimestampPa
 
 @dataclass(frozen=True, slots=True)
 class NewKeys:
-    """A new table's key generator: its kind, plain partition columns, further properties."""
+    """A new table's key generator: its kind, partition columns without types, other properties."""
 
     kind: KeyGeneratorKind
     partition_fields: tuple[str, ...]
@@ -58,9 +58,9 @@ class NewKeys:
 
 
 def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Options]:
-    """Partition fields as text (`city`, `day:TIMESTAMP`), and the options with their times' format.
+    """Partition fields as text (`city`, `day:TIMESTAMP`), and the options with the format of times.
 
-    Raises UserError where the times of one table differ in format: Apache Hudi keeps one.
+    Raises UserError where timestamp columns have different formats: Apache Hudi stores one.
     """
     if isinstance(by, PythonKeys):
         return by.columns, options
@@ -69,7 +69,9 @@ def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Opt
     if not formats:
         return tuple(str(part) for part in parts), options
     if len(formats) > 1:
-        raise UserError("the times of one table have one format", formats=len(formats))
+        raise UserError(
+            "all timestamp partition columns must have the same format", formats=len(formats)
+        )
     options = replace(options, keygen=formats.pop())
     if len(parts) == 1 and isinstance(parts[0], TimestampPartition):
         request = replace(options.request, key_generator=KeyGeneratorKind.TIMESTAMP.value)
@@ -81,14 +83,14 @@ def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Opt
 
 
 def _parts(by: object) -> tuple[str | TimestampPartition, ...]:
-    """The levels of partition paths.  Raises UserError for what no level can be."""
+    """The levels of partition paths.  Raises UserError for an invalid level."""
     if by is None or isinstance(by, str | TimestampPartition):
         return () if not by else (by,)
     several = isinstance(by, Iterable) and not isinstance(by, bytes)
     parts = tuple(by) if several and isinstance(by, Iterable) else (by,)
     if any(not isinstance(part, str | TimestampPartition) for part in parts):
         raise UserError(
-            "partitions are made of columns, named by text", given=repr(by)[:80],
+            "partition columns must be given by name", given=repr(by)[:80],
             hint='pass "city", ["city", "day"] or TimestampPartition objects',
         )  # fmt: skip
     return parts
@@ -101,9 +103,9 @@ def new_keys(
     options: Options,
     functions: PythonKeys | None = None,
 ) -> NewKeys:
-    """The key generator of a new table.  Raises OptionError where the fields do not suit it.
+    """The key generator of a new table.  Raises OptionError where it does not support the fields.
 
-    partition_by: columns, for the custom key generator with their types (`city:SIMPLE`).
+    partition_by: columns, with their types for the custom key generator (`city:SIMPLE`).
     """
     types = typed_partitions(partition_by)
     fields = tuple(types)
@@ -116,8 +118,8 @@ def new_keys(
     _check(kind, record_key, partition_by, typed=typed)
     properties = {}
     if kind is KeyGeneratorKind.CUSTOM:
-        said = (f"{name}:{'TIMESTAMP' if time else 'SIMPLE'}" for name, time in types.items())
-        properties[PATH_FIELDS] = ",".join(said)
+        typed_names = (f"{n}:{'TIMESTAMP' if time else 'SIMPLE'}" for n, time in types.items())
+        properties[PATH_FIELDS] = ",".join(typed_names)
     if kind is KeyGeneratorKind.TIMESTAMP or any(types.values()):
         properties |= timestamp_properties(options.keygen)
     return NewKeys(kind, fields, properties)
@@ -129,20 +131,20 @@ def _check(
     problem = None
     match kind:
         case KeyGeneratorKind.SIMPLE if (len(keys), len(partitions)) != (1, 1):
-            problem = "it takes one key column and one partition column"
+            problem = "it requires one key column and one partition column"
         case KeyGeneratorKind.TIMESTAMP if (len(keys), len(partitions)) != (1, 1):
-            problem = "it takes one key column and one partition column"
+            problem = "it requires one key column and one partition column"
         case KeyGeneratorKind.NON_PARTITION if partitions:
-            problem = "it takes no partition columns"
+            problem = "it does not support partition columns"
         case KeyGeneratorKind.CUSTOM if partitions and not typed:
-            problem = "it takes partition columns with their types, as in `city:SIMPLE`"
+            problem = "it requires partition columns with their types, as in `city:SIMPLE`"
         case KeyGeneratorKind.GLOBAL_DELETE:
-            problem = "it is for deletes; `delete` finds keys in every partition anyway"
+            problem = "it only supports deletes; `delete` already searches every partition"
     if typed and kind is not KeyGeneratorKind.CUSTOM:
-        problem = "types of partition columns are for the custom key generator"
+        problem = "only the custom key generator supports types of partition columns"
     if problem:
         raise OptionError(
-            f"the {kind.value.lower()} key generator does not suit the columns: {problem}",
+            f"the {kind.value.lower()} key generator does not support the columns: {problem}",
             option=_KIND, value=kind.value, record_key=",".join(keys),
             partition_by=",".join(partitions),
         )  # fmt: skip

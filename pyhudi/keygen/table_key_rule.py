@@ -1,4 +1,4 @@
-"""The key rule of an opened table: what properties and options say, and what its rows show."""
+"""The key rule of an opened table, from its properties, options and stored keys."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def rule_of(
     functions: PythonKeys | None,
     with_paths: bool = True,
 ) -> KeyRule:
-    """The rule by which a table is written.
+    """The key rule for writes to a table.
 
     with_paths: whether paths are made, too; a delete by keys needs none.  Reads the key of one row
-    where the table alone can tell how keys are encoded.
+    where properties do not determine how keys are encoded.
     Raises UnsupportedTableError, OptionError.
     """
     bare = options.table.bare_complex_keys
@@ -31,7 +31,7 @@ def rule_of(
         stored = stored_keys_are_bare(state)
         if stored is not None and bare is not None and stored != bare:
             raise OptionError(
-                "the table's keys are encoded in the other way",
+                "option conflicts with the encoding of the stored keys",
                 option="hoodie.write.complex.keygen.new.encoding", value=bare,
                 hint="leave the option out",
             )  # fmt: skip
@@ -40,9 +40,10 @@ def rule_of(
 
 
 def stored_keys_are_bare(state: TableState) -> bool | None:
-    """How the keys of a complex key generator with one field are stored; None without rows.
+    """Whether the keys of a complex key generator with one field are bare values; None without
+    rows.
 
-    Reads the key columns of the smallest file slice.
+    Reads the key columns of file slices, smallest first, until one has rows.
     """
     name = state.config.record_key_fields[0]
     view = state.view()

@@ -1,9 +1,9 @@
-"""Patterns of times as the timestamp key generator takes them: Joda's, as text and back.
+"""Formatting and parsing of times by Joda patterns, as the timestamp key generator uses them.
 
 y year   M month (MMM, MMMM: its name)   d day of month   D day of year   x w e weekyear, week, day
 E day's name   a AM, PM   H k hour 0-23, 1-24   K h hour 0-11, 1-12   m minute   s second
 S fraction of a second   Z +HHmm   ZZ +HH:mm   ZZZ zone's name   'text'   '' a quote
-How often a letter stands is the least number of digits.  Names are English.
+The number of repeated letters is the minimum number of digits.  Names are English.
 Source: org.joda.time.format.DateTimeFormat, which Apache Hudi's HoodieDateTimeParser uses.
 """
 
@@ -30,7 +30,7 @@ _SMALLEST: Final = (("S", 1), ("s", 1000), ("m", 60_000), ("HkKha", 3_600_000))
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A letter and how often it stands, or (count 0) text that stands for itself."""
+    """A letter and its number of repetitions, or (count 0) literal text."""
 
     text: str
     count: int
@@ -38,7 +38,7 @@ class Token:
 
 @cache
 def tokens(pattern: str) -> tuple[Token, ...]:
-    """A pattern taken apart.  Raises OptionError for a letter that is not known."""
+    """The tokens of a pattern.  Raises OptionError for an unknown letter."""
     found = []
     for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'", pattern):
         if match[2]:
@@ -55,18 +55,18 @@ def tokens(pattern: str) -> tuple[Token, ...]:
 
 
 def granularity_ms(pattern: str) -> int:
-    """The longest span, in milliseconds of the clock on the wall, whose times print the same."""
+    """The longest span, in milliseconds of local time, whose times have the same text."""
     letters = {token.text for token in tokens(pattern) if token.count}
     return next((ms for some, ms in _SMALLEST if letters & set(some)), 86_400_000)
 
 
 def shows_zone(pattern: str) -> bool:
-    """Whether the text depends on the zone beside the clock on the wall."""
+    """Whether the text contains the zone in addition to the local time."""
     return any(token.text == "Z" and token.count for token in tokens(pattern))
 
 
 def format_time(time: datetime, pattern: str) -> str:
-    """A time as text; its zone is the one the text is in."""
+    """A time as text, in the time's own zone."""
     return "".join(_printed(time, token) for token in tokens(pattern))
 
 
@@ -109,38 +109,41 @@ def _number(time: datetime, letter: str) -> int:
 
 
 def parse_time(text: str, pattern: str, *, zone: tzinfo | None) -> datetime | None:
-    """The time a text says, or None where it does not have the pattern.
+    """The time in a text, or None where the text does not match the pattern.
 
-    zone: of texts that name none, and of the result; None: the text's own, else UTC.
+    zone: of texts without a zone, and of the result; None: the text's own zone, else UTC.
     """
     match = _matcher(pattern).fullmatch(text)
     if match is None:
         return None
-    told = {name: value for name, value in match.groupdict().items() if value is not None}
+    fields = {name: value for name, value in match.groupdict().items() if value is not None}
     try:
-        wall = _wall(told)
-        own = _zone_told(told)
-        time = wall.replace(tzinfo=own or zone or UTC)
+        local = _local_time(fields)
+        own = _zone_in_text(fields)
+        time = local.replace(tzinfo=own or zone or UTC)
         return time.astimezone(zone) if zone and own else time
     except (ValueError, OverflowError, OptionError):
         return None
 
 
-def _wall(told: dict[str, str]) -> datetime:
-    month = _month(told.get("M", "1"))
-    # Joda takes 2000 where the year is missing, so that 29 February is a day
-    year = int(told.get("y") or told.get("Y") or ("2000" if told.keys() & {"M", "d"} else "1970"))
-    hour = int(told.get("H") or 0)
-    if "k" in told:
-        hour = int(told["k"]) % 24
-    if "h" in told or "K" in told:
-        hour = int(told.get("h") or told["K"]) % 12
-        hour += 12 if told.get("a", "").upper() == "PM" else 0
-    wall = datetime(
-        year, month, int(told.get("d", "1")), hour, int(told.get("m", "0")),
-        int(told.get("s", "0")), int(told.get("S", "0")[:6].ljust(6, "0")),
+def _local_time(fields: dict[str, str]) -> datetime:
+    month = _month(fields.get("M", "1"))
+    # Joda defaults to 2000 where only a month or day is given, so that 29 February is valid
+    default = "2000" if fields.keys() & {"M", "d"} else "1970"
+    year = int(fields.get("y") or fields.get("Y") or default)
+    hour = int(fields.get("H") or 0)
+    if "k" in fields:
+        hour = int(fields["k"]) % 24
+    if "h" in fields or "K" in fields:
+        hour = int(fields.get("h") or fields["K"]) % 12
+        hour += 12 if fields.get("a", "").upper() == "PM" else 0
+    local = datetime(
+        year, month, int(fields.get("d", "1")), hour, int(fields.get("m", "0")),
+        int(fields.get("s", "0")), int(fields.get("S", "0")[:6].ljust(6, "0")),
     )  # fmt: skip
-    return wall.replace(month=1, day=1) + timedelta(int(told["D"]) - 1) if "D" in told else wall
+    if "D" in fields:
+        return local.replace(month=1, day=1) + timedelta(int(fields["D"]) - 1)
+    return local
 
 
 def _month(text: str) -> int:
@@ -149,8 +152,8 @@ def _month(text: str) -> int:
     return next(i for i, name in enumerate(_MONTHS, 1) if name[:3].lower() == text[:3].lower())
 
 
-def _zone_told(told: dict[str, str]) -> tzinfo | None:
-    text = told.get("Z")
+def _zone_in_text(fields: dict[str, str]) -> tzinfo | None:
+    text = fields.get("Z")
     if text is None or text[0] not in "+-":
         return None if text is None else UTC if text in "Zz" else zone_of_name(text)
     digits = text[1:].replace(":", "")
@@ -160,12 +163,12 @@ def _zone_told(told: dict[str, str]) -> tzinfo | None:
 
 @cache
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """What texts of a pattern look like.  Raises OptionError for letters that only print."""
+    """The regular expression of a pattern.  Raises OptionError for letters that only print."""
     return re.compile("".join(_expressions(pattern)), re.IGNORECASE | re.ASCII)
 
 
 def _expressions(pattern: str) -> Iterator[str]:
-    """One expression a token.  Digits are taken greedily, as Joda does, and never given back."""
+    """One expression a token.  Digits match greedily and without backtracking, as in Joda."""
     found = tokens(pattern)
     seen: set[str] = set()
     for token, following in zip(found, (*found[1:], None), strict=True):
@@ -174,12 +177,12 @@ def _expressions(pattern: str) -> Iterator[str]:
             yield re.escape(letter)
             continue
         if letter not in _PARSED:
-            raise _bad(pattern, f"the letter {letter} is not read")
+            raise _bad(pattern, f"the letter {letter} is not supported for input")
         if letter in seen:
-            raise _bad(pattern, f"the letter {letter} is there twice")
+            raise _bad(pattern, f"the letter {letter} occurs twice")
         seen.add(letter)
         if letter in "yY" and count == 2:
-            raise _bad(pattern, "two digits do not say a year; write the input as yyyy")
+            raise _bad(pattern, "two-digit years are ambiguous; use yyyy in the input")
         yield f"(?P<{letter}>{_expression(letter, count, following)})"
 
 
@@ -198,7 +201,7 @@ def _expression(letter: str, count: int, following: Token | None) -> str:
 
 @cache
 def zone_of_name(name: str) -> tzinfo:
-    """A zone by a name Java knows: an IANA name, or GMT with an offset.  Raises OptionError."""
+    """A zone by its Java name: an IANA name, or GMT with an offset.  Raises OptionError."""
     offset = re.fullmatch(r"(?:GMT|UTC)([+-])(\d{1,2}):?(\d\d)?", name)
     if name in ("UTC", "GMT", "Z"):
         return UTC
@@ -216,6 +219,6 @@ def zone_of_name(name: str) -> tzinfo:
 
 def _bad(pattern: str, why: str) -> OptionError:
     return OptionError(
-        f"a time format that is not supported: {why}",
+        f"unsupported time format: {why}",
         option="hoodie.keygen.timebased.*.dateformat", value=pattern,
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""The timestamp key generator: a column of times as the text that names its partition.
+"""The timestamp key generator: partition names from a column of times.
 
-Numbers are counted from 1970 in the unit of the type, texts are read by one of the input formats;
-either is printed by the output format in the output zone.  A null is the number 1, or for texts
-1970-01-01, as Apache Hudi has it.  Where no zone is said, UTC; Apache Hudi takes the machine's.
+Numbers count from 1970 in the unit of the type; strings are parsed by one of the input formats.
+Both are formatted by the output format in the output zone.  As in Apache Hudi, a null is the number
+1, or 1970-01-01 for strings.  The default zone is UTC; Apache Hudi uses the machine's.
 Source: hudi-client-common/.../keygen/TimestampBasedAvroKeyGenerator.java, HoodieDateTimeParser.java
 """
 
@@ -40,14 +40,14 @@ _NANOS: Final = {"NANOSECONDS": 1, "MICROSECONDS": 10**3, "MILLISECONDS": 10**6,
                  "SECONDS": 10**9, "MINUTES": 60 * 10**9, "HOURS": 3600 * 10**9,
                  "DAYS": 86400 * 10**9}  # fmt: skip
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_QUARTERS: Final = 94_694_400_000  # since 1973 zones change at quarters of an hour only
-_MS_MIN: Final = -62_135_510_400_000  # 0001-01-02, so that every zone has room
+_QUARTERS: Final = 94_694_400_000  # since 1973 zone offsets change at quarter hours only
+_MS_MIN: Final = -62_135_510_400_000  # 0001-01-02, so that no zone offset leaves the range
 _MS_MAX: Final = 253_402_214_400_000  # 9999-12-31
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """How times become partition names.  unit: of numbers; None: values are texts."""
+    """How times become partition names.  unit: of numbers; None: values are strings."""
 
     unit: str | None
     input_formats: tuple[str, ...]
@@ -57,18 +57,18 @@ class TimeRule:
 
 
 def time_rule(settings: TimestampSettings) -> TimeRule:
-    """The rule that settings make.  Raises OptionError for what is missing or does not fit."""
+    """The rule that settings define.  Raises OptionError for missing or invalid settings."""
     kind = settings.timestamp_type
     if kind is None or settings.output_format is None:
         raise OptionError(
-            "the table does not say how its times are formatted",
+            "the table does not state the format of its timestamp partitions",
             missing=_TYPE if kind is None else _OUTPUT,
-            hint="give the option when opening the table, as its other writers do",
+            hint="pass the option when opening the table, as its other writers do",
         )  # fmt: skip
     formats: tuple[str, ...] = ()
     if kind in _TEXTS:
         if not settings.input_formats:
-            raise OptionError(f"{kind} needs the format of its texts", missing=_INPUT)
+            raise OptionError(f"{kind} requires an input format", missing=_INPUT)
         split = re.split(settings.input_delimiter or ",", settings.input_formats)
         formats = tuple(part.strip() for part in split)
     rule = TimeRule(
@@ -80,7 +80,7 @@ def time_rule(settings: TimestampSettings) -> TimeRule:
     )
     tokens(rule.output_format)
     for pattern in rule.input_formats:
-        parse_time("", pattern, zone=None)  # raises for patterns that cannot be read
+        parse_time("", pattern, zone=None)  # raises for unsupported patterns
     for zone in {rule.input_zone, rule.output_zone} - {None}:
         zone_of_name(zone or "")
     return rule
@@ -91,9 +91,9 @@ def time_texts(
 ) -> pa.DictionaryArray:
     """Each value's text: dictionary<int32, string> without nulls.
 
-    Numbers cost what the spans of the output format they fall into cost, texts what the distinct
-    ones do.  Raises SchemaError, UserError naming the row (counted from `first_row`) of a value
-    that is no time.
+    Cost depends on the distinct spans of the output format for numbers, and on the distinct values
+    for strings.  Raises SchemaError, UserError naming the row (counted from `first_row`) of an
+    invalid time.
     """
     kind = column.type
     if pt.is_dictionary(kind):
@@ -106,13 +106,13 @@ def time_texts(
         millis = _millis(_whole(column, name), name, unit=rule.unit, first_row=first_row)
         return _of_millis(millis, rule)
     raise SchemaError(
-        "the column does not suit the timestamp key generator", column=name, type=str(kind),
-        hint="DATE_STRING and MIXED are for texts, the other types for numbers",
+        "the timestamp key generator does not support the column", column=name, type=str(kind),
+        hint="DATE_STRING and MIXED are for strings, the other types for numbers",
     )  # fmt: skip
 
 
 def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The raw numbers, as Avro holds them; a null is 1."""
+    """The raw numbers, as Avro stores them; a null is 1."""
     kind = column.type
     if pt.is_floating(kind) or pt.is_decimal(kind):
         column = pc.trunc(column)
@@ -124,7 +124,7 @@ def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return pc.fill_null(column.cast(pa.int64()), 1)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
-            "the column does not suit the timestamp key generator", column=name,
+            "the timestamp key generator does not support the column", column=name,
             type=str(kind), why=str(error),
         ) from None  # fmt: skip
 
@@ -132,7 +132,7 @@ def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 def _millis(
     numbers: pa.ChunkedArray, name: str, *, unit: str, first_row: int
 ) -> npt.NDArray[np.int64]:
-    """Milliseconds since 1970.  Raises UserError for years a date cannot hold."""
+    """Milliseconds since 1970.  Raises UserError for years outside the range of a date."""
     raw = np.asarray(numbers.to_numpy(), np.int64)
     nanos = _NANOS[unit]
     if nanos < 10**6:
@@ -146,8 +146,8 @@ def _millis(
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
-            "a time lies outside the years 1 to 9999", column=name, row=first_row + row,
-            value=int(raw[row]), hint=f"is {_TYPE} the column's unit?",
+            "a time is outside the years 1 to 9999", column=name, row=first_row + row,
+            value=int(raw[row]), hint=f"check that {_TYPE} is the column's unit",
         )  # fmt: skip
     return np.asarray(millis, np.int64)
 
@@ -160,19 +160,19 @@ def _of_millis(millis: npt.NDArray[np.int64], rule: TimeRule) -> pa.DictionaryAr
         texts = [format_time(time.astimezone(zone), rule.output_format) for time in times]
     else:
         span = granularity_ms(rule.output_format)
-        encoded = pa.array(_on_the_wall(millis, zone) // span).dictionary_encode()
+        encoded = pa.array(_local_millis(millis, zone) // span).dictionary_encode()
         spans = encoded.dictionary.to_pylist()
         times = [_EPOCH + timedelta(milliseconds=n * span) for n in spans]
         texts = [format_time(time, rule.output_format) for time in times]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
 
 
-def _on_the_wall(millis: npt.NDArray[np.int64], zone: tzinfo) -> npt.NDArray[np.int64]:
-    """Milliseconds of the clock on the wall."""
+def _local_millis(millis: npt.NDArray[np.int64], zone: tzinfo) -> npt.NDArray[np.int64]:
+    """Milliseconds of local time."""
     fixed = zone.utcoffset(None)
     if fixed is not None:
         return millis + np.int64(fixed // timedelta(milliseconds=1))
-    # Arrow's local_timestamp knows no summer time after 2037
+    # Arrow's local_timestamp ignores daylight saving time after 2037
     step = 900_000 if millis.min(initial=_QUARTERS) >= _QUARTERS else 1000
     encoded = pa.array(millis // step).dictionary_encode()
     starts = (_EPOCH + timedelta(milliseconds=n * step) for n in encoded.dictionary.to_pylist())
@@ -188,11 +188,11 @@ def _of_texts(
     if isinstance(encoded, pa.ChunkedArray):  # of no chunks
         encoded = pa.array([], pa.string()).dictionary_encode()
     texts = []
-    for value in (*encoded.dictionary.to_pylist(), None):  # nulls stand behind the values
+    for value in (*encoded.dictionary.to_pylist(), None):  # null is the last code
         text = _formatted(value, rule)
         if text is None:
             raise UserError(
-                "a text is no time of the input format", column=name,
+                "a value does not match any input format", column=name,
                 row=first_row + pc.index(column, value).as_py(), value=value,
                 formats=", ".join(rule.input_formats),
             )  # fmt: skip
@@ -202,7 +202,7 @@ def _of_texts(
 
 
 def _formatted(value: Any, rule: TimeRule) -> str | None:
-    """One text by the output format; None where no input format has it."""
+    """One string in the output format; None where it matches no input format."""
     read_in = None if rule.input_zone is None else zone_of_name(rule.input_zone)
     shown_in = None if rule.output_zone is None else zone_of_name(rule.output_zone)
     if value is None:

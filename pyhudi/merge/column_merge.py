@@ -1,7 +1,7 @@
-"""Merging two records of one key into one, for many keys at a time.
+"""Column-wise merge of two records of one key, for many keys at a time.
 
-old, new: tables of the same columns and length, a key's stored record and its newer one in the
-same place.  Columns are merged each on its own by index arrays; no row is touched in Python.
+old, new: tables with the same columns and length; row i of each is the stored and the newer record
+of one key.  Each column is merged separately by index arrays; no row is touched in Python.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from pyhudi.records import META_COLUMNS
 
 
 def overlay(old: pa.Table, new: pa.Table, old_is_greater: Mask, rules: MergeRules) -> pa.Table:
-    """The merged records.  Meta columns are those of `new`; of the greater under partial updates.
+    """The merged records.  Meta columns come from `new`, or from the greater record under partial
+    updates.
 
-    old_is_greater: where event time puts the stored record above the newer one; only under rules
-    by which such a record takes part.
+    old_is_greater: whether the stored record has the greater ordering value; set only by rules
+    that merge such a record.
     """
     if not new.num_rows:
         return new
@@ -54,7 +55,7 @@ def _flags(column: pa.ChunkedArray) -> Mask:
 
 
 def wanting(rows: pa.Table, rules: MergeRules) -> Mask:
-    """Which rows have values that give way to those of an older record."""
+    """Which rows have values that are replaced by those of an older record."""
     found = np.zeros(rows.num_rows, np.bool_)
     for name in rows.column_names:
         given = None if name in META_COLUMNS else _given(rows.column(name), rules)
@@ -79,7 +80,7 @@ def _column(
     rules: MergeRules,
     stated: Mask | None,
 ) -> pa.ChunkedArray:
-    """stated: which values of old, then of new are there at all, under partial updates."""
+    """stated: which values of old, then of new, are present under partial updates; else None."""
     count = len(new)
     both = pa.chunked_array([*old.chunks, *new.chunks], new.type)
     given = _given(both, rules) if stated is None else stated
@@ -94,7 +95,7 @@ def _column(
 
 
 def _given(column: pa.ChunkedArray, rules: MergeRules) -> Mask | None:
-    """Which values stand against the other record's; None if all do."""
+    """Which values take precedence over the other record's; None if all do."""
     if rules.keeps is Keeps.NULLS:
         if not column.null_count:
             return None
@@ -110,7 +111,7 @@ def _may_be_unavailable(kind: pa.DataType) -> bool:
 
 
 def _by_function(old: pa.Table, new: pa.Table, rules: MergeRules) -> pa.Table:
-    """What the user's function says, over the user's columns."""
+    """The result of the user's merge function, called with the user's columns."""
     assert rules.function is not None
     names = [name for name in new.column_names if name not in META_COLUMNS]
     stored, incoming = (_one_batch(table.select(names)) for table in (old, new))
@@ -123,16 +124,18 @@ def _by_function(old: pa.Table, new: pa.Table, rules: MergeRules) -> pa.Table:
         ) from failed
     if not isinstance(merged, pa.RecordBatch):
         raise UserError(
-            "a merge function gives a RecordBatch", function=name, found=type(merged).__name__
+            "a merge function must return a RecordBatch",
+            function=name,
+            found=type(merged).__name__,
         )
     if merged.num_rows != incoming.num_rows:
         raise UserError(
-            "a merge function gives one row for each it gets", function=name,
+            "a merge function must return one row for each input row", function=name,
             given=incoming.num_rows, found=merged.num_rows,
         )  # fmt: skip
     if not merged.schema.equals(incoming.schema):
         raise SchemaError(
-            "a merge function gives the columns it gets", function=name,
+            "a merge function must return the schema of its input", function=name,
             wanted=str(incoming.schema), found=str(merged.schema),
         )  # fmt: skip
     columns = [

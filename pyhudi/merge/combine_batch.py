@@ -1,4 +1,4 @@
-"""Rows of one key in a batch: which one counts, or how they are merged."""
+"""Selection or merge of the rows with the same key in a batch."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def newest_rows(keys: pa.ChunkedArray) -> Longs:
 
 
 def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> Longs:
-    """Position of the row of each key with the greatest ordering value, ascending; of equals the
-    last, or the first where the rules say so.  No ordering value may be null."""
+    """Position of the row of each key with the greatest ordering value, ascending.  Among equal
+    values the last row wins, or the first under `first_of_equals`.  No ordering value may be null.
+    """
     ranks, _ = ordering_ranks(order_columns(rows, rules))
     if not rules.first_of_equals:
         return np.sort(latest(keys, ranks))
@@ -39,7 +40,7 @@ def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> L
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """rows: the merged record of each key that has one left.  dead: for each other key, the
+    """rows: the merged record of each key that still has one.  dead: for each other key, the
     position of the delete that removed it."""
 
     rows: pa.Table

@@ -1,12 +1,12 @@
-"""Log entries merged entry by entry, for the rules that the native merge does not know.
+"""Merge of log entries in rounds, for rules that the native merge does not support.
 
     key a:  row  row  delete  row        round 0 takes the first entry of every key,
     key b:  row  row                     round 1 the second of those that have one, ...
 
-A round merges each entry with its key's state: a live record, or a delete that may keep its
-ordering value.  So the work is a few columnar steps for each entry a key has, linear in the
-entries.  A last round merges what came out with the base file's rows, as Apache Hudi's readers do;
-where a Python function merges, which they cannot call, the base file's row is the first entry.
+A round merges each entry with its key's state: a live record, or a delete that may retain its
+ordering value.  Each round takes a few columnar steps; total cost is linear in the entries.  A last
+round merges the result with the base file's rows, as Apache Hudi's readers do.  For a Python merge
+function, which those readers cannot call, the base file's row is the first entry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Entries:
     """Entries of some keys, oldest first.
 
     key: number of each entry's key, below key_count.  kind: DATA, ORDERED_DELETE,
-    NATURAL_DELETE.  row: of a DATA entry, its row of `rows`.
+    NATURAL_DELETE.  row: position of a DATA entry in `rows`.
     """
 
     key: Longs
@@ -50,9 +50,10 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The state of each key.  rows: the live records; at: each key's row of them, or NOBODY.
+    """The state of each key.  rows: the live records; at: each key's position in them, or NO_ENTRY.
 
-    final: a delete came that makes what is stored irrelevant.  last: the last entry with an effect.
+    final: whether a delete makes the stored record irrelevant.  last: the last entry with an
+    effect, or NO_ENTRY.
     """
 
     rows: pa.Table
@@ -76,7 +77,7 @@ def number_keys(keys: pa.ChunkedArray) -> tuple[KeyTable, Longs, Longs]:
 
 
 def fold_entries(entries: Entries, rules: MergeRules) -> Folded:
-    """Merge the entries of each key, one after the other."""
+    """Merge the entries of each key in their order."""
     folding = _Folding(entries, rules)
     for at in _rounds(entries.key):
         folding.apply(at)
@@ -84,7 +85,7 @@ def fold_entries(entries: Entries, rules: MergeRules) -> Folded:
 
 
 def _rounds(key: Longs) -> list[Longs]:
-    """Positions of the first entry of every key, then of the second, ...; each by key."""
+    """Positions of the first entry of every key, then of the second, ...; each ordered by key."""
     if not len(key):
         return []
     order = np.argsort(key, kind="stable")
@@ -96,28 +97,28 @@ def _rounds(key: Longs) -> list[Longs]:
 
 
 class _Folding:
-    """States while rounds are applied.
+    """State of the keys while rounds are applied.
 
-    held: live records of the keys of the last round, at `at`; those of keys without further
-    entries are put aside.
+    live: live records of the keys of the last round, at `at`.  finished: those of keys without
+    further entries.
     """
 
     def __init__(self, entries: Entries, rules: MergeRules) -> None:
         count = entries.key_count
         self.entries, self.rules = entries, rules
-        self.held = entries.rows.slice(0, 0)
-        self.held_key = np.empty(0, np.int64)
+        self.live = entries.rows.slice(0, 0)
+        self.live_key = np.empty(0, np.int64)
         self.at = np.full(count, NO_ENTRY, np.int64)
         self.order = Ranked.none(count)
         self.final = np.zeros(count, np.bool_)
         self.last = np.full(count, NO_ENTRY, np.int64)
-        self.aside: list[tuple[pa.Table, Longs]] = []
+        self.finished: list[tuple[pa.Table, Longs]] = []
 
     def apply(self, at: Longs) -> None:
-        """One entry of some keys; at: positions of the entries, by key."""
+        """Merge one entry of each of some keys; at: positions of the entries, ordered by key."""
         entries, rules = self.entries, self.rules
         key, kind, row = entries.key[at], entries.kind[at], entries.row[at]
-        self._put_aside(key)
+        self._move_finished(key)
         mine, theirs = entries.order.take(at), self.order.take(key)
         loses = precedes(mine, theirs, rules) & (kind != NATURAL_DELETE)
         data, alive = kind == DATA, self.at[key] != NO_ENTRY
@@ -125,15 +126,15 @@ class _Folding:
         fresh = data & ~loses & ~merged
         killed = ~data & ~loses
         stays = alive & ~(merged | fresh | killed)
-        held = [
+        live = [
             entries.rows.take(pa.array(row[fresh])),
             overlay(
-                self.held.take(pa.array(self.at[key[merged]])),
+                self.live.take(pa.array(self.at[key[merged]])),
                 entries.rows.take(pa.array(row[merged])),
                 loses[merged],
                 rules,
             ),
-            self.held.take(pa.array(self.at[key[stays]])),
+            self.live.take(pa.array(self.at[key[stays]])),
         ]
         self._reorder(
             key, mine, theirs, merged, fresh, buried=killed & (kind == ORDERED_DELETE), loses=loses
@@ -142,30 +143,32 @@ class _Folding:
             self.final[key[killed & (kind == NATURAL_DELETE)]] = True
         acts = merged | fresh | killed
         self.last[key[acts]] = at[acts]
-        self._hold(key, pa.concat_tables(held), np.r_[key[fresh], key[merged], key[stays]])
+        self._set_live(key, pa.concat_tables(live), np.r_[key[fresh], key[merged], key[stays]])
 
-    def _put_aside(self, staying: Longs) -> None:
-        """Records of keys that have no further entry."""
+    def _move_finished(self, staying: Longs) -> None:
+        """Move the records of keys that have no further entry to `finished`."""
         going = np.ones(len(self.at), np.bool_)
         going[staying] = False
-        leaves = going[self.held_key]
+        leaves = going[self.live_key]
         if leaves.any():
-            self.aside.append((self.held.filter(pa.array(leaves)), self.held_key[leaves]))
-            self.at[self.held_key[leaves]] = NO_ENTRY
-            self._hold(self.held_key, self.held.filter(pa.array(~leaves)), self.held_key[~leaves])
+            self.finished.append((self.live.filter(pa.array(leaves)), self.live_key[leaves]))
+            self.at[self.live_key[leaves]] = NO_ENTRY
+            self._set_live(
+                self.live_key, self.live.filter(pa.array(~leaves)), self.live_key[~leaves]
+            )
 
-    def _hold(self, gone: Longs, rows: pa.Table, key: Longs) -> None:
+    def _set_live(self, gone: Longs, rows: pa.Table, key: Longs) -> None:
         self.at[gone] = NO_ENTRY
         self.at[key] = np.arange(len(key))
-        self.held, self.held_key = rows, key
+        self.live, self.live_key = rows, key
 
     def _reorder(
         self, key: Longs, mine: Ranked, theirs: Ranked,
         merged: Mask, fresh: Mask, *, buried: Mask, loses: Mask,
     ) -> None:  # fmt: skip
-        """Ordering values of the states after a round."""
+        """Update the ordering values of the states after a round."""
         takes = fresh | (merged & ~loses)
-        if self.rules.keeps is Keeps.NULLS:  # a null gave way to the stored ordering value
+        if self.rules.keeps is Keeps.NULLS:  # a null was replaced by the stored ordering value
             takes &= ~(merged & ~mine.ok)
         if self.rules.tombstones:
             takes |= buried
@@ -175,9 +178,9 @@ class _Folding:
         self.order.rank[key], self.order.ok[key] = rank, ok
 
     def result(self) -> Folded:
-        self._put_aside(np.empty(0, np.int64))
-        tables = [table for table, _ in self.aside] or [self.held]
-        keys = [key for _, key in self.aside] or [self.held_key]
+        self._move_finished(np.empty(0, np.int64))
+        tables = [table for table, _ in self.finished] or [self.live]
+        keys = [key for _, key in self.finished] or [self.live_key]
         at = np.full(len(self.at), NO_ENTRY, np.int64)
         order = np.concatenate(keys)
         at[order] = np.arange(len(order))
@@ -185,11 +188,11 @@ class _Folding:
 
 
 def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRules) -> pa.Table:
-    """The rows of base and log, each key's stored record merged first, by rules that do not
-    compare: what a rewrite at every commit would have given.  base_key: as in `with_base`."""
+    """The rows of base and log, with each key's stored record merged first, for rules that do not
+    compare ordering values.  Equals a rewrite at every commit.  base_key: as in `with_base`."""
     rows = np.flatnonzero(base_key != NO_ENTRY)
     count = len(rows)
-    kept = base.filter(pa.array(base_key == NO_ENTRY))
+    rest = base.filter(pa.array(base_key == NO_ENTRY))
     whole = Entries(
         np.concatenate([base_key[rows], entries.key]),
         entries.key_count,
@@ -198,16 +201,16 @@ def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRul
         np.concatenate([np.arange(count), entries.row + count]),
         pa.concat_tables([base.take(pa.array(rows)), entries.rows]),
     )
-    return pa.concat_tables([kept, fold_entries(whole, rules).rows])
+    return pa.concat_tables([rest, fold_entries(whole, rules).rows])
 
 
 def with_base(
     folded: Folded, base: pa.Table, base_key: Longs, base_order: Ranked, rules: MergeRules
 ) -> pa.Table:
-    """The base file's rows that stay in file order, then merged ones, then those of the log.
+    """The remaining rows of the base file in file order, then merged rows, then rows of the log.
 
-    base_key: number of the key of each base row, or NOBODY.  Of base rows with one key, all stay
-    or the last is merged.
+    base_key: number of the key of each base row, or NO_ENTRY.  If several base rows have one key,
+    either all remain or the last one is merged.
     """
     rows = np.flatnonzero(base_key != NO_ENTRY)
     key = base_key[rows]
@@ -230,5 +233,5 @@ def with_base(
         rules,
     )
     alone = np.flatnonzero((folded.at != NO_ENTRY) & (partner == NO_ENTRY) & ~stays)
-    kept = base if keep.all() else base.filter(pa.array(keep))
-    return pa.concat_tables([kept, merged, folded.rows.take(pa.array(folded.at[alone]))])
+    rest = base if keep.all() else base.filter(pa.array(keep))
+    return pa.concat_tables([rest, merged, folded.rows.take(pa.array(folded.at[alone]))])

@@ -1,8 +1,8 @@
-"""What the logs of a slice come to without its base file: the entries that still count.
+"""Merge of the logs of a slice without its base file, into the entries that still have an effect.
 
-Merging them later, after whatever the base file holds and before what is logged next, gives what
-merging all would: of each key its last row or delete with an effect, and the delete that has made
-what is stored before it irrelevant.
+For each key these are its last row or delete with an effect, and the delete that makes earlier
+stored data irrelevant.  Merging them after the base file and before later log entries gives the
+same result as merging all entries.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, folded_column
 class Standing:
     """Entries in the order in which they are merged.
 
-    resets: keys of deletes that win by nature.  deletes: with the ordering values by which they
-    are compared; None if there are none.  rows: data rows, those that a column marks as deletes
-    among them; None if there are none.
+    resets: keys of deletes that always win.  deletes: with their ordering values; None if there
+    are none.  rows: data rows, including rows that a column marks as deletes; None if there are
+    none.
     """
 
     resets: pa.Array
@@ -38,7 +38,10 @@ class Standing:
 
 
 def standing(log: Sequence[LogEntries], rules: MergeRules) -> Standing:
-    """log: oldest first, data rows with every column.  rules: plain (`MergeRules.is_plain`)."""
+    """The remaining entries of a log.
+
+    log: oldest first, data rows with every column.  rules: plain (`MergeRules.is_plain`).
+    """
     columns = folded_columns(None, log, rules)
     as_rows = np.where(columns.kinds == ORDERED_DELETE, np.uint8(DATA), columns.kinds)
     state = fold(
@@ -57,7 +60,7 @@ def standing(log: Sequence[LogEntries], rules: MergeRules) -> Standing:
 
 
 def _deletes(log: Sequence[LogEntries], wins: np.ndarray) -> Deletes | None:
-    """Of all deletes, oldest first, those that win; a null ordering value never does."""
+    """The deletes that win, oldest first.  A delete with a null ordering value never wins here."""
     found = [entry for entry in log if isinstance(entry, Deletes)]
     ordered = next((each.ordering.type for each in found if each.ordering is not None), None)
     if ordered is None or not wins.any():

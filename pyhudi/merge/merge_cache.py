@@ -1,8 +1,8 @@
-"""What a merge of whole records decided: which rows of the base file and of the logs are live.
+"""Cache of merge decisions: which rows of the base file and of the logs of a slice are live.
 
-Merging must look at every record key, which is most of the bytes of a read of few columns.  Files
-never change once written, so the decision about a slice is kept for the process, one bit a row and
-within a bound, and the next read of the slice reads the columns asked for and nothing else.
+A merge reads every record key, which is most of the bytes of a read of few columns.  Files are
+immutable, so the process caches the decision for a slice, one bit a row and within a bound.  The
+next read of the slice reads only the requested columns.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.table.file_group_view import FileSlice
 
 HELD_BYTES_MAX: Final = 32 << 20
-"""Bound on the decisions kept: 250 million rows."""
+"""Bound on the cached decisions: 250 million rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Which rows of something are live; bits is None if all are."""
+    """Which of `count` rows are live.  bits: one bit a row; None if all are live."""
 
     count: int
     bits: npt.NDArray[np.uint8] | None
@@ -43,10 +43,10 @@ class Live:
         return 0 if self.bits is None else self.bits.nbytes
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Raises CorruptFileError where these are not the rows that were decided about."""
+        """The live rows of a table.  Raises CorruptFileError where its row count has changed."""
         if table.num_rows != self.count:
             raise CorruptFileError(
-                "a file changed under its name", rows=table.num_rows, before=self.count
+                "a file was overwritten in place", rows=table.num_rows, before=self.count
             )
         if self.bits is None:
             return table
@@ -55,7 +55,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """base: of the rows of the base file, None without one; log: of the rows of data blocks."""
+    """base: live rows of the base file, None without one; log: live rows of the data blocks."""
 
     base: Live | None
     log: Live
@@ -65,7 +65,7 @@ class Outcome:
     ) -> pa.Table:
         """Live rows of base in file order, then those of the log's tables.
 
-        Columns of base may be dictionary arrays; those of the result are not.
+        Columns of base may be dictionary arrays; columns of the result are not.
         """
         parts = []
         if base is not None:
@@ -77,22 +77,22 @@ class Outcome:
 
 
 class Outcomes:
-    """Decisions kept, least recently used first out."""
+    """A bounded cache of decisions with least-recently-used eviction."""
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
-        self._held = BlockCache(bytes_max)
+        self._cache = BlockCache(bytes_max)
 
     def clear(self) -> None:
-        self._held = BlockCache(self.bytes_max)
+        self._cache = BlockCache(self.bytes_max)
 
     def get(self, key: Hashable) -> Outcome | None:
-        found: Outcome | None = self._held.get(key)
+        found: Outcome | None = self._cache.get(key)
         return found
 
     def put(self, key: Hashable, outcome: Outcome) -> None:
         base = outcome.base.nbytes if outcome.base else 0
-        self._held.put(key, outcome, base + outcome.log.nbytes + 1024)
+        self._cache.put(key, outcome, base + outcome.log.nbytes + 1024)
 
 
 OUTCOMES: Final = Outcomes()
@@ -101,7 +101,7 @@ OUTCOMES: Final = Outcomes()
 def outcome_key(
     url: str, slice: FileSlice, blocks: Sequence[PlacedBlock], rules: MergeRules
 ) -> Any:
-    """Equal for two merges that decide alike: the same blocks of the same files by one rule."""
+    """The cache key of a merge: equal for the same blocks of the same files and the same rules."""
     files = tuple((file.path, file.size_bytes) for file in slice.files)
     read = tuple((placed.path, placed.block.content_offset) for placed in blocks)
     return url, files, read, rules

@@ -1,7 +1,7 @@
-"""Which rules merge the records of one key, out of a table's properties.
+"""Merge rules of a table, derived from its properties.
 
-One text for a batch, a rewrite, a log and its reader.  Source: table_format 7.3, 11.1; behaviour
-as Apache Hudi 1.2.0's.
+The same rules apply to a batch, a rewrite, a log and its reader.  Source: table_format 7.3, 11.1;
+behaviour of Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ MergeFunction: TypeAlias = Callable[[RowBatch, RowBatch], RowBatch]
 class MergeRules:
     """How records of one key are merged.
 
-    key_column: where the key stands: the meta column, or the key field of a table without meta
-    columns.  ordering: columns whose values decide, empty where the later record is the greater.
-    marks: what makes a row a delete, beside `_hoodie_is_deleted`.
-    batch_ordering: columns that decide among rows of one batch, where `ordering` is empty.
-    sequence: the ordering column holds `file.position`, compared as two numbers.
-    first_of_equals: of records with one ordering value the first stays, not the last.
-    keeps, unavailable: values of the greater record that give way.  beneath: an older record
-    still gives its values for those; else it counts for nothing.
-    tombstones: a delete stands for its key as a record does, so that later records are compared
-    with it; else it is forgotten once it has taken what was logged, and the next record meets
-    what the base file holds.
+    key_column: the column of the record key: the meta column, or the key field of a table without
+    meta columns.  ordering: columns whose values are compared; empty where the later record wins.
+    marks: conditions that make a row a delete, in addition to `_hoodie_is_deleted`.
+    batch_ordering: columns compared among rows of one batch, where `ordering` is empty.
+    sequence: the ordering column contains `file.position`, compared as two numbers.
+    first_of_equals: among records with equal ordering values the first wins, not the last.
+    keeps, unavailable: values of the greater record that are replaced by the other record's.
+    beneath: the lesser record still supplies its values for these; else it is ignored.
+    tombstones: a delete retains its ordering value, and later records are compared with it; else
+    it is dropped after removing earlier log entries, and the next record is compared with the base
+    file's.
     function: merges the stored and the new record of a key.
     refused: why records cannot be merged, or None.
     """
@@ -83,20 +83,20 @@ class MergeRules:
 
     @property
     def picks(self) -> bool:
-        """Whether the outcome is always one of the two records, whole."""
+        """Whether the result is always one of the two records, unchanged."""
         return self.function is None and self.keeps is Keeps.NOTHING
 
     @property
     def is_plain(self) -> bool:
-        """Whether the native merge knows the rules: whole records, the later of equals wins."""
+        """Whether the native merge supports the rules: whole records, the later of equals wins."""
         forgets = self.is_event_time and not self.tombstones
         return self.picks and not self.first_of_equals and not forgets
 
     @property
     def fills_before_logging(self) -> bool:
-        """Whether a row that takes values of its record takes them before it is logged.
+        """Whether values of the stored record are filled into a row before it is logged.
 
-        Releases of Apache Hudi merge log with log by whole rows (0.15.0) or lose such values
+        Apache Hudi merges log entries with each other by whole rows (0.15.0) or loses such values
         (1.2.0, Debezium for PostgreSQL).
         """
         by_arrival = self.keeps is Keeps.NULLS and not self.is_event_time
@@ -104,7 +104,7 @@ class MergeRules:
 
     @property
     def folds_batches(self) -> bool:
-        """Whether rows of one key in a batch are merged, not chosen from."""
+        """Whether the rows of one key in a batch are merged; else one of them is selected."""
         return not self.picks and not self.batch_ordering
 
     def check(self) -> None:
@@ -116,9 +116,9 @@ class MergeRules:
 
 
 def merge_rules(config: TableConfig, merging: Merging | None = None) -> MergeRules:
-    """The rules of a table; never raises, as a table may have no records to merge.
+    """The rules of a table; never raises, because a table may have no records to merge.
 
-    merging: what whoever opened the table adds to its properties.
+    merging: options given when the table was opened, in addition to its properties.
     """
     merging = merging or Merging()
     key_column, keyless = _key_column(config)
@@ -143,14 +143,14 @@ def merge_rules(config: TableConfig, merging: Merging | None = None) -> MergeRul
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the rules of a table are made of."""
+    """Inputs of a table's merge rules."""
 
     config: TableConfig
     merging: Merging
     key_column: str
 
     def by_mode(self, mode: MergeMode, partial: str) -> MergeRules:
-        """A merge mode of its own, with a partial update mode (table versions 8, 9)."""
+        """A merge mode without a payload class, with a partial update mode (versions 8, 9)."""
         keeps = {
             "NONE": Keeps.NOTHING,
             "IGNORE_DEFAULTS": Keeps.NULLS,
@@ -174,7 +174,7 @@ class _Given:
         ordering = payload.ordering or self.ordering
         filled = _defaults(self.config) if payload.defaults else []
         if filled:
-            refused = "default values of the schema that give way to stored ones are not supported"
+            refused = "schema defaults that are replaced by stored values are not supported"
             return MergeRules(self.key_column, refused=f"{refused}: {', '.join(filled)}")
         return MergeRules(
             self.key_column,
@@ -193,11 +193,11 @@ class _Given:
         function = self.merging.function
         refused = None
         if function is None:
-            refused = f"records are merged by the Python function {name}, which was not given"
+            refused = f"records are merged by the Python function {name}, which was not passed"
         elif function_name(function) != name:
             refused = (
                 f"records are merged by the Python function {name}, "
-                f"but {function_name(function)} was given"
+                f"but {function_name(function)} was passed"
             )
         return MergeRules(
             self.key_column,
@@ -225,13 +225,13 @@ class _Given:
 
 
 def python_function(config: TableConfig) -> str | None:
-    """The name of the Python function that merges the table's records, if one does."""
+    """The name of the Python function that merges the table's records, or None."""
     strategy = config.properties.get(STRATEGY) or ""
     return strategy.removeprefix(PYTHON) if strategy.startswith(PYTHON) else None
 
 
 def order_columns(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedArray]:
-    """The columns whose values are compared, first by the first; null: not comparable."""
+    """The columns to compare, most significant first.  Null values are not comparable."""
     columns = [rows.column(name) for name in rules.ordering or rules.batch_ordering]
     return sequence_columns(columns[0]) if rules.sequence else columns
 
@@ -256,7 +256,7 @@ def delete_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np
 
 
 def _defaults(config: TableConfig) -> list[str]:
-    """Columns that the schema a table was created with gives a value other than null."""
+    """Columns with a default value other than null in the table's create schema."""
     if config.create_schema is None:
         return []
     fields = json.loads(config.create_schema).get("fields", [])
@@ -270,6 +270,6 @@ def _key_column(config: TableConfig) -> tuple[str, str | None]:
         case (name,):
             return name, None
         case ():
-            return RECORD_KEY, "the table keeps no meta columns and names no record key"
+            return RECORD_KEY, "the table has neither meta columns nor record key fields"
         case _:
             return RECORD_KEY, "virtual keys of several fields are not supported"

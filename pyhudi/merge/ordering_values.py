@@ -1,8 +1,8 @@
-"""Ordering values as ranks: integers that compare as the values do.
+"""Ranks of ordering values: integers that compare as the values do.
 
-Event-time order compares the ordering columns of records from anywhere: the batch, base files,
-logs.  What is to be compared must be ranked together, in one call, unless `is_direct` says that
-the rank of a value does not depend on the others.
+Event-time order compares the ordering columns of records from the batch, base files and logs.
+Values to be compared must be ranked together in one call, unless `is_direct` reports that the rank
+of a value does not depend on the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ranks = npt.NDArray[np.int64]
 
 
 def is_direct(kinds: Sequence[pa.DataType]) -> bool:
-    """Whether each value's rank is its own: one column of numbers, times or flags."""
+    """Whether ranks do not depend on other values: one column of numbers, times or booleans."""
     return len(kinds) == 1 and _has_own_rank(kinds[0])
 
 
@@ -34,7 +34,7 @@ def _has_own_rank(kind: pa.DataType) -> bool:
 def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
     """(rank, comparable) of each row over one or several ordering columns.
 
-    A row with a null in any of them is not comparable, and its rank means nothing.
+    A row with a null in any of them is not comparable, and its rank is undefined.
     """
     assert columns
     comparable = _valid(columns[0])
@@ -51,7 +51,7 @@ def ordering_ranks(columns: Sequence[pa.ChunkedArray]) -> tuple[Ranks, Mask]:
 
 
 def sequence_columns(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
-    """`file.position` texts as two columns of numbers; null where a text is not of that form."""
+    """`file.position` texts as two columns of numbers; null where a text does not match."""
     if not len(column):
         return [pa.chunked_array([], pa.int64()), pa.chunked_array([], pa.int64())]
     parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<at>\d{1,18})$")
@@ -77,14 +77,14 @@ def _direct(column: pa.ChunkedArray) -> Ranks:
 
 
 def _of_floats(values: npt.NDArray[np.float64]) -> Ranks:
-    """Bits that compare as java.lang.Double does: -0.0 before 0.0, not-a-number last."""
+    """Bits that compare as java.lang.Double does: -0.0 before 0.0, NaN last."""
     values = np.where(np.isnan(values), np.nan, values)
     bits = values.view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
 
 
 def _dense(column: pa.ChunkedArray) -> Ranks:
-    """Positions of the values in order, from 1; 0 for nulls."""
+    """Dense ranks of the values, from 1; 0 for nulls."""
     if pt.is_floating(column.type):
         ranks = np.unique(_direct(column), return_inverse=True)[1].astype(np.int64) + 1
         return np.where(_valid(column), ranks, 0)

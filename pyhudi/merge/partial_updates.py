@@ -1,14 +1,14 @@
-"""Log blocks of partial updates: rows that hold the columns a statement has set, and no others.
+"""Log blocks of partial updates: rows that contain only the columns set by a statement.
 
-Apache Hudi 1.x writes them for MERGE INTO on merge-on-read tables of version 8 and newer, and says
-so in the block's header (IS_PARTIAL); the block's schema names the columns.  A null that was set
-is a value like any other, so beside each column of a slice stands a flag for each row:
+Apache Hudi 1.x writes them for MERGE INTO on merge-on-read tables of version 8 and newer, and marks
+them in the block's header (IS_PARTIAL); the block's schema lists the columns.  A null that was set
+is a value like any other, so each column of a slice has a flag column:
 
-    b        changed:b      a row of a block without b has False; base files and other blocks True
+    b        changed:b      False in a block without b; True in base files and other blocks
     "x"      True
-    null     False          merging, the other record's value stands
+    null     False          a merge takes the other record's value
 
-A record that comes before what is stored in event time gives what the stored one does not say.
+A record that precedes the stored one in event time supplies the values the stored one lacks.
 Source: KeyBasedFileGroupRecordBuffer, PartialUpdateHandler of Apache Hudi 1.x.
 """
 
@@ -37,17 +37,19 @@ def is_flag(column: str) -> bool:
 
 
 def partial_rules(rules: MergeRules, *, path: str) -> MergeRules:
-    """The rules of a slice with such blocks.  Raises UnsupportedTableError where values give way
-    for another reason, too."""
+    """The rules of a slice with such blocks.  Raises UnsupportedTableError where the table's own
+    rules merge values, too."""
     if not rules.picks:
-        raise UnsupportedTableError("partial updates of a table with a payload class", path=path)
+        raise UnsupportedTableError(
+            "partial updates are not supported in a table with a payload class", path=path
+        )
     return replace(rules, keeps=Keeps.ABSENT, beneath=True)
 
 
 def flagged(rows: pa.Table, columns: Sequence[str], stated: Collection[str] | None) -> pa.Table:
-    """The rows with a flag for each user column; stated: the columns they say (None: all)."""
+    """The rows with a flag column for each user column.  stated: columns set (None: all)."""
     for name in columns:
         if name not in META_COLUMNS:
-            said = stated is None or name in stated
-            rows = rows.append_column(flag_of(name), pa.repeat(said, rows.num_rows))
+            is_set = stated is None or name in stated
+            rows = rows.append_column(flag_of(name), pa.repeat(is_set, rows.num_rows))
     return rows

@@ -1,7 +1,7 @@
-"""The payload classes and merge strategies of Apache Hudi, and what they come to.
+"""The payload classes and merge strategies of Apache Hudi, and their merge semantics.
 
-`PAYLOADS` is the one place that knows their names: `merge_rules` reads tables by it, and
-`merge_properties` says what a new table records.  Source: table_format 1.5, 7.3, 11.1.
+`PAYLOADS` is the only list of their names: `merge_rules` uses it for existing tables, and
+`merge_choice` for the properties of new tables.  Source: table_format 1.5, 7.3, 11.1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ STRATEGIES: Final = {
 """Merge strategies by their id."""
 
 _ANY_PAYLOAD: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-"""The id that releases before 1.0 give whatever the payload class."""
+"""The id that releases before 1.0 store for every payload class."""
 
 PYTHON: Final = "python:"
-"""What the strategy begins with where a Python function merges the records."""
+"""Prefix of the strategy of a table whose records a Python function merges."""
 
 DELETE_FIELD: Final = "hoodie.payload.delete.field"
 DELETE_MARKER: Final = "hoodie.payload.delete.marker"
@@ -37,12 +37,12 @@ _MODELS: Final = "org.apache.hudi.common.model."
 
 
 class Keeps(Enum):
-    """Which values of the greater of two rows give way to the other row's."""
+    """Which values of the greater of two rows are replaced by the other row's."""
 
     NOTHING = "nothing"
     NULLS = "nulls"
-    ABSENT = "absent"  # what a partial update does not say: see `read.partial`
-    UNAVAILABLE = "unavailable"  # the text that stands for "not in this event"
+    ABSENT = "absent"  # columns that a partial update does not set: see `partial_updates`
+    UNAVAILABLE = "unavailable"  # the text that represents "not in this event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class DeleteMark:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a payload class comes to.
+    """The merge semantics of a payload class.
 
-    mode: the merge mode that says the same, CUSTOM if none does.  by_time: stored and new
-    records are compared.  ordering: columns it names itself, whatever the table's.  The rest is
-    as in MergeRules.
+    mode: the equivalent merge mode, CUSTOM if there is none.  by_time: stored and new records are
+    compared.  ordering: fixed ordering columns, which override the table's.  Other fields are as
+    in MergeRules.
     """
 
     mode: MergeMode = MergeMode.CUSTOM
@@ -72,7 +72,7 @@ class Payload:
     first_of_equals: bool = False
     keeps: Keeps = Keeps.NOTHING
     beneath: bool = False
-    defaults: bool = False  # gives way to stored values too where it has the schema's default
+    defaults: bool = False  # schema default values are replaced, too
 
 
 UNAVAILABLE_TEXT: Final = "__debezium_unavailable_value"
@@ -101,7 +101,7 @@ PAYLOADS: Final[Mapping[str, Payload]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a new table records of its merge rules: properties, and its ordering columns."""
+    """The merge rules of a new table: its properties and its ordering columns."""
 
     properties: Mapping[str, str]
     ordering: tuple[str, ...]
@@ -110,10 +110,10 @@ class Choice:
 def merge_choice(
     table: TableOptions, merging: Merging, ordering: tuple[str, ...], columns: Collection[str]
 ) -> Choice:
-    """The merge rules asked for of a table with these columns.
+    """The requested merge rules of a table with these columns.
 
-    Raises OptionError for a class, mode or strategy that is not known or contradicts another
-    option, SchemaError for a column that is not there.
+    Raises OptionError for a class, mode or strategy that is unknown or contradicts another option,
+    SchemaError for a missing column.
     """
     properties = _delete_properties(merging, columns)
     if merging.function is not None:
@@ -122,7 +122,7 @@ def merge_choice(
     absent = [column for column in payload.ordering if column not in columns]
     if absent:
         raise SchemaError(
-            "a column the payload class orders by is not in the schema", payload=name,
+            "an ordering column of the payload class is not in the schema", payload=name,
             columns=", ".join(absent),
         )  # fmt: skip
     properties[_PAYLOAD] = payload.package + name
@@ -130,7 +130,7 @@ def merge_choice(
 
 
 def mode_properties(mode: MergeMode) -> dict[str, str]:
-    """What a table of a merge mode records: the payload class that says the same."""
+    """The properties of a table with a merge mode: the equivalent payload class."""
     name = next(name for name, payload in PAYLOADS.items() if payload.mode is mode)
     return {_PAYLOAD: PAYLOADS[name].package + name}
 
@@ -141,13 +141,13 @@ def _payload(table: TableOptions, ordering: tuple[str, ...]) -> tuple[str, Paylo
         mode = mode or (MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME)
         if mode is MergeMode.EVENT_TIME and not ordering:
             raise OptionError(
-                "event time needs an ordering column", option=_MODE, value=mode.value,
+                "event-time merging requires an ordering column", option=_MODE, value=mode.value,
                 hint="pass ordering='column'",
             )  # fmt: skip
         if mode is MergeMode.CUSTOM:
             raise OptionError(
-                "a custom merge mode needs something that merges", option=_MODE,
-                value=mode.value, hint="give a payload class, or merge=a Python function",
+                "a custom merge mode requires a payload class or a merge function", option=_MODE,
+                value=mode.value, hint="pass a payload class, or a Python function as merge=",
             )  # fmt: skip
         name = next(name for name, payload in PAYLOADS.items() if payload.mode is mode)
         return name, PAYLOADS[name]
@@ -174,7 +174,7 @@ def _stated_mode(table: TableOptions) -> MergeMode | None:
     if by_strategy is None:
         raise OptionError(
             "unsupported merge strategy", option=STRATEGY, value=table.merge_strategy,
-            hint="merge=a Python function merges records in a way of your own",
+            hint="for custom merging pass a Python function as merge=",
         )  # fmt: skip
     if mode not in (None, MergeMode.CUSTOM, by_strategy):
         raise OptionError(
@@ -201,12 +201,12 @@ def _by_function(
     return {
         _MODE: MergeMode.CUSTOM.value,
         STRATEGY: PYTHON + name,
-        _PAYLOAD: f"pyhudi.{name}",  # no such class: Java refuses to merge what it cannot
+        _PAYLOAD: f"pyhudi.{name}",  # no such class, so that Java fails to merge
     }
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """What a table's properties call a merge function."""
+    """The name of a merge function in a table's properties."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
@@ -214,7 +214,7 @@ def _delete_properties(merging: Merging, columns: Collection[str]) -> dict[str, 
     field, marker = merging.delete_field, merging.delete_marker
     if (field is None) != (marker is None):
         raise OptionError(
-            "a delete field and its marker are given together",
+            "a delete field and its marker must be given together",
             option=DELETE_FIELD if field else DELETE_MARKER, value=field or marker,
         )  # fmt: skip
     if field is None or marker is None:

@@ -1,4 +1,4 @@
-"""Which of two records of a key is the greater: the one place that compares ordering values.
+"""Precedence of two records of a key; the only module that compares their ordering values.
 
 ```
                               commit time     event time                    first of equals
@@ -9,9 +9,9 @@ stored   incoming
  null or null                 incoming        incoming                      incoming
 ```
 
-A delete by key, and a record that moves to another partition, win whatever is stored.
-`_native/keys/keyfold.pyx` repeats the second and third column but for `first of equals`;
-tests/merge/truth_table.py runs one table through every implementation.  Source: table_format 7.3.
+The table shows which record wins.  A delete by key, and a record that moves to another partition,
+always win.  `_native/keys/keyfold.pyx` implements commit time and event time, without `first of
+equals`; tests/merge/truth_table.py tests every implementation.  Source: table_format 7.3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyhudi.merge.merge_rules import MergeRules
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Ordering values as integers; `ok` is False where one cannot be compared."""
+    """Ordering values as integers; `ok` is False where a value is not comparable."""
 
     rank: Longs
     ok: Mask
@@ -41,8 +41,8 @@ class Ranked:
 
 
 def precedes(mine: Ranked, theirs: Ranked, rules: MergeRules) -> Mask:
-    """Which of mine, each the newer record of a key, come before theirs in event time: the older
-    record stays the greater.  False where either has no ordering value."""
+    """Whether each of mine, the newer record of a key, precedes theirs in event time, so that the
+    older record wins.  False where either has no ordering value."""
     if not rules.is_event_time:
         return np.zeros(len(mine.rank), np.bool_)
     before = mine.rank <= theirs.rank if rules.first_of_equals else mine.rank < theirs.rank

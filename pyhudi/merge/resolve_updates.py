@@ -1,4 +1,4 @@
-"""Incoming rows and the rows stored in one file group: which wins, and the rows that result."""
+"""Merge of incoming rows with the rows stored in one file group: decision and result."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class MergeDecision:
-    """Stored rows against incoming ones.
+    """The result of comparing stored rows with incoming rows.
 
-    keep: mask over stored rows.  emit, matched, lost, beneath: masks over incoming rows (to be
-    written; their key is stored; the stored record is newer and stays as it is; it is newer and
-    takes values from them).  partner: the stored row of each incoming one, or NO_ROW.
-    deleted: stored rows that end; a key that was inserted twice has two.
+    keep: mask over stored rows.  Masks over incoming rows: emit (to be written), matched (the key
+    is stored), lost (the stored record is newer and remains unchanged), beneath (the stored record
+    is newer and takes values from the row).  partner: the stored row of each incoming row, or
+    NO_ROW.  deleted: number of stored rows removed; a key that was inserted twice has two.
     """
 
     keep: Mask
@@ -42,7 +42,7 @@ class MergeDecision:
 
 
 def unmatched(stored: pa.Table, puts: Mask) -> MergeDecision:
-    """Rows that are added whatever is stored: nobody asked whether their keys are."""
+    """The decision for rows that are added without a key lookup."""
     count = len(puts)
     none = np.zeros(count, np.bool_)
     return MergeDecision(
@@ -62,10 +62,11 @@ def unmatched(stored: pa.Table, puts: Mask) -> MergeDecision:
 def resolve_updates(
     stored: pa.Table, incoming: pa.Table, puts: Mask, rules: MergeRules, *, natural_deletes: bool
 ) -> MergeDecision:
-    """Who wins, record by record: the incoming row, unless event time says the stored is newer.
+    """Which record of each key wins: the incoming row, unless the stored one is newer in event
+    time.
 
-    stored: with the record key and ordering columns; incoming keys are unique unless the batch
-    keeps duplicates, in which case every one of them is emitted.
+    stored: with the record key and ordering columns.  Incoming keys are unique unless the batch
+    retains duplicates; then every row is emitted.
     """
     count = incoming.num_rows
     loses = np.zeros(count, np.bool_)
@@ -100,18 +101,18 @@ def resolve_updates(
 
 
 def outcome(
-    stored: pa.Table, incoming: pa.Table, settled: MergeDecision, rules: MergeRules
+    stored: pa.Table, incoming: pa.Table, decision: MergeDecision, rules: MergeRules
 ) -> pa.Table:
-    """The emitted rows as they are to be written: merged with what is stored, where rules do."""
-    emitted = np.flatnonzero(settled.emit)
-    blends = settled.matched[emitted]
+    """The emitted rows as they are to be written, merged with stored records where rules do so."""
+    emitted = np.flatnonzero(decision.emit)
+    blends = decision.matched[emitted]
     if rules.picks or not blends.any():
-        return incoming.filter(pa.array(settled.emit))
+        return incoming.filter(pa.array(decision.emit))
     at = emitted[blends]
     new = incoming.take(pa.array(at))
     names = [name for name in new.column_names if name in stored.column_names]
-    old = plain(stored.select(names).take(pa.array(settled.partner[at])))
-    merged = overlay(old, new.select(names), settled.beneath[at], rules)
+    old = plain(stored.select(names).take(pa.array(decision.partner[at])))
+    merged = overlay(old, new.select(names), decision.beneath[at], rules)
     columns = [
         merged.column(name) if name in names else new.column(name) for name in new.column_names
     ]
@@ -130,8 +131,10 @@ def _stored_is_greater(
     at: npt.NDArray[np.int64],
     hit: Mask,
 ) -> Mask:
-    """Per stored row: event time puts it above the incoming row of its key.  at: that row; hit:
-    whether there is one."""
+    """Whether each stored row is greater in event time than the incoming row of its key.
+
+    at: position of that incoming row; hit: whether there is one.
+    """
     mine, theirs = order_columns(incoming, rules), order_columns(stored, rules)
     if is_direct([c.type for c in mine]):
         new, old = Ranked(*ordering_ranks(mine)), Ranked(*ordering_ranks(theirs))

@@ -1,11 +1,11 @@
-"""Merging the log entries of a slice into the rows of its base file.
+"""Merge of the log entries of a slice with the rows of its base file.
 
     base   b1 b2 b3 b4        rows of the base file, one a key
     log    d1 | x2 | d3       tables of data rows and batches of deletes, oldest first
 
-Every entry gets a kind and a rank (the ordering value as an int64); the native `fold` finds each
-key's state, `against_base` which base rows stay.  The result is filters and one concatenation:
-no row is touched in Python.  The rules are those of `pyhudi._native.fold`.
+Every entry gets a kind and a rank (the ordering value as an int64).  The native `fold` computes
+each key's state, and `against_base` which base rows remain.  The result is built with filters and
+one concatenation; no row is touched in Python.  The rules are those of `pyhudi._native.keys.fold`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from pyhudi.merge.precedence import Ranked
 class Deletes:
     """Deletes of one block, in block order.
 
-    ordering: the deletes' ordering values (of several columns: structs of them), null for one
-    that wins by commit time alone; None under commit-time order.
+    ordering: the deletes' ordering values (structs for several columns), null for a delete that
+    wins by commit time; None under commit-time order.
     """
 
     keys: pa.Array
@@ -59,11 +59,11 @@ def merge(
     *,
     columns: Sequence[str],
 ) -> pa.Table:
-    """The rows of the slice: base rows that stay in file order, then rows from the logs.
+    """The rows of the slice: remaining base rows in file order, then rows from the logs.
 
-    base and the tables of `log` have one schema, which holds the rules' columns and `columns`,
-    those of the result.  log is not empty, and has a table where there is no base.  Columns of
-    base that decide nothing may be dictionary arrays.
+    base and the tables of `log` have one schema, which contains the rules' columns and `columns`,
+    the columns of the result.  log is not empty, and contains a table where there is no base.
+    Columns of base that the rules do not use may be dictionary arrays.
     """
     if rules.is_plain:
         return decide(base, log, rules).rows(base, data_of(log), columns)
@@ -73,25 +73,25 @@ def merge(
 
 
 def decide(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Outcome:
-    """Which rows of base and log are live, by plain rules (`MergeRules.is_plain`)."""
+    """Which rows of base and log are live, under plain rules (`MergeRules.is_plain`)."""
     columns = folded_columns(base, log, rules)
     keys, ranks = columns.keys, columns.ranks
     state = fold(keys, columns.kinds, ranks.log, ranks.log_valid, rules.is_event_time)
-    kept = None
+    live_base = None
     if base is None:
         take = state.winner[state.winner >= 0]
     else:
         base_keys = _text(base.column(rules.key_column))
         keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        kept = Live.of(keep)
+        live_base = Live.of(keep)
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
-    return Outcome(kept, Live.of(taken[columns.is_data]))
+    return Outcome(live_base, Live.of(taken[columns.is_data]))
 
 
 @dataclass(frozen=True, slots=True)
 class FoldColumns:
-    """Of each log entry, oldest first, what merging looks at."""
+    """The properties of each log entry that a merge uses, oldest first."""
 
     keys: pa.ChunkedArray
     kinds: Any
@@ -102,7 +102,7 @@ class FoldColumns:
 def folded_columns(
     base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules
 ) -> FoldColumns:
-    """Ranks are alike over base and log."""
+    """The fold columns of a log.  Ranks of base and log are comparable with each other."""
     return FoldColumns(
         _keys(log, rules), _kinds(log, rules), _is_data(log), _ranks(base, log, rules)
     )
@@ -116,7 +116,7 @@ def _folded(
     keys: pa.ChunkedArray,
     ranks: SliceRanks,
 ) -> pa.Table:
-    """`merge` by rules that the native fold does not know."""
+    """`merge` for rules that the native fold does not support."""
     table, number, key = number_keys(keys)
     is_data = _is_data(log)
     rows = [entry.select(columns) for entry in data_of(log)]
@@ -153,8 +153,10 @@ def _ranked(values: Any, valid: Any, count: int) -> Ranked:
 
 @dataclass(frozen=True, slots=True)
 class SliceRanks:
-    """Ordering values as int64, alike over base and log; None under commit-time order.  The
-    flags are False where a value is null and so cannot be compared."""
+    """Ranks of ordering values, comparable between base and log; None under commit-time order.
+
+    The flags are False where a value is null and so not comparable.
+    """
 
     log: Any = None
     log_valid: Any = None
@@ -177,7 +179,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_data(log: Sequence[LogEntries]) -> Any:
-    """Of each entry, whether it is a row of a data block."""
+    """Whether each entry is a row of a data block."""
     return np.concatenate(
         [
             np.zeros(len(e.keys), np.bool_)
@@ -205,7 +207,7 @@ def _delete_kinds(deletes: Deletes) -> Any:
 
 
 def _row_kinds(rows: pa.Table, rules: MergeRules) -> Any:
-    """Rows are data, unless a column marks them as deletes."""
+    """DATA for each row, or ORDERED_DELETE where a column marks it as a delete."""
     kinds = np.full(rows.num_rows, DATA, np.uint8)
     mark = delete_mask(rows, rules.marks)
     if mark is not None:
@@ -224,7 +226,7 @@ def _ranks(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) 
 def _rank_columns(
     base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules
 ) -> tuple[Any, Any]:
-    """Ranks of the base rows and then of the log entries, and which of them can be compared."""
+    """Ranks of the base rows and then of the log entries, and which of them are comparable."""
     columns = [
         _ordering(name, base, log, field=None if len(rules.ordering) == 1 else number)
         for number, name in enumerate(rules.ordering)
@@ -237,7 +239,7 @@ def _ordering(
 ) -> pa.ChunkedArray:
     """Values of one ordering column: of the base rows, then of every log entry in order.
 
-    field: which of a delete's values are meant, if it has several.
+    field: position of the column in a delete's struct of values; None for a single column.
     """
     chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
     kind = _ordering_type(name, base, log, field=field)
@@ -254,7 +256,7 @@ def _ordering(
 def _ordering_type(
     name: str, base: pa.Table | None, log: Sequence[LogEntries], *, field: int | None
 ) -> pa.DataType:
-    """By the rows; by the deletes where these are all there is, which need not bear a value."""
+    """The type in the rows, or in the deletes if there are no rows; int64 if neither has one."""
     for entry in (base, *log):
         if isinstance(entry, pa.Table):
             return entry.schema.field(name).type

@@ -86,7 +86,7 @@ def test_it_grows_and_stays_exact(growth: str, kind: TableType) -> None:
     for turn in range(5):
         report = table.upsert(rows(range(turn * 20, turn * 20 + 30), turn))
         assert report.inserted == (30 if turn == 0 else 20)
-        assert report.index.startswith("elastic index, 2 shards: kept in the table's properties")
+        assert report.index.startswith("elastic index, 2 shards: stored in the table's properties")
     table.delete(keys=["k0000", "k0001", "k0100"])
     table.upsert(rows([0, 50, 51], 9, "p9"))
     assert in_step(table) == 108
@@ -251,14 +251,14 @@ def _state(table: Table) -> Any:
 def test_rebuilds_change_the_kind_of_index_both_ways(growth: str) -> None:
     table = made(growth)
     table.insert(rows(range(60)))
-    with pytest.raises(OptionError, match="in another index"):
+    with pytest.raises(OptionError, match="kind of the table's record index"):
         opened(table._fs, index__type="RECORD_INDEX").upsert(rows([1]))
     opened(table._fs, index__type="RECORD_INDEX").index.rebuild(3)
     assert load_config(table._fs).metadata_partitions == {"files", "record_index"}
     assert not table._fs.children(ROOT)
     plain = opened(table._fs)
     assert plain.upsert(rows(range(50, 70))).index.startswith("record index, 3 shards")
-    with pytest.raises(OptionError, match="in another index"):
+    with pytest.raises(OptionError, match="kind of the table's record index"):
         opened(table._fs, index__type="ELASTIC").upsert(rows([1]))
     opened(table._fs, index__type="ELASTIC").index.rebuild(5)
     assert load_config(table._fs).metadata_partitions == {"files"}

@@ -100,7 +100,7 @@ def test_entries_of_new_keys_are_put_before_the_commit_stands(
         real(*call)  # type: ignore[arg-type]
 
     hbase.mutateRows = gone  # type: ignore[method-assign]
-    with pytest.raises(StorageError, match="HBase cannot be asked"):
+    with pytest.raises(StorageError, match="request to HBase failed"):
         table.upsert(batch([7], 2))
     hbase.mutateRows = real  # type: ignore[method-assign]
     hbase.down = False
@@ -123,7 +123,7 @@ def test_what_waits_is_put_by_the_next_writer(hbase: FakeHBase, index: Indexed) 
     table.upsert(batch([1], 2, "p1"))
     hbase.mutateRows = real  # type: ignore[method-assign]
     assert len(table._fs.children(WAITING)) == 1
-    with pytest.raises(StorageError, match="HBase cannot be asked") as caught:
+    with pytest.raises(StorageError, match="request to HBase failed") as caught:
         table.upsert(batch([1], 3, "p1"))
     assert caught.value.retryable
     hbase.down = False
@@ -148,7 +148,7 @@ def test_what_is_missing_is_named(hbase: FakeHBase, server: tuple[FakeHBase, str
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         gateway = f"127.0.0.1:{nobody.getsockname()[1]}"
-        with pytest.raises(StorageError, match="HBase cannot be asked"):
+        with pytest.raises(StorageError, match="request to HBase failed"):
             write(**hbase_options(gateway, "keys"))
 
 
@@ -195,6 +195,6 @@ def test_a_connection_that_the_gateway_ended_is_made_anew(hbase: FakeHBase, inde
         hbase.cuts = 1
         assert table.lookup(["k001"])["found"].to_pylist() == [True]
     hbase.cuts = 2
-    with pytest.raises(StorageError, match="HBase cannot be asked"):
+    with pytest.raises(StorageError, match="request to HBase failed"):
         table.lookup(["k001"])
     assert table.upsert(batch(range(7), 2)).inserted == 1

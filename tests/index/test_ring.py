@@ -218,7 +218,7 @@ def test_copy_on_write_tables_and_other_engines_are_refused() -> None:
         )
     table = table_of()
     simple = parse_options(STATED | {"hoodie.index.bucket.engine": "SIMPLE"})
-    with pytest.raises(OptionError, match="another engine"):
+    with pytest.raises(OptionError, match="table's bucket engine"):
         Table(table._fs, options=simple, engine=LocalEngine(1)).upsert(batch(range(3), 1))
 
 

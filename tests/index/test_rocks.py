@@ -187,7 +187,7 @@ def test_a_write_whose_checkpoint_was_cleaned_is_planned_anew() -> None:
     written = store.write(Changes((), ()), InstantTime("20991231235959999"), LocalEngine(1))
     for turn in range(9):
         table.upsert(batch([50 + turn, 80 + turn], turn))
-    with pytest.raises(OvertakenError, match="built on is gone"):
+    with pytest.raises(OvertakenError, match="based on was removed"):
         store.publish(written)
 
 

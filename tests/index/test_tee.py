@@ -92,7 +92,7 @@ def test_keys_that_are_elsewhere_are_counted_and_the_old_index_answers(
 
 def test_an_index_is_not_beside_itself() -> None:
     table = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.tee": "ROCKSDB"}).table()
-    with pytest.raises(OptionError, match="another one"):
+    with pytest.raises(OptionError, match="a different index"):
         table.upsert(batch(range(3), 1))
 
 

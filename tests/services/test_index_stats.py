@@ -93,17 +93,17 @@ def test_stats_count_entries_and_tombstones_by_bucket() -> None:
     stats = table.index.stats()
     assert (stats.bucket_count, stats.entries, stats.tombstones) == (2, 98, 2)
     assert sum(b["entries"] for b in stats.buckets) == 98
-    assert stats.advice == "there is room" and 1.0 <= stats.skew < 1.5
+    assert stats.advice == "no action is needed" and 1.0 <= stats.skew < 1.5
     assert stats.bytes_per_entry > 1
 
 
 @pytest.mark.parametrize(
     ("entries", "advice"),
     [
-        ([10, 20], "there is room"),
-        ([790_000, 850_000], "bucket 1 nears its planned size: table.index.rebuild(3)"),
-        ([9_000_000, 9_100_000], "bucket 1 nears its planned size: table.index.rebuild(24)"),
-        ([10, 900_000], "bucket 1 is much fuller than others: look at the hash of the keys"),
+        ([10, 20], "no action is needed"),
+        ([790_000, 850_000], "bucket 1 is near its planned size: run table.index.rebuild(3)"),
+        ([9_000_000, 9_100_000], "bucket 1 is near its planned size: run table.index.rebuild(24)"),
+        ([10, 900_000], "bucket 1 is much fuller than others: check the hash of the keys"),
     ],
 )
 def test_advice_comes_before_a_bucket_is_full(entries: list[int], advice: str) -> None:

@@ -84,8 +84,12 @@ def test_a_table_records_the_payload_class_as_apache_hudi_does(name: str, tmp_pa
 def test_what_cannot_be_followed_is_refused_by_name_and_nothing_is_made(tmp_path: Path) -> None:
     cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (OptionError, "SumPayload", {"options": {PAYLOAD: "com.example.SumPayload"}}),
-        (OptionError, "event time needs", {"options": {MODE: "EVENT_TIME_ORDERING"}}),
-        (OptionError, "needs something that merges", {"options": {MODE: "CUSTOM"}}),
+        (OptionError, "event-time merging requires", {"options": {MODE: "EVENT_TIME_ORDERING"}}),
+        (
+            OptionError,
+            "requires a payload class or a merge function",
+            {"options": {MODE: "CUSTOM"}},
+        ),
         (OptionError, "1234", {"options": {"hoodie.record.merge.strategy.id": "1234"}}),
         (OptionError, "contradict", {"options": {MODE: "COMMIT_TIME_ORDERING", PAYLOAD: DEFAULT}}),
         (OptionError, "together", {"options": {"hoodie.payload.delete.field": "price"}}),
@@ -159,7 +163,7 @@ def test_a_function_is_refused_by_a_table_without_one(tmp_path: Path) -> None:
     ("function", "text"),
     [
         (shorter, "one row for each"),
-        (narrower, "the columns it gets"),
+        (narrower, "the schema of its input"),
         (broken, "KeyError: 'count'"),
     ],
 )

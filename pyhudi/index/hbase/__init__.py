@@ -1,1 +1,1 @@
-"""Apache Hudi's HBase index: entries in a table of HBase, read and written through its gateway."""
+"""Apache Hudi's HBase index: entries in an HBase table, accessed through its Thrift gateway."""

@@ -1,20 +1,20 @@
-"""Apache Hudi's HBase index: a row a key in a table of HBase, beside the Hudi table.
+"""Apache Hudi's HBase index: a row a key in an HBase table, outside the Hudi table.
 
-An entry is believed if its commit is completed (or archived) and its file group is in the table.
-So a new key's entry is put before the commit, and a failed commit leaves entries that nobody
-believes.  An entry in place of one that is believed, and the end of one, wait for the commit.
-Where writers run concurrently, entries of new keys wait too, until the writer holds the lock and
-has found no conflict: an entry put earlier could replace that of a writer which commits first.
+An entry is valid if its commit is completed (or archived) and its file group is in the table.  So
+entries of new keys are written before the commit, and a failed commit leaves entries that are
+ignored.  Changes and deletes of valid entries wait for the commit.  Where writers run concurrently,
+entries of new keys wait too, until the writer holds the lock and has found no conflict: an entry
+written earlier could replace that of a writer which commits first.
 
 ```
 .hoodie/.pyhudi_hbase/<instant>/*.arrow   [key, partition, file_id: string]; null: the key ended
-.hoodie/.pyhudi_hbase/<instant>/new-*.arrow   the same, of new keys; put before the commit
-.hoodie/.pyhudi_hbase/<instant>/reread    JSON, file groups whose keys have moved: those named by
+.hoodie/.pyhudi_hbase/<instant>/new-*.arrow   the same, of new keys; written before the commit
+.hoodie/.pyhudi_hbase/<instant>/reread    JSON, file groups whose keys have moved: those listed by
                                           a rollback of the instant, or (null) those it wrote
 ```
 
-They are put right after the commit, or by the next writer, if this one dies between: before it
-asks.  What is there of an instant that came to nothing is removed.
+Staged entries are written to HBase right after the commit.  If the writer crashes before, the next
+writer does so before its first lookup.  Staged entries of a failed instant are removed.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _LOG: Final = logging.getLogger("pyhudi")
 
 
 def look_up_hbase(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
-    """(places of keys, the commit of each), of entries whose commits are believed; whether or not
-    the table has their file groups.  Cost: some Python objects a key."""
-    asked = keys.cast(pa.binary()).to_pylist()
-    found = place.get(list(dict.fromkeys(asked)))
+    """(places of keys, the commit of each), of entries whose commits are visible, including file
+    groups that the table no longer has.  Cost: some Python objects a key."""
+    wanted = keys.cast(pa.binary()).to_pylist()
+    found = place.get(list(dict.fromkeys(wanted)))
     groups: dict[tuple[bytes, bytes], int] = {}
     sees: dict[bytes, bool] = {}
     rows, homes, times = [], [], []
-    for row, key in enumerate(asked):
+    for row, key in enumerate(wanted):
         entry = found.get(key)
         if entry is None:
             continue
@@ -73,7 +73,7 @@ def look_up_hbase(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tu
 
 @dataclass(frozen=True, slots=True)
 class HBaseFinder:
-    """Asks for the rows of one hash part."""
+    """Looks up the rows of one hash part."""
 
     place: HBasePlace
     believed: Visibility
@@ -88,7 +88,8 @@ class HBaseFinder:
 
 @dataclass(frozen=True, slots=True)
 class PutTask:
-    """One hash part's changes.  fs: rooted at the data table; all_wait: entries of new keys too."""
+    """One hash part's changes.  fs: rooted at the data table; all_wait: stage entries of new keys,
+    too."""
 
     fs: FileSystem
     place: HBasePlace
@@ -99,25 +100,25 @@ class PutTask:
 
 
 def put_entries(task: PutTask) -> int:
-    """Put entries of new keys, and lay down what has to wait; how many wait for the commit.  May
-    run twice: what waits is put once more then."""
+    """Write entries of new keys, and stage those that have to wait; returns how many wait for the
+    commit.  May run twice: staged entries are then written twice."""
     table = task.changes.load()
     waits = np.asarray(table.column("held").to_numpy(), np.bool_)
     key, new = one_array(table.column("key")), np.flatnonzero(~waits)
     target = np.asarray(table.column("target").to_numpy())
     if task.all_wait:
-        _lay_down(task, _NEW, key.take(pa.array(new)), target[new])
+        _stage(task, _NEW, key.take(pa.array(new)), target[new])
     else:
         commit = task.instant.encode()
         values = [Entry(commit, g.file_id.encode(), g.partition.encode()) for g in task.groups]
         some = key.take(pa.array(new)).cast(pa.binary()).to_pylist()
         task.place.put((k, values[t]) for k, t in zip(some, target[new].tolist(), strict=True))
-    _lay_down(task, "", key.filter(pa.array(waits)), target[waits])
+    _stage(task, "", key.filter(pa.array(waits)), target[waits])
     return int(waits.sum())
 
 
-def _lay_down(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
-    """Put aside the entries of some keys.  target: positions in the groups, negative: ended."""
+def _stage(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
+    """Stage the entries of some keys.  target: positions in the groups, negative: ended."""
     if not len(keys):
         return
     at = pa.array(target, pa.int32(), mask=target < 0)
@@ -134,7 +135,7 @@ def _lay_down(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SettleTask:
-    """One file of entries that waited for their commit."""
+    """One file of staged entries."""
 
     fs: FileSystem
     place: HBasePlace
@@ -143,7 +144,7 @@ class SettleTask:
 
 
 def put_waiting(task: SettleTask) -> None:
-    """Put what has waited.  May run twice."""
+    """Write staged entries to HBase.  May run twice."""
     table = pa.ipc.open_file(task.fs.arrow_file(task.path)).read_all()
     task.place.put(_entries(table, task.instant))
 
@@ -158,7 +159,7 @@ def _entries(table: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Ent
 
 @dataclass(frozen=True)
 class HBaseStore:
-    """The index of one table, as of what `believed` says.  fs: rooted at the data table.
+    """The index of one table.  fs: rooted at the data table; believed: the visible commits.
 
     concurrent: whether other writers write at the same time.
     """
@@ -194,8 +195,8 @@ class HBaseStore:
         return instant
 
     def publish(self, written: InstantTime) -> None:
-        """Put what waits of new keys; entries count once their commit is completed.  The caller
-        holds the table's lock, and nobody has committed in between."""
+        """Write staged entries of new keys, which become valid once their commit is completed.  The
+        caller holds the table's lock, and no conflicting commit has completed."""
         if self.concurrent:
             self.fs.delete(put_laid_down(self, written, new=True))
 
@@ -203,7 +204,7 @@ class HBaseStore:
         try:
             put_committed(self, written)
         except StorageError as error:
-            _LOG.warning("entries of %s wait for the next write: %s", written, error)
+            _LOG.warning("entries of %s are deferred to the next write: %s", written, error)
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
@@ -214,13 +215,14 @@ class HBaseStore:
 
 
 def put_committed(store: HBaseStore, instant: InstantTime) -> None:
-    """Put what waited for a commit that stands.  Raises StorageError where HBase is away."""
+    """Write the staged entries of a completed commit.  Raises StorageError where HBase is not
+    available."""
     put_laid_down(store, instant, new=False)
     store.fs.delete_folder(f"{PENDING_FOLDER}/{instant}")
 
 
 def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list[str]:
-    """Put what has been laid down, of new keys or else all of it; the paths of its files."""
+    """Write staged entries, of new keys or else all; returns the paths of their files."""
     found = [
         f for f in store.fs.children(f"{PENDING_FOLDER}/{instant}") if f.name.endswith(".arrow")
     ]
@@ -232,23 +234,24 @@ def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list
 
 
 def waiting(fs: FileSystem) -> list[InstantTime]:
-    """Instants that have left something to be put."""
+    """Instants with staged entries or requests to read file groups again."""
     return [InstantTime(f.name) for f in fs.children(PENDING_FOLDER) if f.is_folder]
 
 
 def ask_to_reread(
     fs: FileSystem, time: InstantTime, groups: Iterable[FileGroupId] | None = None
 ) -> None:
-    """Have file groups read again before HBase is asked next, as their keys move without HBase
-    knowing.  groups: None: those that the commit `time` writes, once it stands."""
-    named = None if groups is None else sorted((g.partition, g.file_id) for g in groups)
-    fs.replace(f"{PENDING_FOLDER}/{time}/{REREAD}", json.dumps(named).encode())
+    """Request that file groups are read again before the next lookup in HBase, because their keys
+    move without an update of HBase.  groups: None: those that the commit `time` writes, once it has
+    completed."""
+    listed = None if groups is None else sorted((g.partition, g.file_id) for g in groups)
+    fs.replace(f"{PENDING_FOLDER}/{time}/{REREAD}", json.dumps(listed).encode())
 
 
 def to_reread(fs: FileSystem, time: InstantTime) -> tuple[bool, frozenset[FileGroupId] | None]:
-    """(whether somebody has asked for it, which groups were named)."""
+    """(whether this was requested, the requested groups or None)."""
     path = f"{PENDING_FOLDER}/{time}/{REREAD}"
     if not fs.exists(path):
         return False, None
-    named = json.loads(fs.read(path))
-    return True, None if named is None else frozenset(FileGroupId(*group) for group in named)
+    groups = json.loads(fs.read(path))
+    return True, None if groups is None else frozenset(FileGroupId(*group) for group in groups)

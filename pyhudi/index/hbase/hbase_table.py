@@ -1,4 +1,4 @@
-"""Rows of Apache Hudi's HBase index, through HBase's Thrift gateway.
+"""Access to the rows of Apache Hudi's HBase index through HBase's Thrift gateway.
 
 ```
 row key                record key, UTF-8
@@ -7,9 +7,9 @@ _s:file_name           file id
 _s:partition_path      all three as UTF-8 text
 ```
 
-The client is happybase, which speaks the gateway's first protocol; HBase's REST gateway takes and
-gives XML or JSON with every byte string in base64, and a request a batch as well.  A row is a few
-Python objects in either; some 4,000 rows a second and connection is what to expect.
+The client is happybase, which uses the Thrift 1 protocol.  HBase's REST gateway would also need a
+request a batch, and encodes byte strings as base64 in XML or JSON.  Either makes a few Python
+objects a row; expect about 4,000 rows a second and connection.
 Source: table_format 8; SparkHoodieHBaseIndex of Apache Hudi 0.15.0.
 
 Needs `pip install "pyhudi[hbase]"`; nothing here is imported by `import pyhudi`.
@@ -52,8 +52,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HBasePlace:
-    """A table behind a gateway, and how hard it may be pressed.  share: tasks of a write that do
-    so at one time.  Picklable; each thread has a connection of its own."""
+    """A table behind a gateway, with rate limits.  share: number of tasks that write concurrently
+    and share the limit.  Picklable; each thread has a separate connection."""
 
     host: str
     port: int
@@ -63,35 +63,36 @@ class HBasePlace:
 
     @classmethod
     def of(cls, rules: HBaseRules, share: int) -> HBasePlace:
-        """Raises OptionError where the table or its gateway is not named."""
+        """The place set by options.  Raises OptionError where the table or gateway is missing."""
         if not rules.table:
             raise OptionError(
-                "the HBase index needs the name of its table", option="hoodie.index.hbase.table"
+                "the HBase index requires the name of its table", option="hoodie.index.hbase.table"
             )
         quorum = (rules.quorum or "").split(",")[0].split(":")[0].strip()
         gateway = rules.gateway or quorum
         if not gateway:
             raise OptionError(
-                "the HBase index needs its Thrift gateway", option="pyhudi.index.hbase.gateway",
-                hint="host:port; or hoodie.index.hbase.zkquorum, if it runs there on port 9090",
+                "the HBase index requires a Thrift gateway", option="pyhudi.index.hbase.gateway",
+                hint="set it to host:port; or set hoodie.index.hbase.zkquorum, if the gateway runs "
+                "there on port 9090",
             )  # fmt: skip
         host, _, port = gateway.partition(":")
         if port and not port.isdigit():
             raise OptionError(
-                "a gateway is host:port", option="pyhudi.index.hbase.gateway", value=gateway
+                "the gateway must be host:port", option="pyhudi.index.hbase.gateway", value=gateway
             )
         return cls(host, int(port or _PORT), rules.table, rules, max(1, share))
 
     def check(self) -> None:
-        """Raise IndexNotReadyError if the table is not there or is not such an index's,
+        """Raise IndexNotReadyError if the table is missing or has no column family `_s`,
         StorageError if the gateway does not answer."""
         with self._failing():
-            if self.table.encode() not in self._ask(lambda connection: connection.tables()):
+            if self.table.encode() not in self._request(lambda connection: connection.tables()):
                 raise IndexNotReadyError(
-                    "HBase has no such table", table=self.table, gateway=self.gateway,
-                    hint=f"create it: create '{self.table}', '_s'",
+                    "the HBase table does not exist", table=self.table, gateway=self.gateway,
+                    hint=f"create it in the HBase shell: create '{self.table}', '_s'",
                 )  # fmt: skip
-            families = self._ask(lambda connection: connection.table(self.table).families())
+            families = self._request(lambda connection: connection.table(self.table).families())
         if b"_s" not in {bytes(name).rstrip(b":") for name in families}:
             raise IndexNotReadyError(
                 "the HBase table has no column family _s", table=self.table, gateway=self.gateway
@@ -107,7 +108,7 @@ class HBasePlace:
         pace = Pace(None, self.rules.gets_wait_ms)
         with self._failing():
             for some in _batches(keys, self.rules.get_batch):
-                for key, cells in self._ask(partial(self._rows, some)):
+                for key, cells in self._request(partial(self._rows, some)):
                     if len(cells) == len(_COLUMNS):
                         found[key] = Entry(cells[_COMMIT], cells[_FILE], cells[_PARTITION])
                 pace.after(len(some))
@@ -117,12 +118,12 @@ class HBasePlace:
         return connection.table(self.table).rows(keys, columns=_COLUMNS)
 
     def pages(self, rows: int) -> Iterator[list[tuple[bytes, Entry]]]:
-        """Every entry, in the byte order of keys, so many at a time.  A page is one scan, and is
-        asked for again if its connection is cut."""
+        """Every entry, in the byte order of keys, `rows` at a time.  A page is one scan, which is
+        retried if its connection is closed."""
         start = b""
         while True:
             with self._failing():
-                page = self._ask(partial(self._scanned, start, rows))
+                page = self._request(partial(self._scanned, start, rows))
             if not page:
                 return
             yield [
@@ -139,11 +140,11 @@ class HBasePlace:
         return [(bytes(key), cells) for key, cells in scan]
 
     def put(self, entries: Iterable[tuple[bytes, Entry | None]]) -> None:
-        """Write entries, and delete those of keys given with None."""
+        """Write entries, and delete those of keys with None."""
         pace = Pace(self.rows_per_second, self.rules.puts_wait_ms)
         with self._failing():
             for some in _batches(entries, self.rules.put_batch):
-                self._ask(partial(self._mutate, some))
+                self._request(partial(self._mutate, some))
                 pace.after(len(some))
 
     def _mutate(self, entries: Sequence[tuple[bytes, Entry | None]], connection: Any) -> None:
@@ -155,9 +156,9 @@ class HBasePlace:
                     cells = (entry.commit, entry.file_id, entry.partition)
                     batch.put(key, dict(zip(_COLUMNS, cells, strict=True)))
 
-    def _ask(self, request: Callable[[Any], _T]) -> _T:
-        """What one request gives; on a new connection if this thread's is dead.  The gateway ends
-        those that are idle for a minute, and a request does the same when it is done twice."""
+    def _request(self, request: Callable[[Any], _T]) -> _T:
+        """The result of one request, retried on a new connection if this thread's was closed.  The
+        gateway closes connections that are idle for a minute; requests are idempotent."""
         try:
             return request(_connection(self))
         except _cut():
@@ -166,7 +167,7 @@ class HBasePlace:
 
     @property
     def rows_per_second(self) -> float | None:
-        """That one task may put; None: as many as it can."""
+        """The rate limit of the writes of one task; None: no limit."""
         rules = self.rules
         if rules.qps_per_server is None:
             return None
@@ -174,20 +175,20 @@ class HBasePlace:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Whatever the client raises, as StorageError; the connection is not used again."""
+        """Raise the client's errors as StorageError; the connection is not used again."""
         try:
             yield
         except _failures() as error:
             _forget(self)
             raise StorageError(
-                "HBase cannot be asked", table=self.table, gateway=self.gateway,
+                "the request to HBase failed", table=self.table, gateway=self.gateway,
                 why=getattr(error, "message", None) or str(error), retryable=True,
-                hint="start its Thrift gateway, or name it: pyhudi.index.hbase.gateway",
+                hint="start its Thrift gateway, or set pyhudi.index.hbase.gateway",
             ) from error  # fmt: skip
 
 
 class Pace:
-    """Not more than so many rows a second, over batches of them; waits after each."""
+    """A limit of rows a second over batches; waits after each batch."""
 
     def __init__(
         self,
@@ -223,12 +224,12 @@ _connections = threading.local()
 
 def _connection(place: HBasePlace) -> Any:
     """This thread's connection to the gateway."""
-    held: dict[str, Any] = _connections.__dict__
-    found = held.get(place.gateway)
+    by_gateway: dict[str, Any] = _connections.__dict__
+    found = by_gateway.get(place.gateway)
     if found is None:
         millis = int(place.rules.connect_seconds * 1000)
         found = _library().Connection(place.host, place.port, timeout=millis)
-        held[place.gateway] = found
+        by_gateway[place.gateway] = found
     return found
 
 
@@ -244,14 +245,14 @@ def _library() -> Any:
         import happybase
     except ImportError:
         raise OptionError(
-            "the HBase index needs the library happybase", hint="pip install 'pyhudi[hbase]'"
+            "the HBase index requires the library happybase", hint="pip install 'pyhudi[hbase]'"
         ) from None
     return happybase
 
 
 @cache
 def _cut() -> tuple[type[Exception], ...]:
-    """What the client raises when the connection is gone."""
+    """Errors that the client raises when the connection is closed."""
     _library()
     from thriftpy2.transport import TTransportException
 
@@ -260,7 +261,7 @@ def _cut() -> tuple[type[Exception], ...]:
 
 @cache
 def _failures() -> tuple[type[Exception], ...]:
-    """What the client raises when the gateway refuses, cannot be reached, or does not answer."""
+    """Errors that the client raises when the gateway refuses, is unreachable or does not answer."""
     _library()
     from thriftpy2.thrift import TException
 

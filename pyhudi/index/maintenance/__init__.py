@@ -1,1 +1,1 @@
-"""The record index built, verified, sampled and measured."""
+"""Build, verification, sampling and statistics of the record index."""

@@ -1,16 +1,16 @@
-"""The record index built out of the table's keys: for a table without one, or beside the old one.
+"""Build of the record index from the table's keys, for a table without one or to replace one.
 
 ```
-keys     every key put aside by bucket (`keyruns`)   without the lock, in the table's .temp
-buckets  one base HFile a bucket, in key order       under it, in the metadata table's .temp
-check    each held against the keys, as `verify` does
-swap     old partition unlisted and removed -> new files in their places -> listed
+keys     stage all keys by bucket (`sorted_key_runs`)   without the lock, in the table's .temp
+buckets  write one base HFile a bucket, in key order    under it, in the metadata table's .temp
+check    verify each file against the keys, as `verify` does
+swap     unlist and remove the old partition -> move the new files into place -> list it
 ```
 
-What is put aside has a name of what it was made of, so a build that was killed goes on where it
-stopped, and reads again only what changed since.  Memory: one file slice and one piece of a bucket
-a task.  A crash during the swap leaves the table without a listed record index: building again
-finishes it.  Source: table_format 9.1, 9.8.
+Names of staged files are derived from their input, so a build that was killed resumes where it
+stopped, and reads again only what has changed.  Memory: one file slice and one chunk of a bucket a
+task.  A crash during the swap leaves the table without a listed record index; another build
+completes it.  Source: table_format 9.1, 9.8.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from pyhudi.timeline.instant import State
 
 BUILD_FOLDER: Final = "index-build"
 BUILD_PROPERTY: Final = "pyhudi.index.build"
-"""Other with every build; other engines pass it over."""
+"""A property that changes with every build; other engines ignore it."""
 
 _ROWS: Final = 1 << 19
-_COPIED: Final = 4 << 20
+_COPY_BYTES: Final = 4 << 20
 _WAVES: Final = 4
 
 _T = TypeVar("_T")
@@ -68,7 +68,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a build is.  phase: "keys", "buckets", "check" or "swap"; done, total: its tasks."""
+    """Progress of a build.  phase: "keys", "buckets", "check" or "swap"; done, total: its tasks."""
 
     phase: str
     done: int
@@ -80,16 +80,16 @@ ReportProgress = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """For those who do not want to be told."""
+    """Ignore progress reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """What a build has to read, and what an earlier one has left for it."""
+    """The work of a build, and what it can reuse of an earlier one."""
 
     hash: KeyHash
     tasks: tuple[RunTask, ...]
-    kept: dict[str, str]  # names of tasks whose keys are put aside already, and their files
+    kept: dict[str, str]  # names of tasks whose keys are already staged, and their files
     groups: tuple[FileGroupId, ...]
 
     @property
@@ -99,7 +99,7 @@ class BuildPlan:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A build done.  reused: tasks of the key phase that an earlier build had done."""
+    """The result of a build.  reused: tasks of the key phase done by an earlier build."""
 
     entries: int
     bytes_written: int
@@ -107,7 +107,7 @@ class Built:
 
 
 def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
-    """Cost: one listing.  Pure otherwise."""
+    """The plan of a build.  Cost: one listing.  Changes nothing."""
     slices = state.view().latest_slices()
     store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
     tasks = run_tasks(state, slices, hash, store) if slices else []
@@ -116,13 +116,13 @@ def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
     return BuildPlan(hash, tuple(tasks), kept, tuple(s.group for s in slices))
 
 
-def gather_keys(plan: BuildPlan, engine: Engine, tell: ReportProgress) -> list[KeyRun]:
-    """The runs of a plan: those kept, and the others made now."""
-    lacking = [task for task in plan.tasks if task.name not in plan.kept]
+def gather_keys(plan: BuildPlan, engine: Engine, report: ReportProgress) -> list[KeyRun]:
+    """The runs of a plan: those of an earlier build, and the others made now."""
+    missing = [task for task in plan.tasks if task.name not in plan.kept]
     made = {
         task.name: run
         for task, run in zip(
-            lacking, in_waves(engine, make_run, lacking, "keys", tell), strict=True
+            missing, in_waves(engine, make_run, missing, "keys", report), strict=True
         )
     }
     return [
@@ -131,26 +131,28 @@ def gather_keys(plan: BuildPlan, engine: Engine, tell: ReportProgress) -> list[K
     ]
 
 
-def build_now(state: TableState, bucket_count: int, engine: Engine, tell: ReportProgress) -> Built:
-    """Build, check and put into its place, for a table as it is.  The caller holds the lock.
+def build_now(
+    state: TableState, bucket_count: int, engine: Engine, report: ReportProgress
+) -> Built:
+    """Build, check and swap the index of the current table.  The caller holds the lock.
 
     Raises IndexNotReadyError while a write is pending.
     """
     config = create_metadata(state.fs, state.config, state.log, records=None)
     metadata = open_metadata(state.fs, config, state.log, state.timeline)
     assert metadata is not None
-    finish_pending(metadata, engine)  # its plans name files of the old index
-    made = build_files(state, KeyHash(bucket_count), METADATA_TABLE, engine, tell)
-    # readers with the table open see by its properties that they have to look anew
+    finish_pending(metadata, engine)  # its plans refer to files of the old index
+    made = build_files(state, KeyHash(bucket_count), METADATA_TABLE, engine, report)
+    # the changed property makes readers that have the table open load the index again
     config = config.with_properties({BUILD_PROPERTY: new_write_token(bucket_count)})
     config = unlist(state.fs, config, RECORD_INDEX)
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
         moves = [_Move(target, file, time) for file in made.files if file.entries]
-        stats = in_waves(engine, _moved, moves, "swap", tell)
-        kept = {stat.path for stat in stats}
+        stats = in_waves(engine, _moved, moves, "swap", report)
+        used = {stat.path for stat in stats}
         there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
-        target.delete(path for path in there if path not in kept)  # of attempts that were lost
+        target.delete(path for path in there if path not in used)  # of failed task attempts
         return stats
 
     config = publish_partition(
@@ -163,7 +165,7 @@ def build_now(state: TableState, bucket_count: int, engine: Engine, tell: Report
 
 @dataclass(frozen=True, slots=True)
 class MadeFiles:
-    """Base files of all buckets, beside their places, held against the table."""
+    """Staged base files of all buckets, verified against the table."""
 
     root: str
     folder: str
@@ -177,20 +179,20 @@ class MadeFiles:
         return Built(sum(f.entries for f in files), size, self.reused)
 
     def forget(self, fs: FileSystem) -> None:
-        """Remove what was put aside."""
+        """Remove the staged files."""
         fs.delete_folder(f"{self.root}/{self.folder}")
         remove_build(fs)
 
 
 def build_files(
-    state: TableState, hash: KeyHash, root: str, engine: Engine, tell: ReportProgress
+    state: TableState, hash: KeyHash, root: str, engine: Engine, report: ReportProgress
 ) -> MadeFiles:
-    """The files of a new index, as readers of the table see its keys now.
+    """The files of a new index, with the keys that readers of the table see now.
 
-    root: the folder of the index, from the table's.  The caller holds the lock.
+    root: the folder of the index, relative to the table's.  The caller holds the lock.
     """
     plan = plan_build(state, hash)
-    runs = tuple(gather_keys(plan, engine, tell))
+    runs = tuple(gather_keys(plan, engine, report))
     own = state.fs.sub(root)
     folder = f"{TEMP}/{BUILD_FOLDER}-{_digest(plan, state)}"
     done = {f.name.split(".")[0]: f.path for f in own.children(folder) if f.name.endswith(HFILE)}
@@ -200,20 +202,20 @@ def build_files(
         BucketTask(own, folder, number, runs, plan.groups, millis, done.get(f"{number:05d}"))
         for number in range(plan.bucket_count)
     ]
-    files = in_waves(engine, build_index_bucket, tasks, "buckets", tell)
-    _check(state, plan, runs, files, root, engine, tell=tell)
+    files = in_waves(engine, build_index_bucket, tasks, "buckets", report)
+    _check(state, plan, runs, files, root, engine, report=report)
     return MadeFiles(root, folder, tuple(files), len(plan.kept))
 
 
 def remove_build(fs: FileSystem) -> None:
-    """Remove what builds have put aside."""
+    """Remove the staged files of all builds."""
     for entry in fs.children(TEMP):
         if entry.is_folder and entry.name.startswith(BUILD_FOLDER):
             fs.delete_folder(entry.path)
 
 
 def _digest(plan: BuildPlan, state: TableState) -> str:
-    """A name of everything that decides what the buckets hold."""
+    """A digest of everything that determines the content of the buckets."""
     last = state.timeline.where(None, State.COMPLETED).last
     facts = [plan.hash.facts, last.time if last else "", *(t.name for t in plan.tasks)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
@@ -221,7 +223,7 @@ def _digest(plan: BuildPlan, state: TableState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """One bucket to build.  fs: rooted at the metadata table.  kept: of an earlier build."""
+    """One bucket to build.  fs: rooted at the metadata table.  kept: its earlier file."""
 
     fs: FileSystem
     folder: str
@@ -234,7 +236,7 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class BucketFile:
-    """A bucket's base file beside its place."""
+    """A bucket's staged base file."""
 
     number: int
     file: StoredFile
@@ -249,13 +251,13 @@ def build_index_bucket(task: BucketTask) -> BucketFile:
         return BucketFile(task.number, file, reader.entry_count)
     keys = BucketKeys(task.runs, task.number)
     name = BaseFileName(f"{task.number:05d}", new_write_token(), InstantTime("0"), HFILE)
-    pieces = _rows(keys, task)
-    size, entries = write_base_in_pieces(task.fs, task.folder, name, pieces, entries_max=keys.left)
+    chunks = _rows(keys, task)
+    size, entries = write_base_in_pieces(task.fs, task.folder, name, chunks, entries_max=keys.left)
     return BucketFile(task.number, StoredFile(join(task.folder, str(name)), size), entries)
 
 
 def _rows(keys: BucketKeys, task: BucketTask) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Sorted, distinct keys and their values, a piece at a time; of copies the last counts."""
+    """Sorted, distinct keys and their values, a chunk at a time; the last of equal keys wins."""
     partitions = pa.array([group.partition for group in task.groups], pa.string())
     ids = pa.array([group.file_id for group in task.groups], pa.string())
     for key, home in keys.pieces(_ROWS):
@@ -280,9 +282,9 @@ def _check(
     root: str,
     engine: Engine,
     *,
-    tell: ReportProgress,
+    report: ReportProgress,
 ) -> None:
-    """Hold the new files against the keys.  Raises CorruptFileError, before anything changes."""
+    """Verify the new files against the keys.  Raises CorruptFileError, before anything changes."""
     store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-faults")
     tasks = [
         CheckTask(
@@ -298,11 +300,11 @@ def _check(
         for f in files
         if f.entries
     ]
-    for check in in_waves(engine, check_bucket, tasks, "check", tell):
+    for check in in_waves(engine, check_bucket, tasks, "check", report):
         if check.counts:
             raise CorruptFileError(
                 "a bucket of the new index differs from the table", bucket=check.bucket,
-                faults=dict(check.counts), hint="rebuild again; the old index still stands",
+                faults=dict(check.counts), hint="rebuild again; the old index is unchanged",
             )  # fmt: skip
 
 
@@ -327,18 +329,22 @@ def _moved(task: _Move) -> WriteStat:
 def copy_built(fs: FileSystem, file: StoredFile, path: str) -> None:
     source = fs.open(file.path)
     with fs.open_sink(path) as sink:
-        for start in range(0, file.size_bytes, _COPIED):
-            sink.write(source.read_at(start, min(_COPIED, file.size_bytes - start)))
+        for start in range(0, file.size_bytes, _COPY_BYTES):
+            sink.write(source.read_at(start, min(_COPY_BYTES, file.size_bytes - start)))
     source.close()
 
 
 def in_waves(
-    engine: Engine, task: Callable[[_T], _R], items: Sequence[_T], phase: str, tell: ReportProgress
+    engine: Engine,
+    task: Callable[[_T], _R],
+    items: Sequence[_T],
+    phase: str,
+    report: ReportProgress,
 ) -> list[_R]:
-    """`engine.run`, some tasks at a time, told after each."""
+    """`engine.run` in waves of tasks, with a progress report after each."""
     began, step = time.monotonic(), _WAVES * engine.parallelism
     found: list[_R] = []
     for start in range(0, len(items), step):
         found += engine.run(task, items[start : start + step], label=phase)
-        tell(Progress(phase, len(found), len(items), time.monotonic() - began))
+        report(Progress(phase, len(found), len(items), time.monotonic() - began))
     return found

@@ -1,4 +1,4 @@
-"""What services of the record index tell."""
+"""Reports of the services of the record index."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyhudi.reports import Report
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck(Report):
-    """What `table.index.verify` found.
+    """The result of `table.index.verify`.
 
-    keys: of the table that were looked at (rows, so a key that is there twice counts twice);
-    entries: of the index.  faults: by kind; none at all, where there are none.  copies: rows whose
-    key the table has elsewhere too, which is no fault of the index.  examples: some faults of
-    each kind, with where the key is and where its entry says it is.
-    sampled: of a full check None.  fault_share_max: by direction, the largest share of keys with
-    a fault that would still give what the sample gave in one of twenty samples.
+    keys: checked keys of the table (rows, so a key that is stored twice counts twice); entries:
+    checked entries of the index.  faults: number by kind; empty if there are none.  copies: rows
+    whose key is also stored elsewhere in the table, which is not a fault of the index.  examples:
+    some faults of each kind, with the place of the key and the place stated in its entry.
+    sampled: size of the sample; None for a full check.  fault_share_max: by direction, the largest
+    share of faulty keys that is consistent with the sample at 95 % confidence.
     """
 
     instant: str | None
@@ -38,7 +38,7 @@ class IndexCheck(Report):
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no fault was found."""
         return not self.faults
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,9 +53,9 @@ class IndexCheck(Report):
 
 @dataclass(frozen=True, slots=True)
 class IndexRepair(Report):
-    """What `table.index.repair` did, or (instant None) would do.
+    """The result of `table.index.repair`, or (instant None) what it would do.
 
-    put: entries written, for keys that are missing or elsewhere; ended: entries taken out.
+    put: entries written, for keys that are missing or elsewhere; ended: entries removed.
     """
 
     check: IndexCheck
@@ -75,9 +75,9 @@ class IndexRepair(Report):
 
 @dataclass(frozen=True, slots=True)
 class IndexRebuild(Report):
-    """What `table.index.rebuild` did, or (dry_run) would do.
+    """The result of `table.index.rebuild`, or (dry_run) what it would do.
 
-    file_slices: to read; reused: how many runs of their keys an earlier build had put aside.
+    file_slices: to read; reused: number of runs of keys that an earlier build had staged.
     buckets_before: 0 where the table had no record index.
     """
 

@@ -1,9 +1,9 @@
-"""The record index held against the table at some keys: drawn at random, or changed of late.
+"""Verification of the record index for some keys: a random sample, or recently changed keys.
 
-table -> index   rows are drawn: each slice gives as many as chance gives it by its row count
+table -> index   rows are drawn: the number for each slice is random, weighted by its row count
 index -> table   entries are drawn: those with the smallest of random numbers, over all buckets
 
-A key that is not where its entry says may be elsewhere or nowhere; only a full check tells.
+A key that is not where its entry says may be elsewhere or absent; only a full check can tell.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLACE: Final = ("partition_path", "file_id")
 
 
 def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) -> dict[str, Any]:
-    """Fields of an `IndexCheck` that looked at `count` rows and as many entries.
+    """Fields of an `IndexCheck` of `count` rows and as many entries.
 
     Cost: the key column of slices that rows are drawn from or entries name, and every file of the
     index once.
@@ -49,14 +49,14 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     work = _Sampling(state.fs, spec, tuple(slices))
     rows = _drawn_rows(work, engine, count, seed)
     entries = _drawn_entries(work, (*index.older, *index.shards), engine, count, seed)
-    if index.older:  # those that a newer group hides are of no account
+    if index.older:  # entries hidden by a newer group are ignored
         again = index.lookup(entries.column("record_key"), engine=engine)
         same = [pc.fill_null(pc.equal(entries.column(n), again.column(n)), False) for n in _PLACE]
         entries = entries.filter(pc.and_(*same))
     stated = index.lookup(rows.column("record_key"), engine=engine)
-    from_rows = _held_against(work, engine, rows, stated)
-    held = _held(work, engine, entries)
-    from_entries = _orphans(entries, ~held)
+    from_rows = _row_faults(work, engine, rows, stated)
+    is_stored = _are_stored(work, engine, entries)
+    from_entries = _orphans(entries, ~is_stored)
     found = pa.concat_tables([from_rows, from_entries])
     return {
         **_fields(index.shard_count, rows, entries, found),
@@ -69,21 +69,21 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
 
 
 def check_changes(state: TableState, engine: Engine, since: str, until: str) -> dict[str, Any]:
-    """Fields of an `IndexCheck` of what commits after `since` up to `until` changed: rows they
-    wrote that are still there, and entries they wrote that still count.
+    """Fields of an `IndexCheck` of the changes of commits after `since` up to `until`: rows they
+    wrote that still exist, and entries they wrote that are still valid.
 
-    Cost: the rows changed, a look-up each, and the key column of slices that hold them.
+    Cost: the rows changed, a lookup each, and the key column of slices that contain them.
     """
     index = state.record_index
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     work = _Sampling(state.fs, spec, tuple(state.view().latest_slices()))
     rows = _changed_rows(state, engine, since, until)
     stated = index.lookup(rows.column("record_key"), engine=engine)
-    from_rows = _held_against(work, engine, rows, stated)
+    from_rows = _row_faults(work, engine, rows, stated)
     written = index_entries(state, engine, since, until)
     again = index.lookup(pc.unique(written.column("record_key")), engine=engine)
     entries = again.filter(pc.field("found")).select(["record_key", *_PLACE])
-    from_entries = _orphans(entries, ~_held(work, engine, entries))
+    from_entries = _orphans(entries, ~_are_stored(work, engine, entries))
     known = pc.is_in(from_entries.column("record_key"), from_rows.column("record_key"))
     found = pa.concat_tables([from_rows, from_entries.filter(pc.invert(known))])
     return _fields(index.shard_count, rows, entries, found)
@@ -113,8 +113,8 @@ def _fields(buckets: int, rows: pa.Table, entries: pa.Table, found: pa.Table) ->
 
 
 def share_at_most(found: int, looked_at: int) -> float:
-    """The largest share of faults under which a sample shows no more than were found with a
-    chance of one in twenty (Clopper and Pearson's upper bound)."""
+    """The largest share of faults for which a sample contains at most `found` faults with a
+    probability of one in twenty (the Clopper-Pearson upper bound)."""
     if looked_at == 0 or found >= looked_at:
         return 1.0
     low, high = found / looked_at, 1.0
@@ -125,7 +125,7 @@ def share_at_most(found: int, looked_at: int) -> float:
 
 
 def _chance(found: int, looked_at: int, share: float) -> float:
-    """That a sample shows at most `found` faults."""
+    """The probability that a sample contains at most `found` faults."""
     if share <= 0.0 or share >= 1.0:
         return 1.0 if share <= 0.0 else 0.0
     total = 0.0
@@ -137,7 +137,7 @@ def _chance(found: int, looked_at: int, share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """The table as a sample looks at it."""
+    """The state of the table that is sampled."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -146,7 +146,7 @@ class _Sampling:
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """So many keys of one slice; None only counts them.  seed: of the draw."""
+    """A task that draws `count` keys of one slice; None only counts them.  seed: of the draw."""
 
     work: _Sampling
     slice: FileSlice
@@ -157,7 +157,7 @@ class _Draw:
 def _drawn_rows(work: _Sampling, engine: Engine, count: int, seed: int) -> pa.Table:
     """[record_key, partition_path, file_id] of rows drawn with replacement."""
     sizes = engine.run(
-        _drawn, [_Draw(work, piece, None, ()) for piece in work.slices], label="count-rows"
+        _drawn, [_Draw(work, slice_, None, ()) for slice_ in work.slices], label="count-rows"
     )
     weights = np.array([size for size, _ in sizes], np.float64)
     tables = [_no_rows()]
@@ -223,26 +223,26 @@ def _drawn_of_bucket(task: _EntryDraw) -> pa.Table:
 
 def _bucket_draw(task: _EntryDraw, *, whole: bool) -> pa.Table:
     random = np.random.default_rng(task.seed)
-    kept = _no_rows().append_column("mark", pa.array([], pa.uint64()))
+    smallest = _no_rows().append_column("mark", pa.array([], pa.uint64()))
     for entries in bucket_entries(task.fs, task.shard, whole=whole):
         marks = random.integers(0, 1 << 63, len(entries.keys), dtype=np.uint64)
         places = (entries.places.partition_path, entries.places.file_id)
         columns = [entries.keys, *(p.cast(pa.string()) for p in places), pa.array(marks)]
-        some = _smallest(pa.table(columns, names=kept.column_names), task.count)
-        kept = _smallest(pa.concat_tables([kept, some]), task.count)
-    return kept
+        some = _smallest(pa.table(columns, names=smallest.column_names), task.count)
+        smallest = _smallest(pa.concat_tables([smallest, some]), task.count)
+    return smallest
 
 
-def _held_against(work: _Sampling, engine: Engine, rows: pa.Table, stated: pa.Table) -> pa.Table:
-    """Faults of rows drawn.  A key that the index places elsewhere is looked for there: one that
-    the table has several times is right in any of its places."""
+def _row_faults(work: _Sampling, engine: Engine, rows: pa.Table, stated: pa.Table) -> pa.Table:
+    """Faults of drawn rows.  A key that the index places elsewhere is searched there: the entry of
+    a key with several copies is right if it states the place of any."""
     found = stated.column("found")
     missing = np.flatnonzero(~_flags(found))
     same = [pc.fill_null(pc.equal(rows.column(n), stated.column(n)), False) for n in _PLACE]
     off = _flags(found) & ~(_flags(same[0]) & _flags(same[1]))
     at = np.flatnonzero(off)
     elsewhere = stated.take(pa.array(at)).select(["record_key", *_PLACE])
-    wrong = at[~_held(work, engine, elsewhere)]
+    wrong = at[~_are_stored(work, engine, elsewhere)]
     moved = ~_flags(same[0])[wrong]
     kinds = np.where(moved, Fault.STALE_PARTITION.value, Fault.WRONG_FILE_GROUP.value)
     return pa.concat_tables(
@@ -285,15 +285,15 @@ def _flags(column: Any) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holding:
+class _ContainsTask:
     work: _Sampling
     slice: FileSlice
     keys: pa.Array
 
 
-def _held(work: _Sampling, engine: Engine, entries: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether each entry's key is in the slice it names; an entry of no slice is not."""
-    held = np.zeros(entries.num_rows, np.bool_)
+def _are_stored(work: _Sampling, engine: Engine, entries: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether each entry's key is in the slice it states; False where there is no such slice."""
+    is_stored = np.zeros(entries.num_rows, np.bool_)
     rows = entries.append_column("row", pa.array(np.arange(entries.num_rows)))
     grouped = rows.group_by(list(_PLACE)).aggregate([("record_key", "list"), ("row", "list")])
     slices = {slice_.group: slice_ for slice_ in work.slices}
@@ -302,14 +302,14 @@ def _held(work: _Sampling, engine: Engine, entries: pa.Table) -> npt.NDArray[np.
         name = FileGroupId(*(grouped.column(part)[row].as_py() for part in _PLACE))
         if name in slices:
             tasks.append(
-                _Holding(work, slices[name], grouped.column("record_key_list")[row].values)
+                _ContainsTask(work, slices[name], grouped.column("record_key_list")[row].values)
             )
             places.append(np.asarray(grouped.column("row_list")[row].values.to_numpy()))
-    for at, answer in zip(places, engine.run(_holds, tasks, label="hold"), strict=True):
-        held[at] = answer
-    return held
+    for at, answer in zip(places, engine.run(_contains, tasks, label="find-keys"), strict=True):
+        is_stored[at] = answer
+    return is_stored
 
 
-def _holds(task: _Holding) -> npt.NDArray[np.bool_]:
+def _contains(task: _ContainsTask) -> npt.NDArray[np.bool_]:
     keys = read_slice(task.work.fs, task.slice, spec=task.work.spec).column(RECORD_KEY)
     return _flags(pc.is_in(task.keys, keys.combine_chunks()))

@@ -1,4 +1,4 @@
-"""How many file groups a record index gets when it is built for the rows of a table."""
+"""Number of file groups of a record index that is built for the rows of a table."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 
 _ENTRY_BYTES: Final = 48
-"""Of an entry, as Apache Hudi estimates it when it plans a record index."""
+"""Size of an entry, as Apache Hudi estimates it when it plans a record index."""
 
 
 def planned_groups(
     state: TableState, options: WriteOptions, *, entries: int | None = None, at_least: int = 0
 ) -> int:
-    """Groups for the rows of the base files, times the growth factor, between the two limits.
+    """Number of groups for the rows of the base files, times the growth factor, between the limits.
 
-    entries: of a group; None: as many as fit its size.  at_least: instead of the lower limit.
+    entries: of a group; None: as many as fit its size.  at_least: replaces the lower limit if not
+    zero.
     Cost: the footer of each base file.
     """
     rules = options.index_size
     slices = state.view().latest_slices()
     rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
-    held = entries or max(1, rules.group_bytes // _ENTRY_BYTES)
-    wanted = min(ceil(rows * rules.growth / held), rules.groups_max)
+    per_group = entries or max(1, rules.group_bytes // _ENTRY_BYTES)
+    wanted = min(ceil(rows * rules.growth / per_group), rules.groups_max)
     return max(at_least or options.shard_count, wanted)

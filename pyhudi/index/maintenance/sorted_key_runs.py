@@ -1,12 +1,12 @@
-"""Every record key of a table, put aside by index bucket and in key order: memory for one slice.
+"""Staged runs of the record keys of a table, sorted by index bucket and key.
 
 ```
 slices -> runs     some slices a task: [key: string, home: int32], by bucket and key
-runs   -> pieces   a bucket's rows of every run, cut at the same keys
+runs   -> chunks   a bucket's rows of every run, cut at the same keys
 ```
 
-A run is an Arrow file that is mapped, so a bucket is read without its neighbours.  home: which of
-the run's slices the key is in.
+Memory: one file slice.  A run is a memory-mapped Arrow file, so each bucket is read separately.
+home: position of the key's slice among the run's slices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyhudi.table.file_group_view import FileSlice
 
 _STARTS: Final = b"starts"
 _RUN_BYTES: Final = 128 << 20
-"""Stored bytes of the slices of one run; more make fewer files, and need more memory."""
+"""Stored bytes of the slices of one run; larger runs make fewer files, and need more memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """A run that was put aside.  first: the number of its first slice, of those asked for."""
+    """A staged run.  first: the number of its first slice, among all slices of the build."""
 
     stored: Staged
     first: int
@@ -60,7 +60,7 @@ def run_tasks(
 ) -> list[RunTask]:
     """Tasks that together read the keys of all slices, in the order of the slices.
 
-    A run is of one partition, and its name is one of what is read: equal names, equal runs.
+    A run is of one partition.  Its name is a digest of its input: equal names mean equal runs.
     """
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     newest = state.timeline.commits.last
@@ -86,7 +86,7 @@ def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice]
 
 
 def _name(group: Sequence[tuple[int, FileSlice]], hash: KeyHash, seen: str) -> str:
-    """seen: the commits that readers believe, which decide what logs say."""
+    """seen: the committed instants, which determine which log blocks are visible."""
     facts = [hash.facts]
     for _, slice_ in group:
         facts.append(slice_.partition)
@@ -97,7 +97,7 @@ def _name(group: Sequence[tuple[int, FileSlice]], hash: KeyHash, seen: str) -> s
 
 
 def make_run(task: RunTask) -> KeyRun:
-    """Read the keys of some slices, as readers see them, and put them aside.  May run twice."""
+    """Read the keys of some slices, as readers see them, and stage them.  May run twice."""
     keys: list[pa.Array] = []
     homes: list[pa.Array] = []
     for number, (_, slice_) in enumerate(task.slices):
@@ -118,7 +118,7 @@ def make_run(task: RunTask) -> KeyRun:
 
 
 class BucketKeys:
-    """The keys of one bucket over all runs, taken off in key order: those up to a bound."""
+    """The keys of one bucket over all runs, consumed in key order up to a bound."""
 
     def __init__(self, runs: Sequence[KeyRun], bucket: int) -> None:
         self._runs: list[tuple[pa.Array, pa.Array, int]] = []
@@ -134,12 +134,12 @@ class BucketKeys:
 
     @property
     def left(self) -> int:
-        """How many have not been taken."""
+        """The number of keys not consumed."""
         return sum(len(keys) - at for (keys, *_), at in zip(self._runs, self._at, strict=True))
 
     def up_to(self, bound: bytes | None) -> tuple[pa.Array, pa.Array]:
-        """(keys, numbers of their slices) of those not taken, up to `bound` (None: all); in no
-        order."""
+        """Consume the keys up to `bound` (None: all); returns (keys, numbers of their slices),
+        unordered."""
         keys, homes = [pa.array([], pa.string())], [pa.array([], pa.int32())]
         for number, (column, home, first) in enumerate(self._runs):
             start = self._at[number]
@@ -151,16 +151,16 @@ class BucketKeys:
         return pa.concat_arrays(keys), pa.concat_arrays(homes)
 
     def pieces(self, rows_max: int) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """All that is left, cut by keys into pieces of about `rows_max` rows at most; equal keys
-        are in one piece."""
+        """The remaining keys in chunks of at most about `rows_max` rows; equal keys are in one
+        chunk."""
         while (left := self.left) > rows_max:
             yield self.up_to(self._cut(rows_max / left))
         if left:
             yield self.up_to(None)
 
     def _cut(self, share: float) -> bytes:
-        """A key that about `share` of what is left does not exceed: the middle one of what each
-        run says, weighed by its rows."""
+        """A key that about `share` of the remaining keys do not exceed: the median of the runs'
+        estimates, weighted by their rows."""
         marks: list[tuple[bytes, int]] = []
         for (column, *_), at in zip(self._runs, self._at, strict=True):
             rest = len(column) - at
@@ -180,7 +180,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _after(column: pa.Array, bound: bytes, start: int) -> int:
-    """Position behind the keys up to `bound`, in byte order."""
+    """Position after the keys up to `bound`, in byte order."""
     return bisect_right(
         range(len(column)), bound, lo=start, key=lambda at: column[at].as_py().encode()
     )

@@ -1,4 +1,4 @@
-"""How full the record index is: entries, load and skew of its buckets, and what to do about it."""
+"""Statistics of the record index: entries, load and skew of its buckets, and advice."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _ROOM: Final = 1.3
 
 @dataclass(frozen=True, slots=True)
 class IndexStats(Report):
-    """The record index in figures.
+    """Statistics of the record index.
 
     entries: as `BucketFigures.entries_max` counts them.  load: of the fullest bucket, 1.0 at
-    `BUCKET_ENTRIES`, or what an elastic index is planned for; skew: the fullest bucket against the
-    mean of its group.  buckets, groups: a mapping each; only an elastic index has several groups,
-    and buckets of several file groups.
+    `BUCKET_ENTRIES` or the planned size of an elastic index; skew: entries of the fullest bucket
+    divided by the mean of its group.  buckets, groups: one mapping each; only an elastic index has
+    several groups, and buckets of several file groups.
     """
 
     bucket_count: int
@@ -55,7 +55,7 @@ class IndexStats(Report):
 
 
 def index_stats(state: TableState, engine: Engine) -> IndexStats:
-    """Figures of every bucket.  Cost: the head and trailer of each file of the index."""
+    """Statistics of the index.  Cost: the head and trailer of each file of the index."""
     index = state.record_index
     tasks = [FiguresTask(state.fs, shard) for shard in (*index.older, *index.shards)]
     found = engine.run(bucket_figures, tasks, label="index-figures")
@@ -66,14 +66,14 @@ def index_stats(state: TableState, engine: Engine) -> IndexStats:
 
 
 def stats_of(found: Sequence[BucketFigures], rule: IndexRule | None = None) -> IndexStats:
-    """What the figures of all buckets come to; rule: of an elastic index.  Pure."""
+    """The statistics from the figures of all buckets; rule: of an elastic index.  Pure."""
     planned = BUCKET_ENTRIES if rule is None else rule.entries
     entries = sum(f.entries_max for f in found)
     size = sum(f.bytes for f in found)
     numbers = sorted({f.group for f in found})
     groups = [[f for f in found if f.group == number] for number in numbers]
     fullest = max(found, key=lambda f: f.entries_max)
-    told = tuple(_group_row(number, group, planned) for number, group in enumerate(groups))
+    rows = tuple(_group_row(number, group, planned) for number, group in enumerate(groups))
     return IndexStats(
         bucket_count=len(groups[-1]),
         entries=entries,
@@ -82,11 +82,11 @@ def stats_of(found: Sequence[BucketFigures], rule: IndexRule | None = None) -> I
         bytes=size,
         bytes_per_entry=round(size / entries, 2) if entries else 0.0,
         load=round(fullest.entries_max / planned, 4),
-        skew=max(row["skew"] for row in told),
+        skew=max(row["skew"] for row in rows),
         advice=_advice(groups[-1], planned) if rule is None else elastic_advice(groups, rule),
         buckets=tuple(_row(f, group, planned) for group in groups for f in group),
         file_groups=sum(f.file_groups for f in found),
-        groups=told,
+        groups=rows,
     )
 
 
@@ -125,15 +125,19 @@ def _advice(found: Sequence[BucketFigures], planned: int) -> str:
     entries, count = sum(f.entries_max for f in found), len(found)
     fullest = max(found, key=lambda f: f.entries_max)
     if fullest.entries_max < _NEAR * planned:
-        return "there is room"
+        return "no action is needed"
     if _is_skewed(fullest, entries, count):
-        return f"bucket {fullest.bucket} is much fuller than others: look at the hash of the keys"
+        return _skew_advice(fullest)
     wanted = _wanted(entries, count, planned)
-    return f"bucket {fullest.bucket} nears its planned size: table.index.rebuild({wanted})"
+    return f"bucket {fullest.bucket} is near its planned size: run table.index.rebuild({wanted})"
 
 
 def _is_skewed(fullest: BucketFigures, entries: int, count: int) -> bool:
     return fullest.entries_max * count > 1.5 * entries
+
+
+def _skew_advice(fullest: BucketFigures) -> str:
+    return f"bucket {fullest.bucket} is much fuller than others: check the hash of the keys"
 
 
 def _wanted(entries: int, count: int, planned: int) -> int:
@@ -141,7 +145,7 @@ def _wanted(entries: int, count: int, planned: int) -> int:
 
 
 def elastic_advice(groups: Sequence[Sequence[BucketFigures]], rule: IndexRule) -> str:
-    """What to do about an elastic index.  groups: figures of each group's buckets.  Pure."""
+    """Advice for an elastic index.  groups: figures of each group's buckets.  Pure."""
     newest = groups[-1]
     every = [f for group in groups for f in group]
     entries, count = sum(f.entries_max for f in every), len(newest)
@@ -150,22 +154,22 @@ def elastic_advice(groups: Sequence[Sequence[BucketFigures]], rule: IndexRule) -
     wanted = _wanted(entries, count, rule.entries)
     if most > 1:
         return (
-            f"a look-up of a key asks up to {most} file groups: table.index.rebuild({wanted}) "
-            "makes them one"
+            f"a lookup of a key reads up to {most} file groups: table.index.rebuild({wanted}) "
+            "reduces them to one"
         )
     if fullest.entries_max < _NEAR * rule.entries:
-        return "there is room"
+        return "no action is needed"
     if _is_skewed(fullest, entries, count):
-        return f"bucket {fullest.bucket} is much fuller than others: look at the hash of the keys"
+        return _skew_advice(fullest)
     what = "its next file group" if rule.growth is Growth.SEAL else "another group of buckets"
     return (
-        f"bucket {fullest.bucket} nears its planned size: {what} will be opened, and look-ups ask "
-        f"it too; table.index.rebuild({wanted}) keeps it at one"
+        f"bucket {fullest.bucket} is near its planned size: {what} will be opened, and lookups "
+        f"read it too; table.index.rebuild({wanted}) avoids this"
     )
 
 
 def index_entries(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
-    """What commits after `since` up to `until` wrote into the index, ordered by commit."""
+    """Entries that commits after `since` up to `until` wrote into the index, ordered by commit."""
     index = state.record_index
     tasks = [WrittenTask(state.fs, shard, since, until) for shard in (*index.older, *index.shards)]
     found = engine.run(written_between, tasks, label="index-entries")

@@ -1,12 +1,12 @@
-"""The record index held against the table, in both directions.
+"""Verification of the record index against the table, in both directions.
 
 ```
-table -> index   every key a reader sees has an entry that names the file group it is in
-index -> table   every entry's key is in the file group it names
+table -> index   every key that a reader sees has an entry with its file group
+index -> table   every entry's key is in the file group that the entry states
 ```
 
-Keys are put aside by bucket (`keyruns`), then each bucket's entries and keys are read side by side
-in key order: memory for some pieces of a bucket, whatever the size of the table.
+Keys are staged by bucket (`sorted_key_runs`), then each bucket's entries and keys are merged in key
+order.  Memory: some chunks of a bucket, independent of the size of the table.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 
 EXAMPLES_MAX: Final = 20
-"""Faults of one kind that a report names."""
+"""Number of faults of one kind in a report."""
 
 _STARTS: Final = b"starts"
 _ROWS: Final = 1 << 18
 
 
 class Fault(Enum):
-    """What may be wrong with a key."""
+    """Kinds of faults of a key."""
 
-    MISSING = "missing"  # in the table, and the index does not know it
-    ORPHANED = "orphaned"  # in the index, and the table does not have it
+    MISSING = "missing"  # in the table, but not in the index
+    ORPHANED = "orphaned"  # in the index, but not in the table
     WRONG_FILE_GROUP = "wrong_file_group"  # elsewhere in its partition
     STALE_PARTITION = "stale_partition"  # in another partition
-    WRONG_BUCKET = "wrong_bucket"  # an entry where no look-up finds it
+    WRONG_BUCKET = "wrong_bucket"  # an entry that lookups cannot find
 
 
 FAULT_SCHEMA: Final = pa.schema(
@@ -66,12 +66,12 @@ FAULT_SCHEMA: Final = pa.schema(
         "stated_file_id": pa.string(),
     }
 )
-"""A fault: where the key is (null: nowhere), and where its entry says it is (null: no entry)."""
+"""A fault: the key's place (null: absent), and the place in its entry (null: no entry)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketCheck:
-    """What was found in one bucket.  copies: rows whose key the table has elsewhere too."""
+    """Result for one bucket.  copies: rows whose key is also stored elsewhere in the table."""
 
     bucket: int
     keys: int
@@ -97,7 +97,7 @@ class CheckTask:
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """Entries of one bucket of an older group, put aside by buckets of the newest."""
+    """Staged entries of one bucket of an older group, by buckets of the newest group."""
 
     stored: Staged
 
@@ -116,8 +116,8 @@ class _EntryTask:
     store: Staging
 
 
-def _put_entries(task: _EntryTask) -> EntryRun:
-    """Put a bucket's entries aside.  May run twice."""
+def _stage_entries(task: _EntryTask) -> EntryRun:
+    """Stage a bucket's entries.  May run twice."""
     table, starts = stored_entries(task.fs, task.shard, task.own, task.into)
     facts = {_STARTS: starts.tobytes()}
     name = f"entries-{task.shard.group:03d}-{task.shard.number:05d}"
@@ -135,7 +135,7 @@ def check_index(state: TableState, engine: Engine, store: Staging) -> list[Bucke
         _EntryTask(state.fs, shard, index.older_hashes[shard.group], index.hash, store)
         for shard in index.older
     ]
-    under = tuple(engine.run(_put_entries, olds, label="old-entries"))
+    under = tuple(engine.run(_stage_entries, olds, label="old-entries"))
     checks = [
         CheckTask(state.fs, shard, index.hash, runs, groups, store, under) for shard in index.shards
     ]
@@ -169,9 +169,9 @@ def check_bucket(task: CheckTask) -> BucketCheck:
 
 def _check(task: CheckTask, *, whole: bool) -> BucketCheck:
     under = [run.of(task.shard.number) for run in task.under]
-    pieces = bucket_entries(task.fs, task.shard, whole=whole, under=under)
+    chunks = bucket_entries(task.fs, task.shard, whole=whole, under=under)
     bucket = CheckedBucket(task.shard.number, task.hash, task.runs, task.groups, task.store)
-    return bucket.check(pieces)
+    return bucket.check(chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +184,17 @@ class CheckedBucket:
     groups: tuple[FileGroupId, ...]
     store: Staging
 
-    def check(self, pieces: Iterable[IndexEntries]) -> BucketCheck:
-        """Compare them with the bucket's entries, which come in key order."""
-        return _compared(self, pieces)
+    def check(self, chunks: Iterable[IndexEntries]) -> BucketCheck:
+        """Compare the keys with the bucket's entries, which come in key order."""
+        return _compared(self, chunks)
 
 
-def _compared(bucket: CheckedBucket, pieces: Iterable[IndexEntries]) -> BucketCheck:
+def _compared(bucket: CheckedBucket, chunks: Iterable[IndexEntries]) -> BucketCheck:
     keys = BucketKeys(bucket.runs, bucket.number)
     key_count, entry_count, copies = keys.left, 0, 0
     compare = _Comparison(bucket.groups)
     found: list[pa.Table] = []
-    for entries in pieces:
+    for entries in chunks:
         entry_count += len(entries.keys)
         strays, mine = _strays(entries, bucket)
         found += strays
@@ -223,7 +223,7 @@ def _is(kinds: Any, fault: Fault) -> npt.NDArray[np.bool_]:
 
 
 def _examples(faults: pa.Table) -> pa.Table:
-    """The first few of each kind."""
+    """The first `EXAMPLES_MAX` of each kind."""
     parts = [
         faults.take(pa.array(np.flatnonzero(_is(faults.column("fault"), kind))[:EXAMPLES_MAX]))
         for kind in Fault
@@ -275,7 +275,7 @@ def _faults(
 
 
 class _Comparison:
-    """Compares keys with entries of one range of keys, for slices of these groups."""
+    """Compares keys and entries of one key range, for slices of these groups."""
 
     def __init__(self, groups: Sequence[FileGroupId]) -> None:
         self._numbers = {group: number for number, group in enumerate(groups)}
@@ -285,7 +285,7 @@ class _Comparison:
     def __call__(
         self, keys: pa.Array, homes: pa.Array, entries: IndexEntries
     ) -> tuple[list[pa.Table], int]:
-        """(faults, copies).  keys: with the slice each is in; a key in several is there twice."""
+        """(faults, copies).  homes: the slice of each key; a key in several slices repeats."""
         home = np.asarray(homes.to_numpy(), np.int64)
         at = KeyTable(entries.keys).first(keys)
         stated = self._stated(entries.places)
@@ -306,7 +306,7 @@ class _Comparison:
         return faults, len(keys) - int((truth >= 0).sum()) - len(once)
 
     def _stated(self, places: Locations) -> npt.NDArray[np.int64]:
-        """The slice number that each entry names; -1 where there is no such slice."""
+        """The number of the slice that each entry states; -1 where there is no such slice."""
         partitions, files = places.partition_path, places.file_id
         width = max(1, len(files.dictionary))
         pairs = np.asarray(

@@ -1,1 +1,1 @@
-"""The RocksDB index: one store a bucket, and its checkpoints on the storage of the table."""
+"""The RocksDB index: one store a bucket, with checkpoints on the table's storage."""

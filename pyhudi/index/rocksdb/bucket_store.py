@@ -1,13 +1,13 @@
-"""One bucket of the RocksDB index: a store on this machine, as of one checkpoint.
+"""A bucket of the RocksDB index: a local store as of one checkpoint.
 
-In the store, keys and values are
+Keys and values of the store:
 
     record key, UTF-8              u32 number of its file group, i64 its commit, little-endian
-    0xff, u32 number, big-endian   file group: partition path, 0x00, file id; no text has 0xff
+    0xff, u32 number, big-endian   file group: partition path, 0x00, file id; UTF-8 has no 0xff
 
-A store is never changed where it is: `advance` links its tables into a folder of its own, writes
-there, and what comes of it is another checkpoint.  So any number of processes read one store, none
-waits for another, and what a failed write made is a folder that nobody asks for.
+Stores are immutable: `advance` links the tables into a new folder, writes there, and the result is
+a new checkpoint.  So any number of processes read a store without waiting for each other, and a
+failed write leaves only an unused folder.
 
 Needs `pip install "pyhudi[rocksdb]"`; nothing here is imported by `import pyhudi`.
 """
@@ -46,10 +46,10 @@ _GROUP: Final = b"\xff"
 _VALUE: Final = np.dtype([("group", "<u4"), ("instant", "<i8")])
 _ABSENT: Final = np.iinfo(np.uint32).max
 _TABLES_MAX: Final = 8
-"""Tables of a bucket before they are merged into one: each is asked by a look-up."""
+"""Maximum number of tables of a bucket before they are merged: a lookup reads each table."""
 _OPEN_MAX: Final = 64
 _CACHE_BYTES: Final = 128 << 20
-"""Of blocks, for all stores that a process has open."""
+"""Size of the block cache for all open stores of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class BucketChanges:
 
 
 class OpenBucket:
-    """A store that answers; safe to use from several threads."""
+    """A store opened for reading; safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
         rocks = _library()
@@ -72,43 +72,43 @@ class OpenBucket:
         self.groups = _groups(self._db)
 
     def find(self, keys: pa.Array) -> tuple[npt.NDArray[np.int32], Longs]:
-        """(position in groups or -1, commit) of each key.  Cost: a Python object a key and one an
-        answer, as the library takes and gives lists."""
-        order = np.asarray(argsort(keys), np.int64)  # neighbours share blocks
-        asked = keys.take(pa.array(order)).cast(pa.binary()).to_pylist()
+        """(position in groups or -1, commit) of each key.  Cost: a Python object a key and one a
+        result, as the library's interface uses lists."""
+        order = np.asarray(argsort(keys), np.int64)  # adjacent keys share blocks
+        wanted = keys.take(pa.array(order)).cast(pa.binary()).to_pylist()
         absent = np.array([(_ABSENT, 0)], _VALUE).tobytes()
-        answer = b"".join(value or absent for value in self._db.get(asked))
+        answer = b"".join(value or absent for value in self._db.get(wanted))
         values = np.empty(len(keys), _VALUE)
         values[order] = np.frombuffer(answer, _VALUE)
         return values["group"].astype(np.int32), values["instant"].astype(np.int64)
 
     def pieces(self, rows: int) -> Iterator[tuple[pa.Array, npt.NDArray[np.int32], Longs]]:
-        """(keys in byte order, position in groups, commit) of every entry, so many at a time.
+        """(keys in byte order, position in groups, commit) of every entry, `rows` at a time.
 
-        Raises CorruptFileError for an entry that names no group."""
+        Raises CorruptFileError for an entry without a valid group."""
         items = ((key, value) for key, value in self._db.items() if key[:1] != _GROUP)
         while some := list(islice(items, rows)):
             keys, raw = zip(*some, strict=True)
             values = np.frombuffer(b"".join(raw), _VALUE)
             if len(values) != len(keys) or values["group"].max() >= len(self.groups):
                 raise CorruptFileError(
-                    "an entry of the RocksDB index names no file group", key=keys[0],
-                    hint="table.index.rebuild() builds the index out of the table's keys",
+                    "an entry of the RocksDB index has no valid file group", key=keys[0],
+                    hint="run table.index.rebuild() to build the index from the table's keys",
                 )  # fmt: skip
             found = pa.array(keys, pa.binary()).cast(pa.string())
             yield found, values["group"].astype(np.int32), values["instant"].astype(np.int64)
 
     @property
     def entries_estimated(self) -> int:
-        """As the store estimates them: a key that several tables have may count in each."""
+        """The store's estimate of its entries: a key in several tables may count in each."""
         count = self._db.property_int_value("rocksdb.estimate-num-keys") or 0
         return max(0, count - len(self.groups))
 
     def keys_of(self, wanted: Sequence[int]) -> pa.Array:
         """The keys in some of the groups.  Cost: a pass over the store."""
-        held = frozenset(int(number).to_bytes(4, "little") for number in wanted)
+        numbers = frozenset(int(number).to_bytes(4, "little") for number in wanted)
         items = self._db.items()
-        found = [key for key, value in items if value[:4] in held and key[:1] != _GROUP]
+        found = [key for key, value in items if value[:4] in numbers and key[:1] != _GROUP]
         return pa.array(found, pa.binary()).cast(pa.string())
 
 
@@ -117,9 +117,9 @@ _lock = threading.Lock()
 
 
 def open_bucket(place: Place, state: BucketState) -> OpenBucket | None:
-    """The bucket's store, brought here first where it is not; None if no key is in it.
+    """The bucket's store, restored first if it is not on this machine; None if it has no keys.
 
-    Cost: the first time in a process some 40 ms; the bytes of tables that are not here.
+    Cost: about 40 ms the first time in a process; the bytes of tables that are not on this machine.
     """
     if not state.id:
         return None
@@ -135,10 +135,10 @@ def open_bucket(place: Place, state: BucketState) -> OpenBucket | None:
 def advance(
     place: Place, state: BucketState, changes: BucketChanges, instant: InstantTime
 ) -> BucketState:
-    """The bucket with some changes: a checkpoint more on the table's storage and on this machine.
+    """The bucket with some changes: a new state on the table's storage and on this machine.
 
-    May run twice: each attempt's files have names of their own.  Cost: a Python object a key; the
-    bytes of the tables that are new.
+    May run twice: each attempt's files have unique names.  Cost: a Python object a key; the bytes
+    of the new tables.
     """
     rocks = _library()
     making = new_folder(place, state)
@@ -176,12 +176,12 @@ def _apply(rocks: Any, db: Any, changes: BucketChanges, instant: InstantTime) ->
         else:
             batch.put(key, values[target])
     no_log = rocks.WriteOptions()
-    no_log.disable_wal = True  # what counts is the checkpoint
+    no_log.disable_wal = True  # the checkpoint provides durability
     db.write(batch, no_log)
 
 
 def _groups(db: Any) -> list[FileGroupId]:
-    """The file groups that values name, by number."""
+    """The file groups that values refer to, by number."""
     found = []
     for value in db.values(from_key=_GROUP):
         partition, _, file_id = value.decode().partition("\0")
@@ -192,7 +192,7 @@ def _groups(db: Any) -> list[FileGroupId]:
 def _options(rocks: Any) -> Any:
     options = rocks.Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_disable_auto_compactions(True)  # merged when a checkpoint is made, or not at all
+    options.set_disable_auto_compactions(True)  # tables are merged in `advance` only
     options.set_compression_type(rocks.DBCompressionType.lz4())
     options.set_keep_log_file_num(1)
     blocks = rocks.BlockBasedOptions()
@@ -212,6 +212,6 @@ def _library() -> Any:
         import rocksdict
     except ImportError:
         raise OptionError(
-            "the RocksDB index needs the library rocksdict", hint="pip install 'pyhudi[rocksdb]'"
+            "the RocksDB index requires the library rocksdict", hint="pip install 'pyhudi[rocksdb]'"
         ) from None
     return rocksdict

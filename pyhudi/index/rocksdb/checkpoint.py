@@ -1,13 +1,13 @@
 """Checkpoints of the RocksDB index on the table's storage.
 
 ```
-.hoodie/.pyhudi_rocksdb/                         Apache Hudi passes it over
-    <instant>-<number>.checkpoint                JSON; counts once the instant is completed
-    <bucket>/...                                 see `rocks_files`
+.hoodie/.pyhudi_rocksdb/                         ignored by Apache Hudi
+    <instant>-<number>.checkpoint                JSON; valid once the instant is completed
+    <bucket>/...                                 see `store_files`
 ```
 
-A checkpoint names every bucket's tables, so a commit writes only what is new, and a machine that
-has never seen the index restores it from there.  Checkpoints of one instant are of one content.
+A checkpoint lists every bucket's tables, so a commit writes only new tables, and a machine without
+the index restores it from there.  Checkpoints of one instant have the same content.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The index as of a commit.  buckets: by number; a key's is that of the record index with as
-    many."""
+    """The index as of a commit.  buckets: by number; keys are assigned as in a record index with
+    the same number of buckets."""
 
     covered: Covered
     buckets: tuple[BucketState, ...]
@@ -54,12 +54,12 @@ class Checkpoint:
 
     @classmethod
     def from_json(cls, data: bytes, *, path: str) -> Checkpoint:
-        """Raises CorruptFileError."""
+        """The checkpoint in a file.  Raises CorruptFileError."""
         try:
             body = json.loads(data)
             if body["version"] != _VERSION or body["hash"] != "java":
                 raise CorruptFileError(
-                    "a checkpoint of the RocksDB index is of a form this version does not know",
+                    "a checkpoint of the RocksDB index has an unsupported format version",
                     path=path, version=body["version"], hash=body["hash"],
                 )  # fmt: skip
             pending = frozenset(InstantTime(time) for time in body["pending"])
@@ -71,13 +71,13 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(
                 "a checkpoint of the RocksDB index cannot be read", path=path,
-                hint="table.index.rebuild() builds the index out of the table's keys",
+                hint="run table.index.rebuild() to build the index from the table's keys",
             ) from error  # fmt: skip
 
 
 def newest_believed(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Checkpoint | None:
-    """The newest checkpoint that counts; fs: rooted at FOLDER.  Cost: a listing, and a read of
-    each looked at."""
+    """The newest valid checkpoint; fs: rooted at CHECKPOINT_FOLDER.  Cost: a listing, and a read of
+    each checkpoint of a completed commit, newest first."""
     for name in sorted(_names(fs), reverse=True):
         if _time(name) not in timeline.commits.times:
             continue
@@ -88,7 +88,7 @@ def newest_believed(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Che
 
 
 def publish_checkpoint(fs: FileSystem, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint beside those there are."""
+    """Add a checkpoint to the existing ones."""
     time, data = checkpoint.covered.newest, checkpoint.to_json()
     number = 1 + max((int(m[2]) for m in _matches(fs) if m[1] == time), default=0)
     while not fs.create(f"{time}-{number:04d}.checkpoint", data):
@@ -96,7 +96,7 @@ def publish_checkpoint(fs: FileSystem, checkpoint: Checkpoint) -> None:
 
 
 def missing_files(fs: FileSystem, checkpoint: Checkpoint) -> list[str]:
-    """What a checkpoint names and is not there.  Cost: a listing a bucket."""
+    """Missing files of a checkpoint.  Cost: a listing a bucket."""
     found = []
     for bucket in checkpoint.buckets:
         if bucket.id:
@@ -106,22 +106,22 @@ def missing_files(fs: FileSystem, checkpoint: Checkpoint) -> list[str]:
 
 
 def remove_outdated_checkpoints(fs: FileSystem, timeline: Timeline, *, keep: int) -> None:
-    """Remove what no checkpoint needs: all but the newest `keep` that count, and what writes have
-    left that came to nothing.  The caller holds the table's lock.
+    """Remove all but the newest `keep` checkpoints of completed commits, and files that none of
+    these needs, such as those of failed writes.  The caller holds the table's lock.
 
-    What pending writes are making stays; a checkpoint that cannot be read does not count.  Cost: a
+    Files of pending writes are retained; a checkpoint that cannot be read is removed.  Cost: a
     listing of each bucket's folder.
     """
     pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).times
     done = timeline.commits.times
     names = [n for n in sorted(_names(fs), reverse=True) if _time(n) not in pending]
-    kept: dict[str, Checkpoint] = {}
+    retained: dict[str, Checkpoint] = {}
     for name in (n for n in names if _time(n) in done):
-        if len(kept) < keep:
+        if len(retained) < keep:
             with suppress(CorruptFileError):
-                kept[name] = Checkpoint.from_json(fs.read(name), path=name)
-    fs.delete(name for name in names if name not in kept)
-    buckets = [bucket for checkpoint in kept.values() for bucket in checkpoint.buckets]
+                retained[name] = Checkpoint.from_json(fs.read(name), path=name)
+    fs.delete(name for name in names if name not in retained)
+    buckets = [bucket for checkpoint in retained.values() for bucket in checkpoint.buckets]
     wanted = {f"{bucket.folder}/{name}" for bucket in buckets for name in _files(bucket)}
     for folder in fs.children():
         if folder.is_folder:

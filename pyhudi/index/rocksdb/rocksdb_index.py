@@ -1,8 +1,8 @@
-"""The RocksDB index: a store a bucket on the workers, checkpointed with each commit.
+"""The RocksDB index: a store a bucket on the workers, with a checkpoint for each commit.
 
-A bucket's task restores its store from the checkpoint where this machine does not have it, so any
-worker may take any bucket, and a worker that is lost loses nothing.  The checkpoint of a commit is
-published before it and counts once it stands (`covered`, `rocks_checkpoint`).
+A bucket's task restores its store from the checkpoint if this machine does not have it.  So any
+worker may process any bucket, and the loss of a worker loses no data.  The checkpoint of a commit
+is published before the commit and becomes valid when it completes (`watermark`, `checkpoint`).
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ _LOG: Final = logging.getLogger("pyhudi")
 
 
 def place_of(fs: FileSystem, rules: RocksRules) -> Place:
-    """Where the stores of a table are; fs: rooted at the table.  The folder on the machine is the
-    same for all who name the table alike."""
+    """Where the stores of a table are; fs: rooted at the table.  The local folder depends on the
+    table's URL only."""
     name = hashlib.sha256(fs.url.encode()).hexdigest()[:16]
     return Place(fs.sub(CHECKPOINT_FOLDER), rules.folder, name)
 
 
 @dataclass(frozen=True, slots=True)
 class RocksFinder:
-    """Asks the buckets that the keys of a hash part are in.  Picklable; opens stores where it
-    runs."""
+    """Looks up the keys of a hash part in their buckets.  Picklable; opens stores where it runs."""
 
     place: Place
     buckets: tuple[BucketState, ...]
@@ -66,9 +65,9 @@ class RocksFinder:
 def look_up_rocksdb(
     place: Place, buckets: Sequence[BucketState], keys: pa.Array
 ) -> tuple[Located, Longs]:
-    """(places of keys, the commit of each), whether or not the table has their file groups.
+    """(places of keys, the commit of each), including file groups that the table no longer has.
 
-    keys: not null.
+    keys: without nulls.
     """
     groups: dict[FileGroupId, int] = {}
     row, home, time = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -93,7 +92,7 @@ def look_up_rocksdb(
 
 @dataclass(frozen=True, slots=True)
 class AdvanceTask:
-    """One bucket's changes out of those of every hash part."""
+    """A task that applies one bucket's changes, selected from those of all hash parts."""
 
     place: Place
     state: BucketState
@@ -103,7 +102,7 @@ class AdvanceTask:
 
 
 def advance_bucket(task: AdvanceTask) -> BucketState:
-    """The bucket after the changes; as it was if none is its own."""
+    """The bucket after the changes; unchanged if it has none."""
     keys, targets = [pa.array([], pa.string())], [np.zeros(0, np.int32)]
     for stored in task.changes.tables:
         table = stored.load()
@@ -142,7 +141,7 @@ class RocksStore:
 
     def finder(self, part: int, part_count: int, live: SpilledTable) -> RocksFinder:
         buckets = self.buckets
-        if part_count == len(buckets):  # the other buckets' keys are other parts'
+        if part_count == len(buckets):  # a part has the keys of one bucket
             buckets = tuple(b if b.number == part else BucketState(b.number) for b in buckets)
         return RocksFinder(self.place, buckets, live)
 
@@ -154,13 +153,13 @@ class RocksStore:
         return Checkpoint(Covered.of(self.timeline, mine=instant), buckets)
 
     def publish(self, written: Checkpoint) -> None:
-        """Raises OvertakenError if writers that came between have cleaned what this one built
-        on."""
+        """Publish the checkpoint.  Raises OvertakenError if concurrent writers have cleaned files
+        that it refers to."""
         if self.log.load().commits != self.timeline.commits:
             gone = missing_files(self.place.fs, written)
             if gone:
                 raise OvertakenError(
-                    "the checkpoint of the RocksDB index that this write built on is gone",
+                    "the RocksDB checkpoint that this write is based on was removed",
                     path=gone[0], files=len(gone),
                 )  # fmt: skip
         publish_checkpoint(self.place.fs, written)
@@ -171,7 +170,7 @@ class RocksStore:
                 self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept
             )
         except StorageError as error:
-            _LOG.warning("old checkpoints of the RocksDB index stay for now: %s", error)
+            _LOG.warning("old checkpoints of the RocksDB index were not removed: %s", error)
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))

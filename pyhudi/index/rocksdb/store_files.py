@@ -1,16 +1,16 @@
-"""Where the stores of the RocksDB index are: on this machine, and on the table's storage.
+"""Files of the stores of the RocksDB index, on this machine and on the table's storage.
 
 On the machine, below `<folder>/<table>/<bucket>`:
 
     <checkpoint id>/    a RocksDB folder: tables (hard links), and its small files
-    pool/<stored name>  the tables, by the names that they have on the table's storage
+    pool/<stored name>  the tables, with their names on the table's storage
 
 On the table's storage, below `.hoodie/.pyhudi_rocksdb/<bucket>`:
 
     <instant>-<token>-<table>.sst   a table, written once
     <checkpoint id>.state           the small files, as JSON
 
-A table is copied between the two once; stores of one machine share it.
+A table is copied between the two only once; stores on one machine share it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from pyhudi.storage.filesystem import FileSystem
 STATE: Final = ".state"
 TABLE: Final = ".sst"
 _POOL: Final = "pool"
-_COPIED: Final = 4 << 20
-_KEPT: Final = 3
-"""Stores of a bucket that stay on the machine: of readers, and of writes that failed."""
-_DEAD_SECONDS: Final = 86_400.0
+_COPY_BYTES: Final = 4 << 20
+_RETAINED_STORES: Final = 3
+"""Stores of a bucket retained on the machine, for readers and failed writes."""
+_ABANDONED_SECONDS: Final = 86_400.0
 _ATTEMPTS: Final = 5
 
 
@@ -49,16 +49,16 @@ _SMALL_NAME: Final = re.compile(r"CURRENT|MANIFEST-\d{1,20}|rocksdict-config\.js
 
 
 def _check_name(pattern: re.Pattern[str], name: object) -> None:
-    """Raise ValueError for a name that is not ours: it becomes one of this machine's files."""
+    """Raise ValueError for an invalid name, because it becomes a file name on this machine."""
     if not isinstance(name, str) or not pattern.fullmatch(name):
-        raise ValueError(f"not a name of the index: {name!r}")
+        raise ValueError(f"invalid file name in the index: {name!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table of a store: its name there, and on the table's storage.
+    """A table of a store.  name: in the store; stored: on the table's storage.
 
-    Raises ValueError for names that no index gives.
+    Raises ValueError for invalid names.
     """
 
     name: str
@@ -72,9 +72,9 @@ class StoredTable:
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """A bucket as of a checkpoint.  id: another for every state; empty: no key is in it.
+    """A bucket as of a checkpoint.  id: unique for every state; empty: the bucket has no keys.
 
-    Raises ValueError for an id that no index gives.
+    Raises ValueError for an invalid id or number.
     """
 
     number: int
@@ -84,7 +84,7 @@ class BucketState:
     def __post_init__(self) -> None:
         _check_name(_STATE_ID, self.id)
         if not isinstance(self.number, int) or self.number < 0:
-            raise ValueError(f"not the number of a bucket: {self.number!r}")
+            raise ValueError(f"invalid bucket number: {self.number!r}")
 
     @property
     def folder(self) -> str:
@@ -93,9 +93,9 @@ class BucketState:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table's stores are.  fs: rooted at the index's folder on the table's storage;
-    folder: on every machine, None: its user's cache; table: one name for one table.  copies:
-    whether new stores are copied to the table's storage; others can be asked on this machine only.
+    """Location of a table's stores.  fs: rooted at the index's folder on the table's storage;
+    folder: on every machine, None: `default_folder()`; table: a unique name of the table.  copies:
+    whether new stores are copied to the table's storage; else only this machine can read them.
     """
 
     fs: FileSystem
@@ -104,7 +104,7 @@ class Place:
     copies: bool = True
 
     def root(self, state: BucketState) -> Path:
-        """Of a bucket, on this machine."""
+        """The folder of a bucket on this machine."""
         return Path(self.folder or default_folder(), self.table, state.folder)
 
     def here(self, state: BucketState) -> Path:
@@ -115,14 +115,14 @@ class Place:
 
 
 def default_folder() -> Path:
-    """PYHUDI_STORES; else `rocksdb` in the folder PYHUDI_CACHE names; else in ~/.cache/pyhudi."""
+    """$PYHUDI_STORES, else `rocksdb` in $PYHUDI_CACHE, else `rocksdb` in ~/.cache/pyhudi."""
     if stores := os.environ.get("PYHUDI_STORES"):
         return Path(stores)
     return Path(os.environ.get("PYHUDI_CACHE") or Path.home() / ".cache" / "pyhudi", "rocksdb")
 
 
 def restore_bucket(place: Place, state: BucketState) -> Path:
-    """The folder of the bucket's store on this machine; made of what the table's storage has."""
+    """The folder of the bucket's store on this machine; restored from the table's storage."""
     folder = place.here(state)
     if folder.exists():
         return folder
@@ -135,7 +135,7 @@ def restore_bucket(place: Place, state: BucketState) -> Path:
 
 
 def _small_files(place: Place, state: BucketState) -> dict[str, bytes]:
-    """Raises CorruptFileError."""
+    """The small files of a store by name.  Raises CorruptFileError."""
     path = f"{state.folder}/{state.id}{STATE}"
     try:
         found = json.loads(place.fs.read(path))
@@ -145,14 +145,14 @@ def _small_files(place: Place, state: BucketState) -> dict[str, bytes]:
     except (ValueError, TypeError, AttributeError) as error:
         raise CorruptFileError(
             "the small files of a RocksDB store cannot be read", path=path,
-            hint="table.index.rebuild() builds the index out of the table's keys",
+            hint="run table.index.rebuild() to build the index from the table's keys",
         ) from error  # fmt: skip
 
 
 def published(
     place: Place, state: BucketState, making: Path, names: set[str], instant: InstantTime
 ) -> BucketState:
-    """Put what is new on the table's storage."""
+    """Copy new tables and the small files to the table's storage; returns the new state."""
     token = f"{instant}-{secrets.token_hex(6)}"
     before = {table.name: table for table in state.tables}
     tables = []
@@ -176,12 +176,12 @@ def published(
 
 
 def _is_small(name: str) -> bool:
-    """A file that says what the store is made of; logs and the lock are left out."""
+    """Whether a file describes the content of the store; logs and the lock do not."""
     return _SMALL_NAME.fullmatch(name) is not None
 
 
 def new_folder(place: Place, state: BucketState) -> Path:
-    """A folder to make a store in."""
+    """A new temporary folder for a store."""
     place.pool(state).mkdir(parents=True, exist_ok=True)
     folder = place.root(state) / f".{secrets.token_hex(8)}"
     folder.mkdir()
@@ -189,7 +189,7 @@ def new_folder(place: Place, state: BucketState) -> Path:
 
 
 def placed(making: Path, folder: Path) -> Path:
-    """The folder made, under its name; the same one if another process was faster."""
+    """Rename a new store to its final folder; if another process was first, discard the new one."""
     try:
         making.rename(folder)
     except OSError:
@@ -213,7 +213,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _link_fetched(place: Place, state: BucketState, table: StoredTable, target: Path) -> None:
-    """The table under `target`; another process may prune it from the pool meanwhile."""
+    """Link a table to `target`, with retries as another process may prune it from the pool."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             os.link(_fetched(place, state, table), target)
@@ -222,7 +222,7 @@ def _link_fetched(place: Place, state: BucketState, table: StoredTable, target: 
 
 
 def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
-    """The table in the pool, copied there if it is not."""
+    """The table in the pool, copied there first if it is missing."""
     path = place.pool(state) / table.stored
     if path.exists():
         return path
@@ -230,13 +230,13 @@ def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
     source = place.fs.open(f"{state.folder}/{table.stored}")
     if source.size != table.size_bytes:
         raise CorruptFileError(
-            "a table of the RocksDB index has another size than its checkpoint says",
+            "a table of the RocksDB index differs in size from its checkpoint",
             path=table.stored, bytes=source.size, expected=table.size_bytes,
-            hint="table.index.rebuild() builds the index out of the table's keys",
+            hint="run table.index.rebuild() to build the index from the table's keys",
         )  # fmt: skip
     with making.open("wb") as sink:
-        for start in range(0, table.size_bytes, _COPIED):
-            sink.write(source.read_at(start, min(_COPIED, table.size_bytes - start)))
+        for start in range(0, table.size_bytes, _COPY_BYTES):
+            sink.write(source.read_at(start, min(_COPY_BYTES, table.size_bytes - start)))
     source.close()
     making.rename(path)
     return path
@@ -244,19 +244,19 @@ def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
 
 def _copy(path: Path, fs: FileSystem, name: str) -> None:
     with path.open("rb") as source, fs.open_sink(name) as sink:
-        while data := source.read(_COPIED):
+        while data := source.read(_COPY_BYTES):
             sink.write(data)
 
 
 def prune(place: Place, state: BucketState) -> None:
-    """Remove this machine's older stores of a bucket.  One that is open is read on: its files
-    are there until it is closed."""
+    """Remove this machine's older stores of a bucket.  Files of an open store remain readable until
+    it is closed."""
     there = [path for path in place.root(state).iterdir() if path.name != _POOL]
     stores = [path for path in there if not path.name.startswith(".")]
-    for dead in (path for path in there if path.name.startswith(".")):
-        if 0 < _age(dead) < time.time() - _DEAD_SECONDS:
-            shutil.rmtree(dead, ignore_errors=True)
-    for old in sorted(stores, key=_age)[:-_KEPT]:
+    for unfinished in (path for path in there if path.name.startswith(".")):
+        if 0 < _modified(unfinished) < time.time() - _ABANDONED_SECONDS:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    for old in sorted(stores, key=_modified)[:-_RETAINED_STORES]:
         shutil.rmtree(old, ignore_errors=True)
     for table in place.pool(state).iterdir():
         with suppress(FileNotFoundError):
@@ -264,7 +264,7 @@ def prune(place: Place, state: BucketState) -> None:
                 table.unlink()
 
 
-def _age(path: Path) -> float:
+def _modified(path: Path) -> float:
     with suppress(FileNotFoundError):
         return path.stat().st_mtime
     return 0.0
