@@ -1,1 +1,1 @@
-"""Pure planners of compaction, cleaning, clustering, archival and TTL.  Nothing is written."""
+"""Pure planners of compaction, cleaning, clustering, archival and TTL.  They write nothing."""

@@ -1,14 +1,15 @@
-"""Which completed instants leave the active timeline for the archive.  Pure.
+"""Selection of the completed instants that move from the active timeline to the archive.  Pure.
 
 ```
-commits   [C1 C2 C3 | C4 ... C30]    more than `commits_max`: the oldest go until `commits_min`
-                    bounds           are left, but only those before every bound
-cleans, rollbacks                    each kind likewise; they have the bound `compacted` only
+commits   [C1 C2 C3 | C4 ... C30]    more than `commits_max`: the oldest are archived
+                    bounds           until `commits_min` remain, but only those before every bound
+cleans, rollbacks                    each kind likewise; only the bound `compacted` applies
 ```
 
-An instant that has left counts as completed, as do all before the first one that is left.  So
-what nobody may take for completed (a pending write) and what is still asked for (a savepoint,
-replaced groups of which a file is left, blocks the metadata table has not compacted) is a bound.
+Readers treat an archived instant, and every instant before the first active one, as completed.
+Two kinds of instants are therefore bounds: those that no reader may treat as completed (a pending
+write), and those that are still needed (a savepoint, a replacement of file groups that still have
+a file, log blocks that the metadata table has not compacted).
 Source: table_format 5.3, 7.6.
 """
 
@@ -27,10 +28,10 @@ NO_INSTANT: InstantTime = InstantTime("")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Instants that stay, and all after them.  commits: why -> the oldest commit that stays.
+    """Limits of archival.  commits: reason -> the oldest commit that stays; all later ones stay.
 
-    compacted: cleans and rollbacks from here on stay (None: none for this reason).  kept: commits
-    that stay though later ones go.
+    compacted: cleans and rollbacks from this instant on stay (None: no such limit).  kept: commits
+    that stay even if later ones are archived.
     """
 
     commits: Mapping[str, InstantTime] = field(default_factory=dict)
@@ -40,8 +41,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """What goes, cleans and rollbacks first, each kind oldest first.  held_by: the bound that
-    keeps more commits than asked for."""
+    """Instants to archive: cleans and rollbacks first, each kind oldest first.
+
+    held_by: the bound that retains more commits than requested; None if there is none.
+    """
 
     instants: tuple[Instant, ...] = ()
     held_by: str | None = None
@@ -50,27 +53,33 @@ class ArchivePlan:
 def archivable(
     timeline: Timeline, bounds: Bounds, *, commits_min: int, commits_max: int
 ) -> ArchivePlan:
-    """Choose what goes.  commits_min, commits_max: of commits, of cleans, of rollbacks each."""
-    going: list[Instant] = []
+    """Choose the instants to archive.
+
+    commits_min, commits_max: apply to commits, cleans and rollbacks separately.
+    """
+    chosen: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
         done = timeline.where({action}, State.COMPLETED).instants
         if len(done) > commits_max:
             limit = bounds.compacted
             oldest = done[: len(done) - commits_min]
-            going += [i for i in oldest if limit is None or i.time < limit]
+            chosen += [i for i in oldest if limit is None or i.time < limit]
     commits = [i for i in timeline.where(COMMITS, State.COMPLETED) if i.time not in bounds.kept]
     if len(commits) <= commits_max:
-        return ArchivePlan(tuple(going))
+        return ArchivePlan(tuple(chosen))
     wanted = commits[: len(commits) - commits_min]
     free = [i for i in wanted if all(i.time < bound for bound in bounds.commits.values())]
     held_by = None
     if len(free) < len(wanted):
         held_by = min(bounds.commits, key=lambda why: bounds.commits[why])
-    return ArchivePlan((*going, *free), held_by)
+    return ArchivePlan((*chosen, *free), held_by)
 
 
 def before_pending(timeline: Timeline) -> InstantTime | None:
-    """The newest completed commit before the oldest pending write or plan, or that one itself."""
+    """The newest completed commit before the oldest pending write or plan.
+
+    The pending instant itself if no commit precedes it; None if nothing is pending.
+    """
     first = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).first
     if first is None:
         return None
@@ -79,7 +88,7 @@ def before_pending(timeline: Timeline) -> InstantTime | None:
 
 
 def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | None:
-    """The oldest instant that is looked at to tell whether a compaction is due."""
+    """The oldest instant that is needed to decide whether a compaction is due."""
     deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
     since = deltas if last is None else deltas.after(last.time)
@@ -91,6 +100,6 @@ def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | N
 
 
 def replacements(plan: ArchivePlan) -> tuple[Instant, ...]:
-    """Instants of a plan that may have taken file groups out of the table, oldest first."""
+    """Instants of a plan that may have replaced file groups of the table, oldest first."""
     actions = (Action.REPLACE_COMMIT, Action.CLUSTERING)
     return tuple(instant for instant in plan.instants if instant.action in actions)

@@ -1,11 +1,12 @@
-"""Which files no reader needs any more, and the records that say so on the timeline.  Pure.
+"""Selection of files that no reader needs any more, and the records of cleans.  Pure.
 
 ```
 slices of a group, newest first     E: the earliest instant to retain
-[S5] [S4] | E | [S3] [S2] [S1]      S5, S4 stay; S3 is what a reader at E sees; S2, S1 go
+[S5] [S4] | E | [S3] [S2] [S1]      S5, S4 stay; a reader at E sees S3; S2, S1 are deleted
 ```
 
-A slice goes by what replaced it, not by its own age.  Source: table_format 7.5, 4.
+The age of the next slice of the group decides whether a slice is deleted, not its own age.
+Source: table_format 7.5, 4.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyhudi.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What must stay: slices needed at or after `since`, or, where that is None, the newest
+    """Slices to retain: those needed at or after `since`, or, if that is None, the newest
     `versions` slices of each group."""
 
     since: InstantTime | None
@@ -32,27 +33,28 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Files that somebody needs whatever their age.
+    """Files that are needed regardless of their age.
 
-    saved: names per partition that a savepoint or a reader holds.  compacting: instant of the
-    slice that a planned compaction of the group will read.
+    saved: names by partition of files that a savepoint or a reader pins.  compacting: instant of
+    the slice that a planned compaction of the group will read.
     """
 
     saved: Mapping[str, Collection[str]] = field(default_factory=dict)
     compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
 
-    def holds(self, piece: FileSlice) -> bool:
-        saved = self.saved.get(piece.partition, ())
-        needed = self.compacting.get(piece.group)
-        return (needed is not None and piece.instant >= needed) or any(
-            str(file.name) in saved for file in piece.files
+    def holds(self, slice_: FileSlice) -> bool:
+        saved = self.saved.get(slice_.partition, ())
+        needed = self.compacting.get(slice_.group)
+        return (needed is not None and slice_.instant >= needed) or any(
+            str(file.name) in saved for file in slice_.files
         )
 
 
 def newest_kept(commits: Timeline, pending: Timeline, *, retained: int) -> Instant | None:
     """The earliest instant to retain so that the newest `retained` commits stay readable.
 
-    None if there are no more than that.  What is pending may still read the commit before it.
+    None if there are no more than that.  A pending instant may still read the newest commit that
+    completed before it began, so that commit stays readable.
     """
     done = commits.instants
     if len(done) <= retained:
@@ -67,29 +69,30 @@ def newest_kept(commits: Timeline, pending: Timeline, *, retained: int) -> Insta
 
 def looked_at_since(
     commits: Timeline,
-    kept_from: Instant,
+    earliest: Instant,
     last: Mapping[str, Any] | None,
-    kept: Mapping[str, Collection[InstantTime]],
+    protected: Mapping[str, Collection[InstantTime]],
 ) -> Timeline | None:
-    """Commits whose partitions are all that can hold something new to delete; None: all can.
+    """Commits whose partitions may have newly outdated files; None: any partition may.
 
-    last: HoodieCleanMetadata of the clean before.  kept: `CleanPlan.kept`.  A slice is outdated by
-    the one after it, and that one is passed by now but was not then.  A savepoint or a hold that
-    has ended since lets go of slices anywhere.
+    earliest: the earliest instant to retain.  last: HoodieCleanMetadata of the previous clean.
+    protected: `CleanPlan.kept`.  The next slice of its group makes a slice outdated; only commits
+    between the two retained instants can have newly done so.  A savepoint or a snapshot pin that
+    was removed since releases slices in any partition.
     """
     since = (last or {}).get("earliestCommitToRetain")
     then = (last or {}).get("extraMetadata") or {}
     ended = any(
         set(filter(None, (then.get(name) or "").split(","))) - set(now)
-        for name, now in kept.items()
+        for name, now in protected.items()
     )
     if not since or ended or all(i.time != since for i in commits):
         return None
-    return Timeline(tuple(i for i in commits if since <= i.time < kept_from.time))
+    return Timeline(tuple(i for i in commits if since <= i.time < earliest.time))
 
 
 def outdated(group: FileGroup, retention: Retention, claims: Claims) -> list[FileSlice]:
-    """Slices of a live group that can go, newest first."""
+    """Slices of a live group that can be deleted, newest first."""
     if retention.since is None:
         return [s for s in group.slices[retention.versions :] if not claims.holds(s)]
     older = [s for s in group.slices if s.instant < retention.since]
@@ -97,20 +100,20 @@ def outdated(group: FileGroup, retention: Retention, claims: Claims) -> list[Fil
 
 
 def outdated_replaced(
-    group: FileGroup, gone: InstantTime, retention: Retention, claims: Claims
+    group: FileGroup, replaced_at: InstantTime, retention: Retention, claims: Claims
 ) -> list[FileSlice]:
-    """Slices that can go of a group replaced at `gone`: all, once nobody reads before that."""
-    if retention.since is not None and gone >= retention.since:
+    """Slices of a replaced group to delete: all, unless `replaced_at` is at or after `since`."""
+    if retention.since is not None and replaced_at >= retention.since:
         return []
     return [s for s in group.slices if not claims.holds(s)]
 
 
 def file_names(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
-    """Names by partition, in the order of the slices."""
+    """File names by partition, in the order of the slices."""
     found: dict[str, list[str]] = {}
-    for piece in slices:
-        files = (*piece.files, *piece.cdc_logs)
-        found.setdefault(piece.partition, []).extend(str(file.name) for file in files)
+    for slice_ in slices:
+        files = (*slice_.files, *slice_.cdc_logs)
+        found.setdefault(slice_.partition, []).extend(str(file.name) for file in files)
     return {partition: tuple(names) for partition, names in sorted(found.items())}
 
 
@@ -122,7 +125,7 @@ def result_record(
     deleted: Mapping[str, Sequence[str]],
     partitions: Collection[str] = (),
 ) -> dict[str, Any]:
-    """HoodieCleanMetadata of a plan that was carried out."""
+    """HoodieCleanMetadata of an executed plan."""
     return {
         "startCleanTime": started,
         "timeTakenInMillis": took_millis,

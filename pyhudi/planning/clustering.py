@@ -1,7 +1,7 @@
-"""Plans of clusterings: which slices are laid out anew together, as records of the timeline.
+"""Planning of clusterings: the slices to rewrite together, as records of the timeline.
 
-Pure.  A group is slices of one partition whose rows are sorted together and cut into new file
-groups.  A plan names files, so what is laid out does not depend on when it is carried out.
+Pure.  A clustering group is a set of slices of one partition whose rows are sorted together and
+divided into new file groups.  A plan names files, so its input does not depend on when it runs.
 Source: table_format 4 (HoodieClusteringPlan), 7.9.
 """
 
@@ -37,8 +37,8 @@ _KNOWN: Final = frozenset({_SORT_AND_SIZE, _SINGLE_FILE, _RESIZE})
 class ClusterGroup:
     """Slices of one partition that become `output_count` new file groups.
 
-    children: where buckets of consistent hashing are resized, the nodes that take the place of
-    those of the slices; sequence: of the ring that the plan was made on.
+    children: for a resize of consistent hashing buckets, the nodes that replace those of the
+    slices; sequence: sequence number of the hashing metadata that the plan is based on.
     """
 
     slices: tuple[FileSlice, ...]
@@ -52,12 +52,12 @@ class ClusterGroup:
 
     @property
     def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.slices)
+        return sum(slice_.size_bytes for slice_ in self.slices)
 
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """How rows are laid out.  columns: none where they stay as they come."""
+    """How rows are sorted.  columns: empty if rows stay in their current order."""
 
     columns: tuple[str, ...] = ()
     layout: Layout = Layout.LINEAR
@@ -65,7 +65,7 @@ class SortOrder:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringInput:
-    """What a clustering rewrites.  single_files: each group is to become one file."""
+    """What a clustering rewrites.  single_files: each group becomes one file."""
 
     groups: tuple[ClusterGroup, ...]
     order: SortOrder
@@ -73,23 +73,23 @@ class ClusteringInput:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        return tuple(piece for group in self.groups for piece in group.slices)
+        return tuple(slice_ for group in self.groups for slice_ in group.slices)
 
     @property
     def resizes(self) -> bool:
-        """Whether it splits and merges buckets of consistent hashing."""
+        """Whether it splits or merges buckets of consistent hashing."""
         return any(group.children for group in self.groups)
 
     @property
     def execution(self) -> str:
-        """The class by which Apache Hudi would carry it out."""
+        """The execution strategy class of Apache Hudi."""
         if self.resizes:
             return _EXECUTIONS + _RESIZE
         return _EXECUTIONS + (_SINGLE_FILE if self.single_files else _SORT_AND_SIZE)
 
 
 def chosen_partitions(listed: Sequence[str], choice: PartitionChoice, *, hour: int) -> list[str]:
-    """The partitions that a plan looks at.  hour: of the day, for the rolling mode."""
+    """The partitions that a plan covers.  hour: hour of the day, for the rolling mode."""
     if choice.selected:
         wanted = set(choice.selected)
         return [path for path in listed if path in wanted]
@@ -121,22 +121,22 @@ def clusterable(
 ) -> ClusteringInput:
     """Groups of slices that are small enough, partition by partition.
 
-    Groups that a pending service has claimed are left out, and so is a slice that would come out
-    as it is.
+    Skips file groups that a pending service has claimed, and slices that the rewrite would not
+    change.
     """
     wanted = set(partitions)
     claimed = view.pending.claimed
     order = SortOrder(options.sort_columns, options.layout)
     by_partition: dict[str, list[FileSlice]] = {}
-    for piece in view.latest_slices():
-        base_bytes = piece.base.size_bytes if piece.base else 0
+    for slice_ in view.latest_slices():
+        base_bytes = slice_.base.size_bytes if slice_.base else 0
         if (
-            piece.partition in wanted
-            and piece.group not in claimed
+            slice_.partition in wanted
+            and slice_.group not in claimed
             and base_bytes < options.small_file_bytes
-            and piece.instant >= options.earliest_commit
+            and slice_.instant >= options.earliest_commit
         ):
-            by_partition.setdefault(piece.partition, []).append(piece)
+            by_partition.setdefault(slice_.partition, []).append(slice_)
     groups: list[ClusterGroup] = []
     for partition in sorted(by_partition):
         for group in _groups(by_partition[partition], options):
@@ -146,34 +146,34 @@ def clusterable(
 
 
 def _groups(slices: Sequence[FileSlice], options: ClusteringOptions) -> list[ClusterGroup]:
-    """Slices put together until a group is full."""
+    """Slices collected until a group is full."""
     if options.slice_order is SliceOrder.SIZE:
         ordered = sorted(slices, key=lambda s: (-_planned_bytes(s), s.group))
     else:
         ordered = sorted(slices, key=lambda s: (s.instant, s.group))
-    held: list[FileSlice] = []
+    members: list[FileSlice] = []
     groups: list[ClusterGroup] = []
     size = 0
 
     def close() -> None:
         count = max(1, -(-size // options.target_file_bytes))
-        groups.append(ClusterGroup(tuple(held), 1 if options.single_files else count))
+        groups.append(ClusterGroup(tuple(members), 1 if options.single_files else count))
 
-    for piece in ordered:
-        more = _planned_bytes(piece)
-        if held and (size + more > options.group_bytes_max or options.each_slice_alone):
+    for slice_ in ordered:
+        more = _planned_bytes(slice_)
+        if members and (size + more > options.group_bytes_max or options.each_slice_alone):
             close()
-            held, size = [], 0
-        held.append(piece)
+            members, size = [], 0
+        members.append(slice_)
         size += more
-    if held:
+    if members:
         close()
     return groups
 
 
-def _planned_bytes(piece: FileSlice) -> int:
-    """A slice without a base file counts as a whole one, as in Apache Hudi."""
-    return piece.base.size_bytes if piece.base else NEW_BASE_BYTES
+def _planned_bytes(slice_: FileSlice) -> int:
+    """Planned size of a slice; without a base file it counts as a full one, as in Apache Hudi."""
+    return slice_.base.size_bytes if slice_.base else NEW_BASE_BYTES
 
 
 def _is_worth_it(group: ClusterGroup, order: SortOrder, options: ClusteringOptions) -> bool:
@@ -195,16 +195,16 @@ def clustering_plan(wanted: ClusteringInput) -> ClusteringPlan:
 
 def _planned(group: ClusterGroup) -> ClusteringGroup:
     metrics: dict[str, float] = {}
-    for piece in group.slices:
-        for name, value in metrics_of(piece).items():
+    for slice_ in group.slices:
+        for name, value in metrics_of(slice_).items():
             metrics[name] = metrics.get(name, 0.0) + value
     slices = tuple(
         ClusteringSlice(
-            piece.group,
-            str(piece.base.name) if piece.base else "",
-            tuple(str(log.name) for log in piece.logs),
+            slice_.group,
+            str(slice_.base.name) if slice_.base else "",
+            tuple(str(log.name) for log in slice_.logs),
         )
-        for piece in group.slices
+        for slice_ in group.slices
     )
     return ClusteringGroup(slices, group.output_count, group.children, group.sequence, metrics)
 
@@ -212,16 +212,16 @@ def _planned(group: ClusterGroup) -> ClusteringGroup:
 def planned_clustering(
     view: TableView, plan: ClusteringPlan, *, at: InstantTime, layout: Layout
 ) -> ClusteringInput | None:
-    """The slices of a plan as they are; None if a file group has changed since.
+    """The current slices of a plan; None if a file group has changed since.
 
-    layout: where the plan does not say (Apache Hudi's leave it to who carries them out).  Raises
-    UnsupportedTableError for a strategy that is not known here.
+    layout: used if the plan does not state one (plans of Apache Hudi leave it to the executing
+    writer).  Raises UnsupportedTableError for an unknown execution strategy.
     """
     order = _order(plan, at=at, layout=layout)
     groups = []
     for group in plan.groups:
-        slices = [_found(view, piece) for piece in group.slices]
-        present = tuple(piece for piece in slices if piece is not None)
+        slices = [_found(view, slice_) for slice_ in group.slices]
+        present = tuple(slice_ for slice_ in slices if slice_ is not None)
         if len(present) < len(slices):
             return None
         if present:
@@ -233,8 +233,8 @@ def _order(plan: ClusteringPlan, *, at: InstantTime, layout: Layout) -> SortOrde
     name = (plan.execution or _SORT_AND_SIZE).rsplit(".", 1)[-1]
     if name not in _KNOWN:
         raise UnsupportedTableError(
-            "a pending clustering is to be carried out in a way that is not known here",
-            instant=at, strategy=name, hint="let Apache Hudi carry it out, or roll it back",
+            "the execution strategy of a pending clustering is not supported",
+            instant=at, strategy=name, hint="run it with Apache Hudi, or roll it back",
         )  # fmt: skip
     columns = plan.params.get(SORT_COLUMNS, "").split(",")
     if stated := plan.params.get(LAYOUT):
@@ -243,11 +243,11 @@ def _order(plan: ClusteringPlan, *, at: InstantTime, layout: Layout) -> SortOrde
 
 
 def _found(view: TableView, planned: ClusteringSlice) -> FileSlice | None:
-    """The newest slice of a planned group, if it is made of the planned files."""
+    """The newest slice of a planned group, if it consists of the planned files."""
     group = view.groups.get(planned.group)
-    piece = group.latest() if group else None
-    if piece is None:
+    slice_ = group.latest() if group else None
+    if slice_ is None:
         return None
-    if (str(piece.base.name) if piece.base else "") != planned.base_file:
+    if (str(slice_.base.name) if slice_.base else "") != planned.base_file:
         return None
-    return piece if {str(log.name) for log in piece.logs} == set(planned.log_files) else None
+    return slice_ if {str(log.name) for log in slice_.logs} == set(planned.log_files) else None

@@ -1,6 +1,6 @@
-"""Plans of compactions: which slices they merge, as a record of the timeline and back.  Pure.
+"""Planning of compactions: the slices to merge, and plans of the timeline.  Pure.
 
-A plan names files, so what is merged does not depend on when it is carried out.
+A plan names files, so its input does not depend on when it runs.
 Source: table_format 4 (HoodieCompactionPlan), 7.4.
 """
 
@@ -19,14 +19,14 @@ from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.timeline.plans.compaction import CompactionOperation, CompactionPlan
 
 _MIB: Final = 1 << 20
-NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi expects of a slice without a base file
+NEW_BASE_BYTES: Final = 120 * _MIB  # what Apache Hudi assumes for a slice without a base file
 
 
 def compactable(view: TableView, options: CompactionOptions, *, today: date) -> list[FileSlice]:
-    """Slices with logs that the strategy takes, in its order.
+    """Slices with log files that the strategy selects, in its order.
 
-    Groups that a pending service has claimed are left out.  Raises OptionError for a pattern
-    that is none.
+    Skips file groups that a pending service has claimed.  Raises OptionError for an invalid
+    pattern.
     """
     claimed = view.pending.claimed
     found = [s for s in view.latest_slices() if s.logs and s.group not in claimed]
@@ -59,16 +59,16 @@ def compactable(view: TableView, options: CompactionOptions, *, today: date) -> 
 
 
 def _latest(found: Iterable[FileSlice], options: CompactionOptions) -> list[FileSlice]:
-    """Slices of the partitions that are latest by the values in their paths, those first."""
+    """Slices of the latest partitions by the values in their paths, the latest first."""
     by_values: dict[str, list[FileSlice]] = {}
-    for piece in found:
-        by_values.setdefault(_values(piece.partition), []).append(piece)
+    for slice_ in found:
+        by_values.setdefault(_values(slice_.partition), []).append(slice_)
     latest = sorted(by_values, reverse=True)[: options.days]
-    return [piece for values in latest for piece in by_values[values]]
+    return [slice_ for values in latest for slice_ in by_values[values]]
 
 
 def _values(partition: str) -> str:
-    """A path without the names of its columns."""
+    """A partition path without column names."""
     return "/".join(part.partition("=")[2] or part for part in partition.split("/"))
 
 
@@ -86,19 +86,19 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _bounded(found: Iterable[FileSlice], options: CompactionOptions) -> list[FileSlice]:
-    """As many as the bytes allow that are read and written; the one that crosses is taken."""
+    """The first slices within the limit of bytes read and written; includes the one crossing it."""
     chosen = []
     left = options.mib_max << 20
-    for piece in found:
+    for slice_ in found:
         if left <= 0:
             break
-        chosen.append(piece)
-        left -= piece.size_bytes + _written(piece)
+        chosen.append(slice_)
+        left -= slice_.size_bytes + _written(slice_)
     return chosen
 
 
-def _written(piece: FileSlice) -> int:
-    return piece.base.size_bytes if piece.base else NEW_BASE_BYTES
+def _written(slice_: FileSlice) -> int:
+    return slice_.base.size_bytes if slice_.base else NEW_BASE_BYTES
 
 
 def compaction_plan(slices: Iterable[FileSlice], *, runs_at_once: bool = False) -> CompactionPlan:
@@ -106,48 +106,48 @@ def compaction_plan(slices: Iterable[FileSlice], *, runs_at_once: bool = False) 
     return CompactionPlan(tuple(map(_operation, slices)), runs_at_once)
 
 
-def _operation(piece: FileSlice) -> CompactionOperation:
+def _operation(slice_: FileSlice) -> CompactionOperation:
     return CompactionOperation(
-        piece.group,
-        piece.instant,
-        str(piece.base.name) if piece.base else None,
-        tuple(str(log.name) for log in piece.logs),
-        metrics_of(piece),
+        slice_.group,
+        slice_.instant,
+        str(slice_.base.name) if slice_.base else None,
+        tuple(str(log.name) for log in slice_.logs),
+        metrics_of(slice_),
     )
 
 
-def metrics_of(piece: FileSlice) -> dict[str, float]:
-    """What rewriting a slice costs, by Apache Hudi's names."""
-    written = _written(piece)
+def metrics_of(slice_: FileSlice) -> dict[str, float]:
+    """The cost of rewriting a slice, under Apache Hudi's metric names."""
+    written = _written(slice_)
     return {
-        "TOTAL_LOG_FILES": float(len(piece.logs)),
-        "TOTAL_LOG_FILES_SIZE": float(piece.log_bytes),
-        "TOTAL_IO_READ_MB": float(piece.size_bytes // _MIB),
+        "TOTAL_LOG_FILES": float(len(slice_.logs)),
+        "TOTAL_LOG_FILES_SIZE": float(slice_.log_bytes),
+        "TOTAL_IO_READ_MB": float(slice_.size_bytes // _MIB),
         "TOTAL_IO_WRITE_MB": float(written // _MIB),
-        "TOTAL_IO_MB": float((piece.size_bytes + written) // _MIB),
+        "TOTAL_IO_MB": float((slice_.size_bytes + written) // _MIB),
     }
 
 
 def planned_slices(
     view: TableView, operations: Iterable[CompactionOperation], *, at: InstantTime
 ) -> list[FileSlice]:
-    """The slices a plan names, each with the logs it names.
+    """The slices that a plan names, each with the log files it names.
 
-    Raises UnsupportedTableError if one is not there any more.
+    Raises UnsupportedTableError if one of them no longer exists.
     """
     found = []
     for operation in operations:
         group = operation.group
         slices = view.groups[group].slices if group in view.groups else ()
-        piece = next((s for s in slices if s.instant == operation.base_instant), None)
+        slice_ = next((s for s in slices if s.instant == operation.base_instant), None)
         planned = set(operation.log_files)
-        logs = tuple(log for log in piece.logs if str(log.name) in planned) if piece else ()
-        if piece is None or len(logs) < len(planned):
+        logs = tuple(log for log in slice_.logs if str(log.name) in planned) if slice_ else ()
+        if slice_ is None or len(logs) < len(planned):
             raise UnsupportedTableError(
-                "a pending compaction cannot be carried out: files it names are not there",
+                "a pending compaction cannot run: files that it names are missing",
                 instant=at,
                 partition=group.partition,
                 file_id=group.file_id,
             )
-        found.append(replace(piece, logs=logs))
+        found.append(replace(slice_, logs=logs))
     return found

@@ -1,7 +1,8 @@
-"""Which partitions have lived long enough.  Pure.
+"""Selection of partitions whose time to live (TTL) has passed.  Pure.
 
-The age counts from the last commit that wrote to a partition, or from the one that made it.
-Source: Apache Hudi's `PartitionTTLStrategy`; a commit that only wrote logs counts here, too.
+The age counts from the last commit that wrote to a partition, or from the one that created it.
+Source: Apache Hudi's `PartitionTTLStrategy`; unlike there, a commit that wrote only log files
+counts as well.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ def last_written(
 ) -> dict[str, InstantTime]:
     """Partition -> the newest instant that wrote to it.
 
-    commits: the same as the timeline tells it, where it still does: logs do not name their commit.
+    commits: the same from the timeline, for partitions that it still covers: log files do not
+    name their commit.
     """
     newest: dict[str, InstantTime] = {}
-    for piece in slices:
-        known = newest.get(piece.partition, piece.instant)
-        newest[piece.partition] = max(known, piece.instant)
+    for slice_ in slices:
+        known = newest.get(slice_.partition, slice_.instant)
+        newest[slice_.partition] = max(known, slice_.instant)
     return {path: max(at, commits.get(path, at)) for path, at in newest.items()}
 
 
 def expired(
     since: Mapping[str, InstantTime], options: ExpiryOptions, *, limit: InstantTime
 ) -> tuple[str, ...]:
-    """Paths in order, the oldest if there are too many: those whose time is before `limit`."""
+    """Paths whose time is before `limit`, sorted; only the oldest if there are too many."""
     wanted = set(options.selected)
     old = [
         (at, path)

@@ -1,1 +1,1 @@
-"""Table services: compaction, cleaning, clustering, archival, savepoints, upgrade."""
+"""Table services: compaction, cleaning, clustering, archival, savepoints, upgrade, indexing."""

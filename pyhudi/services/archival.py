@@ -1,15 +1,15 @@
-"""Archival: old instants leave the active timeline, so that listing it stays cheap.
+"""Archival: moves old instants out of the active timeline, so that listing it stays cheap.
 
 ```
 instants written to the archive -> their requested and inflight files deleted
 -> their completed files, oldest first -> the metadata table's timeline likewise
--> small files of the archive merged, where asked for
+-> small files of the archive merged, if enabled
 ```
 
-What a run that died had written is found in the newest file of the archive, and only deleted then.
-Cost: the files that are archived, a listing of both timelines, one file of the archive, and where
-replacements are due a listing of each partition that they replaced file groups of.  The caller
-holds the table's lock.  Source: table_format 7.6, 9.10.
+Instants that a crashed run has archived are found in the newest file of the archive; they are only
+deleted then.  Cost: the files that are archived, a listing of both timelines, one file of the
+archive, and for replacements one listing of each partition whose file groups they replaced.  The
+caller holds the table's lock.  Source: table_format 7.6, 9.10.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pyhudi.timeline.plans.checks import is_partition
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.hashing_metadata import mark_rings
 
-_CLOCK_SECONDS: Final = 2.0  # some stores keep times of whole seconds
+_CLOCK_SECONDS: Final = 2.0  # some stores have modification times of whole seconds
 _REPLACED: Final = "replaced files not cleaned"
 
 
@@ -52,9 +52,9 @@ _REPLACED: Final = "replaced files not cleaned"
 class ArchiveReport(Report):
     """What was archived, or (dry_run) would be.
 
-    instants: of the table.  metadata_instants: how many of its metadata table.  files: written to
-    the archive.  merged: files of the archive that were made into one.  held_by: what keeps more
-    commits than asked for.
+    instants: of the table.  metadata_instants: number of instants of its metadata table.  files:
+    written to the archive.  merged: files of the archive that were merged.  held_by: what retains
+    more commits than requested.
     """
 
     instants: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class ArchiveReport(Report):
 
 
 def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
-    """Whether there is more of some kind than is kept at most.  No I/O."""
+    """Whether a kind of instants exceeds the number to retain at most.  No I/O."""
     most = rules.commits_kept_max
     return len(timeline.commits) > most or any(
         len(timeline.where({action}, State.COMPLETED)) > most
@@ -76,11 +76,11 @@ def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
 
 
 def propose_archival(state: TableState, options: Options) -> ArchivePlan:
-    """What leaves the table's timeline now."""
+    """The instants of the table's timeline that can be archived now."""
     rules = options.services
     least, most = rules.commits_kept_min, rules.commits_kept_max
     earliest = earliest_retained(state.timeline, rules, state.zone)
-    if earliest is not None:  # what cleaning keeps readable stays where it is looked up
+    if earliest is not None:  # instants that cleaning keeps readable stay on the active timeline
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)
     bounds = _bounds(state, rules)
@@ -88,21 +88,21 @@ def propose_archival(state: TableState, options: Options) -> ArchivePlan:
     needed_for = _first_needed(state, replacements(plan))
     if needed_for is None:
         return plan
-    held = replace(bounds, commits={**bounds.commits, _REPLACED: needed_for})
-    return archivable(state.timeline, held, commits_min=least, commits_max=most)
+    bounded = replace(bounds, commits={**bounds.commits, _REPLACED: needed_for})
+    return archivable(state.timeline, bounded, commits_min=least, commits_max=most)
 
 
-def _first_needed(state: TableState, going: Iterable[Instant]) -> InstantTime | None:
-    """The first of these instants that replaced a file group of which a file is still there.
+def _first_needed(state: TableState, instants: Iterable[Instant]) -> InstantTime | None:
+    """The first of these instants that replaced a file group which still has a file.
 
-    Only the instant says that the group has left the table, so no clean, plan or listing of the
-    metadata table is believed here: the store is asked.  Later instants stay, too: to Apache Hudi
-    a commit that is neither on the timeline nor older than all of it has never completed.
-    Cost: one listing for each partition that the instants replaced file groups of.
+    Only the instant records that the group was replaced, so this lists the store and does not rely
+    on cleans, plans or the metadata table.  Later instants stay as well: for Apache Hudi a commit
+    that is neither on the timeline nor older than all of its instants has never completed.
+    Cost: one listing for each partition whose file groups the instants replaced.
     """
     store = StoreListing(state.fs)
     there: dict[str, frozenset[str]] = {}
-    for instant in going:
+    for instant in instants:
         for partition, file_ids in (state.log.commit(instant).replaced or {}).items():
             if partition not in there:
                 there[partition] = _file_ids(store, partition)
@@ -112,7 +112,7 @@ def _first_needed(state: TableState, going: Iterable[Instant]) -> InstantTime | 
 
 
 def _file_ids(store: StoreListing, partition: str) -> frozenset[str]:
-    """File groups of which the partition's folder holds a file; none outside the table."""
+    """File groups that have a file in the partition's folder; none outside the table."""
     if partition and not is_partition(partition):
         return frozenset()
     (infos,) = store.files([partition]).values()
@@ -124,11 +124,11 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
     timeline = state.timeline
     commits: dict[str, InstantTime | None] = {
         "a pending instant": before_pending(timeline),
-        "a write under way": _completed_beside(state.log, timeline),
+        "a concurrent write": _oldest_concurrent_commit(state.log, timeline),
     }
     saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
-    kept = saved.times if rules.archives_beyond_savepoint else frozenset()
-    if not kept and saved.first is not None:
+    exempt = saved.times if rules.archives_beyond_savepoint else frozenset()
+    if not exempt and saved.first is not None:
         commits["a savepoint"] = saved.first.time
     if state.config.is_merge_on_read:
         commits["the next compaction"] = needed_to_trigger(timeline, rules.compaction.after_commits)
@@ -140,12 +140,15 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
         compacted = last.time if last else NO_INSTANT
         commits["the metadata table's compaction"] = compacted
     known = {why: time for why, time in commits.items() if time is not None}
-    return Bounds(known, compacted, kept)
+    return Bounds(known, compacted, exempt)
 
 
-def _completed_beside(log: TimelineLog, timeline: Timeline) -> InstantTime | None:
-    """The oldest commit that may have completed since a pending write began: that write has to
-    find it when it looks for conflicts.  Where the store tells no times, the oldest of all."""
+def _oldest_concurrent_commit(log: TimelineLog, timeline: Timeline) -> InstantTime | None:
+    """The oldest commit that may have completed since a pending write began; None if there is none.
+
+    That write has to find it when it checks for conflicts.  The oldest commit of the timeline if
+    the store reports no modification times.
+    """
     pending = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT)
     if not pending:
         return None
@@ -165,23 +168,25 @@ def _completed_beside(log: TimelineLog, timeline: Timeline) -> InstantTime | Non
 
 
 def _cleaned_before(state: TableState) -> InstantTime | None:
-    """What the last clean retained from; its own time where it names none."""
+    """The earliest instant that the last clean retained; its own time if it names none."""
     last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
     if last is None:
         return None
     return InstantTime(state.log.record(last).get("earliestCommitToRetain") or last.time)
 
 
-def propose_metadata(state: TableState, going: Iterable[Instant], options: Options) -> ArchivePlan:
-    """What leaves the metadata table's timeline when `going` has left the table's own.
+def propose_metadata(
+    state: TableState, archived: Iterable[Instant], options: Options
+) -> ArchivePlan:
+    """The instants of the metadata table to archive once `archived` instants of the table are.
 
-    Nothing from the table's first commit on: it tells that the metadata table has kept up, and
-    what a restore takes back there.
+    Retains everything from the table's first commit on: those instants show that the metadata table
+    is up to date, and a restore rolls them back there.
     """
     if "files" not in state.config.metadata_partitions:
         return ArchivePlan()
-    gone = {i.time for i in going}
-    first = next((i.time for i in state.timeline.commits if i.time not in gone), NO_INSTANT)
+    times = {i.time for i in archived}
+    first = next((i.time for i in state.timeline.commits if i.time not in times), NO_INSTANT)
     own = own_log(state.fs, state.config).load()
     bounds = {
         "the table's first commit": first,
@@ -199,36 +204,36 @@ def propose_metadata(state: TableState, going: Iterable[Instant], options: Optio
 
 
 def execute_archival(state: TableState, options: Options) -> ArchiveReport:
-    """Archive what can go, of the table and of its metadata table."""
+    """Archive the instants that can be archived, of the table and of its metadata table."""
     rules = options.services
     files = ArchiveFiles(state.log, state.config.archive_folder)
     plan = propose_archival(state, options)
     mark_rings(state, replacements(plan))
-    gone, written = _archive(files, state.timeline, plan, rules)
+    archived, written = _archive(files, state.timeline, plan, rules)
     merged = _merge(files, rules)
-    told = propose_metadata(state, gone, options)
+    metadata_plan = propose_metadata(state, archived, options)
     count = 0
     if "files" in state.config.metadata_partitions:
         log = own_log(state.fs, state.config)
         folder = load_config(state.fs.sub(METADATA_TABLE)).archive_folder
         own = ArchiveFiles(log, folder)
-        theirs, more = _archive(own, log.load(), told, rules)
+        theirs, more = _archive(own, log.load(), metadata_plan, rules)
         count, written = len(theirs), written + more
         merged += _merge(own, rules)
     return ArchiveReport(
-        instants=tuple(i.time for i in gone),
+        instants=tuple(i.time for i in archived),
         metadata_instants=count,
         files=written,
         merged=merged,
         held_by=plan.held_by,
-        notes=() if gone or count else ("nothing is old enough",),
+        notes=() if archived or count else ("no instants are eligible for archival",),
     )
 
 
 def _archive(
     files: ArchiveFiles, timeline: Timeline, plan: ArchivePlan, rules: ServiceOptions
 ) -> tuple[list[Instant], int]:
-    """(instants gone, files written).  What is in the newest file already is only removed."""
+    """(archived instants, files written).  Instants already in the newest file are only removed."""
     there = files.newest_times()
     saved = timeline.where({Action.SAVEPOINT}).times
     done = timeline.where(None, State.COMPLETED)
@@ -236,11 +241,11 @@ def _archive(
     fresh = [i for i in plan.instants if (i.time, i.action) not in there]
     if fresh:
         files.append(fresh, batch=rules.archive_batch)
-    going = [*left, *fresh]
-    if going:
+    archived = [*left, *fresh]
+    if archived:
         check_lock(files.fs)
-        files.remove(going)
-    return going, bool(fresh)
+        files.remove(archived)
+    return archived, bool(fresh)
 
 
 def _merge(files: ArchiveFiles, rules: ServiceOptions) -> int:
@@ -250,13 +255,13 @@ def _merge(files: ArchiveFiles, rules: ServiceOptions) -> int:
 
 
 def describe_archival(state: TableState, options: Options) -> ArchiveReport:
-    """What `execute_archival` would do now; nothing changes."""
+    """Report what `execute_archival` would do now; nothing changes."""
     plan = propose_archival(state, options)
-    told = propose_metadata(state, plan.instants, options)
+    metadata_plan = propose_metadata(state, plan.instants, options)
     return ArchiveReport(
         instants=tuple(i.time for i in plan.instants),
-        metadata_instants=len(told.instants),
-        files=bool(plan.instants) + bool(told.instants),
+        metadata_instants=len(metadata_plan.instants),
+        files=bool(plan.instants) + bool(metadata_plan.instants),
         held_by=plan.held_by,
         dry_run=True,
     )

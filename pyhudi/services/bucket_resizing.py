@@ -1,15 +1,15 @@
-"""Buckets of consistent hashing resized by a clustering, as Apache Hudi does it.
+"""Resizing of consistent hashing buckets by clustering, as in Apache Hudi.
 
 ```
-split   a bucket larger than split.threshold * hoodie.parquet.max.file.size becomes two, each half
-        of its hashes, while a partition has fewer than max.num.buckets
-merge   neighbours smaller than merge.threshold * that size, together too, become one, while it
-        has more than min.num.buckets
+split   a bucket larger than split.threshold * hoodie.parquet.max.file.size becomes two, each with
+        half of its hashes, while the partition has fewer than max.num.buckets
+merge   adjacent buckets whose total size is below merge.threshold * that size become one, while
+        the partition has more than min.num.buckets
 ```
 
-The plan names the nodes that come and their file groups.  The clustering writes each row to the
-node of its key's hash; its ring is a file of the clustering's instant, and counts once that has
-completed.  Until then writes to these buckets are rejected.
+The plan names the new nodes and their file groups.  The clustering writes each row to the node of
+its key's hash.  The new hashing metadata is a file with the clustering's instant and takes effect
+when the clustering completes.  Until then writes to these buckets are rejected.
 Source: BaseConsistentHashingBucketClusteringPlanStrategy, ConsistentBucketIdentifier and
 SparkConsistentBucketIndex of Apache Hudi 0.15.0; a pending plan of 0.15.0.
 """
@@ -40,14 +40,14 @@ _HASHES: Final = 1 << 31
 def resize_plan(
     state: TableState, options: Options, rule: BucketRule, partitions: Sequence[str]
 ) -> ClusteringInput:
-    """The splits and merges that are due.  Cost: a listing and a read a partition."""
+    """The splits and merges that are due.  Cost: one listing and one read per partition."""
     view = state.view(partitions=partitions)
     rings = rings_of(state, view, rule, partitions)
     claimed = view.pending.claimed
     by_partition: dict[str, dict[str, FileSlice]] = {}
-    for piece in view.latest_slices():
-        if piece.group not in claimed:
-            by_partition.setdefault(piece.partition, {})[piece.file_id] = piece
+    for slice_ in view.latest_slices():
+        if slice_.group not in claimed:
+            by_partition.setdefault(slice_.partition, {})[slice_.file_id] = slice_
     groups: list[ClusterGroup] = []
     for partition in sorted(by_partition):
         ring = rings[partition]
@@ -60,21 +60,21 @@ def resize_plan(
 def resized(
     ring: Ring, slices: Mapping[str, FileSlice], options: Options, rule: BucketRule
 ) -> list[ClusterGroup]:
-    """The groups of one partition.  slices: by file id.  Pure, but for the names of groups."""
+    """The groups of one partition.  slices: by file id.  Pure, except for random file ids."""
     rules, target = options.write.index_rules, options.write.sizing.file_bytes_max
     nodes = [slices.get(group.file_id) for group in ring.groups()]
     count = len(nodes)
     most = rules.bucket_count_max or max(rule.count, count)
     least = rules.bucket_count_min or min(rule.count, count)
     groups: list[ClusterGroup] = []
-    for number, piece in enumerate(nodes):
-        if piece is None or piece.size_bytes <= rules.split_threshold * target or count >= most:
+    for number, slice_ in enumerate(nodes):
+        if slice_ is None or slice_.size_bytes <= rules.split_threshold * target or count >= most:
             continue
         children = _halves(ring, number)
         if children:
-            groups.append(ClusterGroup((piece,), 2, children, ring.sequence))
+            groups.append(ClusterGroup((slice_,), 2, children, ring.sequence))
             count += 1
-    split = {piece.group for group in groups for piece in group.slices}
+    split = {slice_.group for group in groups for slice_ in group.slices}
     spare = count - least
     for run in _runs(nodes, rules.merge_threshold * target, split):
         members = run[: max(0, spare) + 1]
@@ -85,7 +85,7 @@ def resized(
 
 
 def _halves(ring: Ring, number: int) -> tuple[ChildNode, ...]:
-    """A node as two; none where it owns a single hash."""
+    """The two halves of a node; empty if it owns a single hash."""
     former, value = ring.ends[number - 1], ring.ends[number]
     middle = ((former + value + (0 if former < value else _HASHES)) >> 1) % _HASHES
     if middle in (former, value):
@@ -96,11 +96,11 @@ def _halves(ring: Ring, number: int) -> tuple[ChildNode, ...]:
 def _runs(
     nodes: Sequence[FileSlice | None], small: float, split: set[FileGroupId]
 ) -> Iterable[list[int]]:
-    """Numbers of neighbours that are small, together too."""
+    """Numbers of adjacent nodes whose total size is below `small`."""
     run: list[int] = []
     size = 0
-    for number, piece in enumerate(nodes):
-        more = None if piece is None or piece.group in split else piece.size_bytes
+    for number, slice_ in enumerate(nodes):
+        more = None if slice_ is None or slice_.group in split else slice_.size_bytes
         if more is None or size + more >= small:
             yield run
             run, size = [], 0
@@ -113,17 +113,17 @@ def _runs(
 def _merged(ring: Ring, nodes: Sequence[FileSlice | None], members: Sequence[int]) -> ClusterGroup:
     children = [ChildNode(ring.ends[number], None) for number in members[:-1]]
     children.append(ChildNode(ring.ends[members[-1]], str(uuid.uuid4())))
-    pieces = tuple(piece for n in members if (piece := nodes[n]) is not None)
-    return ClusterGroup(pieces, 1, tuple(children), ring.sequence)
+    slices = tuple(slice_ for n in members if (slice_ := nodes[n]) is not None)
+    return ClusterGroup(slices, 1, tuple(children), ring.sequence)
 
 
 def resized_rings(
     state: TableState, plan: ClusteringInput, options: Options, time: InstantTime
 ) -> tuple[dict[str, Ring], tuple[str, ...]]:
-    """(the ring of each partition after a plan, hash fields).  time: of the clustering.
+    """(the hash ring of each partition after a plan, hash fields).  time: of the clustering.
 
-    Raises UserError where the table's index is none of consistent hashing, WriteConflictError
-    where a ring has changed since the plan was made.
+    Raises UserError if the table's index does not use consistent hashing, WriteConflictError if a
+    ring has changed since the plan was created.
     """
     if not plan.resizes:
         return {}, ()
@@ -131,8 +131,8 @@ def resized_rings(
     rule = None if choice is None else choice.bucket
     if rule is None or not rule.is_consistent:
         raise UserError(
-            "a planned clustering resizes buckets of consistent hashing, which this table's index "
-            "is not", instant=time, hint="set hoodie.index.type and hoodie.index.bucket.engine",
+            "a pending clustering resizes consistent hashing buckets, but the table's index has "
+            "none", instant=time, hint="set hoodie.index.type and hoodie.index.bucket.engine",
         )  # fmt: skip
     partitions = sorted({group.partition for group in plan.groups})
     rings = rings_of(state, state.view(partitions=partitions), rule, partitions)
@@ -141,7 +141,7 @@ def resized_rings(
         groups = [group for group in plan.groups if group.partition == partition]
         if any(group.sequence != ring.sequence for group in groups):
             raise WriteConflictError(
-                "the buckets of a planned clustering have been resized since", instant=time,
+                "the buckets of a pending clustering have been resized since", instant=time,
                 partition=partition, hint="table.unschedule_clustering removes the plan",
             )  # fmt: skip
         children = [child for group in groups for child in group.children]
@@ -166,7 +166,7 @@ def _after(ring: Ring, children: Iterable[ChildNode], time: InstantTime) -> Ring
 def resize_tasks(
     work: ClusterWork, plan: ClusteringInput, rings: Mapping[str, Ring], fields: tuple[str, ...]
 ) -> list[OutputTask]:
-    """A task for each node that comes: it reads the slices of its group, and keeps its keys."""
+    """A task for each new node: reads the slices of its group and writes the rows of its keys."""
     tasks: list[OutputTask] = []
     for group in plan.groups:
         ring = rings[group.partition]
@@ -175,6 +175,6 @@ def resize_tasks(
                 continue
             share = RingShare(ring, ring.ends.index(child.value), fields)
             home = FileGroupId(group.partition, f"{child.prefix}-0")
-            stretches = tuple(Stretch(piece) for piece in group.slices)
+            stretches = tuple(Stretch(slice_) for slice_ in group.slices)
             tasks.append(OutputTask(work, home, len(tasks), stretches=stretches, share=share))
     return tasks

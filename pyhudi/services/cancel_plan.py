@@ -1,7 +1,8 @@
-"""Plans taken off the timeline again, where nothing stands on them.
+"""Removal of pending compaction and clustering plans that no later write depends on.
 
-While a compaction C is pending, writers name the logs of its file groups after C.  Such logs lie on
-the files that C will write; without C they would hang in the air, so its plan has to stay.
+While a compaction C is pending, writers create log files of its file groups with the instant C.
+Such log files belong to the base files that C will write.  Without C they would have no base file,
+so its plan has to stay.
 Source: table_format 7.4.
 """
 
@@ -25,7 +26,7 @@ from pyhudi.transaction.rollback import roll_back_service
 
 @dataclass(frozen=True, slots=True)
 class UnscheduleReport(Report):
-    """A plan that was taken back, or (dry_run) can be.  file_groups: it had claimed."""
+    """A plan that was removed, or (dry_run) can be.  file_groups: number that it had claimed."""
 
     instant: str
     action: str
@@ -36,19 +37,19 @@ class UnscheduleReport(Report):
 def unschedule(
     state: TableState, time: str, actions: frozenset[Action], options: Options, *, dry_run: bool
 ) -> UnscheduleReport:
-    """Take a pending compaction or clustering back for good, with what an attempt that died wrote
-    for it.  The caller holds the table's lock.
+    """Remove a pending compaction or clustering, with the files of a crashed attempt to run it.
 
-    Raises UserError for an instant that is no such plan and for a compaction that logs lie on;
-    WriteConflictError while somebody carries it out, or writes to its file groups.
+    The caller holds the table's lock.  Raises UserError for an instant that is not such a plan and
+    for a compaction that log files depend on; WriteConflictError while another process runs the
+    plan, or a pending write may create log files that depend on it.
     """
     pending = _pending(state, time, actions)
     plans = pending_plans(state.log, Timeline((pending,)))
     groups = plans.compacting.keys() | plans.clustering.keys()
     if is_claimed(state.fs, pending, options.write):
-        raise WriteConflictError("the plan is being carried out", instant=time)
+        raise WriteConflictError("another process is running the plan", instant=time)
     if pending.action is Action.COMPACTION:
-        _check_nothing_on_top(state, pending, frozenset(groups))
+        _check_no_logs_on_top(state, pending, frozenset(groups))
     report = UnscheduleReport(time, pending.action.value, len(groups), dry_run)
     if dry_run:
         return report
@@ -70,10 +71,10 @@ def _pending(state: TableState, time: str, actions: frozenset[Action]) -> Instan
     raise UserError("no such plan is pending", instant=time)
 
 
-def _check_nothing_on_top(
+def _check_no_logs_on_top(
     state: TableState, pending: Instant, groups: frozenset[FileGroupId]
 ) -> None:
-    """Raise where a log is named after the plan, or one may be written right now."""
+    """Raise if a log file has the instant of the plan, or a pending write may create one."""
     for partition in sorted({group.partition for group in groups}):
         for info in state.fs.children(partition):
             name = parse_data_file(info.name)
@@ -83,15 +84,15 @@ def _check_nothing_on_top(
                 and FileGroupId(partition, name.file_id) in groups
             ):
                 raise UserError(
-                    "logs of later writes lie on this compaction",
-                    instant=pending.time, file=info.path, hint="carry it out",
+                    "log files of later writes depend on this compaction",
+                    instant=pending.time, file=info.path, hint="run the compaction",
                 )  # fmt: skip
     writing = state.timeline.where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT)
     for write in writing:
         if write.time > pending.time:
             raise WriteConflictError(
-                "a write that began beside the plan may put logs on it", instant=write.time,
-                hint="try again when it has ended",
+                "a pending write may create log files that depend on the plan",
+                instant=write.time, hint="retry after the write has ended",
             )  # fmt: skip
 
 

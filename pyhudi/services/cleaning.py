@@ -1,15 +1,15 @@
-"""Cleaning: files that no reader needs any more leave the table.
+"""Cleaning: deletion of files that no reader needs any more.
 
 ```
 C.clean.requested   the plan: names by partition
 C.clean.inflight    the same; files are being deleted
-C.clean             what was deleted; the metadata table has forgotten the files by then
+C.clean             the deleted files; the metadata table has removed their entries by then
 ```
 
-A plan left pending is carried out as it stands: deleting twice changes nothing.  Names in a plan
-that are not those of data files are passed over, and nothing outside the table is touched.
-The table's lock is held while a plan is made or claimed and while its end is published; files are
-deleted beside writers.  Source: table_format 7.5.
+A pending plan runs unchanged: deleting a file twice has no effect.  Names in a plan that are not
+names of data files are skipped, and nothing outside the table is deleted.
+The table's lock is held while a plan is made or claimed and while its completion is published;
+files are deleted concurrently with writers.  Source: table_format 7.5.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from pyhudi.transaction.heartbeat import Heartbeat
 class CleanReport(Report):
     """What a clean deleted, or (instants empty) would delete.
 
-    kept_from: the earliest instant whose readers still find all they need, None for all there is.
-    held: snapshots that readers hold, which stay besides.  dropped: a line for each hold that
-    ended because its reader is gone.
+    kept_from: the earliest instant that stays readable, None for all instants.  held: snapshots
+    pinned by readers, which stay as well.  dropped: a line for each pin that was removed because
+    its reader is no longer alive.
     """
 
     instants: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ def pending_cleans(timeline: Timeline) -> list[Instant]:
 
 
 def is_clean_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None) -> bool:
-    """Whether a clean after a write may find files to delete, and enough commits have completed
-    since the last clean.  No I/O."""
+    """Whether enough commits have completed since the last clean and files may be eligible for
+    cleaning, or a clean is pending.  No I/O."""
     if pending_cleans(timeline):
         return True
     last = timeline.where({Action.CLEAN}, State.COMPLETED).last
@@ -90,41 +90,41 @@ def is_clean_due(timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None)
 
 
 def propose_clean(state: TableState, options: Options) -> CleanPlan:
-    """What can be deleted now."""
+    """The files that can be deleted now."""
     rules = options.services
     newest = state.timeline.commits.last
     saved = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
-    holds = _held(state, options)
-    held = _files_held(state, holds)
+    pins = _pinned(state, options)
+    pinned_files = _pinned_files(state, pins)
     replaced = replaced_groups(state.log, state.timeline)
-    kept_from = _not_past(
+    earliest = _at_most(
         earliest_retained(state.timeline, rules, state.zone),
         state.timeline.commits,
-        _replaced_under(held, replaced),
+        _oldest_replacement(pinned_files, replaced),
     )
     plan = CleanPlan(
         rules.cleaning.value,
         {},
-        # a clean of some partitions does not say what all of them retain
-        kept_from=None if rules.filters_cleaning else kept_from,
+        # a clean of some partitions does not state what all of them retain
+        kept_from=None if rules.filters_cleaning else earliest,
         newest=newest.time if newest else None,
         savepoints=tuple(i.time for i in saved),
-        holds=tuple(sorted({held.instant for held in holds})),
+        holds=tuple(sorted({pin.instant for pin in pins})),
     )
-    if kept_from is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+    if earliest is None and rules.cleaning is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return plan
-    retention = Retention(kept_from.time if kept_from else None, rules.versions_retained)
+    retention = Retention(earliest.time if earliest else None, rules.versions_retained)
     view = _view(state, _partitions(state, rules, plan))
-    claims = Claims(_saved(state, held), _needed(state))
-    useless = list(_useless(view, replaced, retention, claims))
-    files = file_names(useless)
-    return replace(plan, files=files, partitions=_emptied(view, useless, replaced, retention))
+    claims = Claims(_saved(state, pinned_files), _needed(state))
+    eligible = list(_eligible(view, replaced, retention, claims))
+    files = file_names(eligible)
+    return replace(plan, files=files, partitions=_emptied(view, eligible, replaced, retention))
 
 
 def earliest_retained(
     timeline: Timeline, rules: ServiceOptions, zone: tzinfo | None
 ) -> Instant | None:
-    """The earliest instant whose readers find all they need after a clean; None: all of them."""
+    """The earliest instant that stays readable after a clean; None: all instants."""
     commits, pending = timeline.commits, _writing(timeline)
     match rules.cleaning:
         case CleaningPolicy.KEEP_LATEST_COMMITS:
@@ -139,14 +139,14 @@ def earliest_retained(
 
 
 def _writing(timeline: Timeline) -> Timeline:
-    """Pending instants that read what is in the table: all but cleans and rollbacks."""
+    """Pending instants that read files of the table: all but cleans, rollbacks and savepoints."""
     ignored = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT}
     return Timeline(tuple(i for i in timeline.pending if i.action not in ignored))
 
 
 def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> list[str]:
-    """Partitions that can hold something to delete: those that commits have come to since the
-    last clean looked, or all."""
+    """Partitions that may have files to delete: those written by commits since the last clean,
+    or all."""
     everywhere = _selected(state.listing.partitions(), rules)
     last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
     if not rules.cleans_incrementally or plan.kept_from is None or last is None:
@@ -161,7 +161,7 @@ def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> li
 
 
 def _selected(listed: list[str], rules: ServiceOptions) -> list[str]:
-    """The partitions that the options name.  Raises OptionError for a pattern that is none."""
+    """The partitions that the options select.  Raises OptionError for an invalid pattern."""
     if rules.clean_partitions:
         listed = [path for path in listed if path in rules.clean_partitions]
     if rules.clean_pattern is None:
@@ -177,56 +177,56 @@ def _selected(listed: list[str], rules: ServiceOptions) -> list[str]:
 
 
 def _view(state: TableState, partitions: list[str]) -> TableView:
-    """Every file group of some partitions, those that were replaced too."""
+    """Every file group of some partitions, including replaced ones."""
     files = ((p, info) for p, infos in state.listing.files(partitions).items() for info in infos)
     visibility = state.view(partitions=[]).visibility
     return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))
 
 
-def _held(state: TableState, options: Options) -> list[HeldSnapshot]:
-    """Snapshots that living readers hold."""
+def _pinned(state: TableState, options: Options) -> list[HeldSnapshot]:
+    """Snapshots pinned by readers that are alive."""
     rules = options.write.concurrency.heartbeats
-    return [held for held in held_snapshots(state.fs, rules) if held.is_alive]
+    return [pin for pin in held_snapshots(state.fs, rules) if pin.is_alive]
 
 
-def _files_held(state: TableState, holds: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
-    """Names by partition of the files that readers hold."""
+def _pinned_files(state: TableState, pins: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
+    """Names by partition of the files that readers have pinned."""
     found: dict[str, set[str]] = {}
-    for held in holds:
-        for partition, names in held.files(state):
+    for pin in pins:
+        for partition, names in pin.files(state):
             found.setdefault(partition, set()).update(names)
     return found
 
 
-def _replaced_under(
-    held: Mapping[str, Iterable[str]], replaced: Mapping[FileGroupId, InstantTime]
+def _oldest_replacement(
+    pinned: Mapping[str, Iterable[str]], replaced: Mapping[FileGroupId, InstantTime]
 ) -> InstantTime | None:
-    """The oldest replacement of a file group of which a reader holds a file."""
+    """The oldest replacement of a file group of which a reader has pinned a file."""
     groups = {
         FileGroupId(partition, parsed.file_id)
-        for partition, names in held.items()
+        for partition, names in pinned.items()
         for name in names
         if (parsed := parse_data_file(name)) is not None
     }
     return min((replaced[group] for group in groups if group in replaced), default=None)
 
 
-def _not_past(
-    kept_from: Instant | None, commits: Timeline, replacement: InstantTime | None
+def _at_most(
+    earliest: Instant | None, commits: Timeline, replacement: InstantTime | None
 ) -> Instant | None:
-    """The instant to retain from, or the replacement if that is older.
+    """The earliest instant to retain, or the replacement if that is older.
 
-    Apache Hudi archives replacements older than the instant that the last clean retains from, and
-    does not know of holds: the file groups that a reader holds would come back.
+    Apache Hudi archives replacements older than the earliest instant that the last clean retained,
+    and ignores pins: file groups whose files are pinned would become visible again.
     """
-    if kept_from is None or replacement is None or replacement >= kept_from.time:
-        return kept_from
-    return next((i for i in commits if i.time == replacement), kept_from)
+    if earliest is None or replacement is None or replacement >= earliest.time:
+        return earliest
+    return next((i for i in commits if i.time == replacement), earliest)
 
 
-def _saved(state: TableState, held: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Names by partition that savepoints and readers hold.  held: those of readers."""
-    found = {partition: set(names) for partition, names in held.items()}
+def _saved(state: TableState, pinned: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Names by partition of files of savepoints and pins.  pinned: those of pins."""
+    found = {partition: set(names) for partition, names in pinned.items()}
     for instant in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
         for partition, part in (state.log.record(instant).get("partitionMetadata") or {}).items():
             found.setdefault(partition, set()).update(part.get("savepointDataFile") or ())
@@ -243,41 +243,41 @@ def _needed(state: TableState) -> dict[FileGroupId, InstantTime]:
     return found
 
 
-def _useless(
+def _eligible(
     view: TableView,
     replaced: Mapping[FileGroupId, InstantTime],
     retention: Retention,
     claims: Claims,
 ) -> Iterator[FileSlice]:
     for id, group in sorted(view.groups.items()):
-        gone = replaced.get(id)
-        if gone is None:
+        replaced_at = replaced.get(id)
+        if replaced_at is None:
             yield from outdated(group, retention, claims)
         else:
-            yield from outdated_replaced(group, gone, retention, claims)
+            yield from outdated_replaced(group, replaced_at, retention, claims)
 
 
 def _emptied(
     view: TableView,
-    useless: Iterable[FileSlice],
+    eligible: Iterable[FileSlice],
     replaced: Mapping[FileGroupId, InstantTime],
     retention: Retention,
 ) -> tuple[str, ...]:
-    """Partitions of which nothing stays."""
-    going = {(s.group, s.instant) for s in useless}
+    """Partitions that have no file left after the clean."""
+    deleted = {(s.group, s.instant) for s in eligible}
     stays = {
         id.partition
         for id, group in view.groups.items()
-        if any((id, s.instant) not in going for s in group.slices)
+        if any((id, s.instant) not in deleted for s in group.slices)
     }
     since = retention.since
     late = {g.partition for g, at in replaced.items() if since is not None and at >= since}
-    touched = {group.partition for group, _ in going}
+    touched = {group.partition for group, _ in deleted}
     return tuple(sorted(touched - stays - late - {""}))
 
 
 def write_clean_plan(state: TableState, options: Options) -> Instant | None:
-    """Write a plan down; None if nothing can go."""
+    """Write a plan to the timeline; None if no files are eligible for cleaning."""
     plan = propose_clean(state, options)
     if not plan.file_count:
         return None
@@ -291,7 +291,7 @@ def _root(state: TableState) -> str:
 
 
 def claim_clean(state: TableState, pending: Instant, options: Options) -> Heartbeat | None:
-    """Take a plan on: its heartbeat, for `execute_clean`; None if another process runs it.
+    """Claim a plan: its heartbeat, for `execute_clean`; None if another process runs it.
 
     The caller holds the table's lock.
     """
@@ -303,7 +303,7 @@ def claim_clean(state: TableState, pending: Instant, options: Options) -> Heartb
 def execute_clean(
     state: TableState, pending: Instant, beat: Heartbeat, options: Options
 ) -> CleanReport:
-    """Run a plan, from wherever it was left; writers go on beside it."""
+    """Run a plan, or continue an interrupted run; writers can commit concurrently."""
     began = time.monotonic()
     fs, log = state.fs, state.log
     with beat:
@@ -315,7 +315,7 @@ def execute_clean(
             fs.delete(join(partition, name) for name in names)
         with finishing(state, pending, options.write, touched=WriteSet(frozenset())) as ending:
             ended = _ended(fs, plan.partitions)
-            if is_new or not _is_told(state, pending, ending.now):
+            if is_new or not _is_in_metadata(state, pending, ending.now):
                 ending.begin_metadata().finish((), (), deleted=plan.files, dropped_partitions=ended)
             result = result_record(
                 plan,
@@ -335,7 +335,7 @@ def execute_clean(
 
 
 def _ended(fs: FileSystem, planned: Iterable[str]) -> tuple[str, ...]:
-    """Take the metafiles of partitions that end; one that a writer has come to meanwhile stays.
+    """Delete the metafiles of emptied partitions, except those written to in the meantime.
 
     The caller holds the table's lock, as do writers when they commit.
     """
@@ -348,8 +348,8 @@ def _ended(fs: FileSystem, planned: Iterable[str]) -> tuple[str, ...]:
     return ended
 
 
-def _is_told(state: TableState, pending: Instant, now: Timeline) -> bool:
-    """Whether the metadata table has forgotten the files already: all but the end was done."""
+def _is_in_metadata(state: TableState, pending: Instant, now: Timeline) -> bool:
+    """Whether the metadata table has already removed the files: only the last step is missing."""
     metadata = open_metadata(state.fs, state.config, state.log, now)
     return metadata is not None and any(
         i.time == pending.time and i.is_completed for i in metadata.timeline

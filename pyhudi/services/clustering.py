@@ -1,15 +1,15 @@
-"""Clustering: file groups written anew with their rows laid out by some columns.
+"""Clustering: file groups rewritten with their rows sorted by some columns.
 
 ```
-C.replacecommit.requested   the plan: groups of slices by the names of their files, the order
+C.replacecommit.requested   the plan: groups of slices by the names of their files, the sort order
 C.replacecommit.inflight    new file groups of instant C are being written
-C.replacecommit             readers see them, and the old ones no more
+C.replacecommit             readers see the new file groups and no longer the old ones
 ```
 
-A plan left pending is carried out as it stands, whoever made it; what a failed attempt wrote is
-rolled back, the plan stays.  A plan whose slices have changed since is rolled back for good.
-The table's lock is held while a plan is made or claimed and while its end is published; writers
-go on between, in other file groups.  Source: table_format 7.9.
+A pending plan runs unchanged, whichever writer created it.  The files of a failed attempt are
+rolled back and the plan stays.  A plan whose slices have changed since is removed permanently.
+The table's lock is held while a plan is made or claimed and while its completion is published;
+meanwhile writers can commit to other file groups.  Source: table_format 7.9.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ from pyhudi.transaction.rollback import roll_back_service
 from pyhudi.write.placement.sorted_insert import check_sortable
 
 _RANGE_BYTES: Final = 64 << 20
-"""Stored bytes of the rows that are sorted at one time."""
+"""Stored bytes of the rows that are sorted at a time."""
 _MEMORY_BYTES: Final = 128 << 20
-"""Stored bytes of a plan whose rows may be put aside in memory."""
+"""Largest plan, in stored bytes, whose rows may be spilled to memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringReport(Report):
     """What a clustering did, or (dry_run) would do.
 
-    file_groups: those that left the table; new_file_groups: those that took their place.
-    dropped: plans that could not be carried out any more and were rolled back.
+    file_groups: replaced file groups; new_file_groups: those that replace them.  dropped: plans
+    that could no longer run and were rolled back.
     """
 
     instants: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class ClusteringReport(Report):
 
 
 def commits_since(log: TimelineLog, timeline: Timeline) -> int:
-    """Commits completed since the last clustering; all, where there was none."""
+    """Commits completed since the last clustering; all commits if there was none."""
     commits = timeline.where(COMMITS, State.COMPLETED)
     last = None
     for instant in timeline.where({Action.REPLACE_COMMIT}, State.COMPLETED):
@@ -119,12 +119,12 @@ def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
 
 
 def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
-    """The plan that would be made now.  Raises OptionError, UserError."""
+    """The plan for the current state of the table.  Raises OptionError, UserError."""
     choice = choose_index(state.config, options.write)
     rule = None if choice is None else choice.bucket
     if rule is not None and not rule.is_consistent:
         raise UserError(
-            "file groups of a bucket index are made by their keys, and cannot be clustered",
+            "file groups of a simple bucket index depend on the keys and cannot be clustered",
             path=state.fs.url,
         )  # fmt: skip
     wanted = options.services.clustering
@@ -137,7 +137,7 @@ def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
 
 
 def write_clustering_plan(state: TableState, options: Options) -> Instant | None:
-    """Write a plan down; None if there is nothing to lay out."""
+    """Write a plan to the timeline; None if no file groups are eligible for clustering."""
     plan = propose_clustering(state, options)
     if not plan.groups:
         return None
@@ -147,7 +147,7 @@ def write_clustering_plan(state: TableState, options: Options) -> Instant | None
 
 @dataclass(frozen=True, slots=True)
 class ClusteringOutcome:
-    """A clustering that was carried out, or (plan None) rolled back for good."""
+    """A completed clustering, or (plan None) one that was rolled back and removed."""
 
     instant: Instant
     plan: ClusteringInput | None
@@ -155,8 +155,10 @@ class ClusteringOutcome:
 
 
 def execute_clustering(taken: Claim, options: Options, engine: Engine) -> ClusteringOutcome:
-    """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
-    nothing else."""
+    """Run a plan concurrently with writers.
+
+    An error other than a crash rolls back everything except the pending plan.
+    """
     state, pending = taken.state, taken.instant
     with taken.running(options):
         plan = planned_clustering(
@@ -174,7 +176,7 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
 
 
 def drop(state: TableState, pending: Instant) -> None:
-    """Roll a plan back for good, with whatever was written for it, under the table's lock."""
+    """Remove a plan and all files written for it.  The caller holds the table's lock."""
     roll_back_service(
         state.fs, state.config, state.log, pending, metadata_rollback=rollback_metadata,
         keeps_request=False,
@@ -184,10 +186,10 @@ def drop(state: TableState, pending: Instant) -> None:
 def cancel_clustering(
     state: TableState, groups: AbstractSet[FileGroupId], options: WriteOptions
 ) -> tuple[str, ...]:
-    """Roll back for good the plans that have claimed one of these groups, for a write that
-    changes them; their instants.  The caller holds the table's lock.
+    """Remove the plans that have claimed one of these groups, for a write that changes them.
 
-    Raises WriteConflictError for a plan that is being carried out.
+    Returns their instants.  The caller holds the table's lock.  Raises WriteConflictError for a
+    plan that is running.
     """
     claimed = pending_plans(state.log, state.log.load()).clustering
     taken = groups & claimed.keys()
@@ -200,10 +202,10 @@ def cancel_clustering(
     for pending in dropped:
         if is_claimed(state.fs, pending, options):
             raise WriteConflictError(
-                "records to change are in file groups that a clustering writes anew right now",
+                "records to change are in file groups that a running clustering rewrites",
                 instant=pending.time,
                 file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in sorted(taken)),
-                hint="write again when it is done",
+                hint="retry the write after the clustering has completed",
             )
         drop(state, pending)
     return tuple(str(pending.time) for pending in dropped)
@@ -226,18 +228,18 @@ def _publish(
         return _output_tasks(work, plan, engine)
 
     rules = options.services.clustering
-    stats, index = _lay_out(how, plan, inflight, waiting, rules, engine, tasks_of=tasks)
+    stats, index = _rewrite(how, plan, inflight, waiting, rules, engine, tasks_of=tasks)
     remove_leftovers(fs, inflight.time, stats=stats)
     replaced: dict[str, list[str]] = {}
-    for piece in plan.slices:
-        replaced.setdefault(piece.partition, []).append(piece.file_id)
+    for slice_ in plan.slices:
+        replaced.setdefault(slice_.partition, []).append(slice_.file_id)
     content = CommitMetadata(
         stats,
         operation="CLUSTER",
         extra={**state.log.attempt_mark(inflight.time, state.timeline), "schema": how.avro_schema},
         replaced={partition: tuple(ids) for partition, ids in replaced.items()},
     )
-    touched = WriteSet(frozenset(piece.group for piece in plan.slices))
+    touched = WriteSet(frozenset(slice_.group for slice_ in plan.slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
@@ -250,13 +252,13 @@ def _publish(
 
 
 def _hash(state: TableState) -> KeyHash | None:
-    """Of the record index; None where the table has none to keep in step."""
+    """Hash function of the record index; None if the table maintains none."""
     metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
     index = None if metadata is None else metadata.kept_index()
     return None if index is None else index.hash
 
 
-def _lay_out(
+def _rewrite(
     how: Rewriting,
     plan: ClusteringInput,
     instant: Instant,
@@ -296,16 +298,16 @@ def _moved(output: Output, group: FileGroupId) -> Any:
 
 
 def _output_tasks(work: ClusterWork, plan: ClusteringInput, engine: Engine) -> list[OutputTask]:
-    """A task for each new file group; what is sorted in ranges is dealt out first."""
+    """A task for each new file group; rows that are sorted in ranges are distributed first."""
     large = [g for g in plan.groups if work.order.columns and not _sorts_whole(g)]
-    dealt = dict(zip(large, _dealt(work, large, engine), strict=True))
+    distributed = dict(zip(large, _distributed(work, large, engine), strict=True))
     tasks: list[OutputTask] = []
     for group in plan.groups:
         for number in range(group.output_count):
             home = FileGroupId(group.partition, new_file_id())
             task = OutputTask(work, home, len(tasks))
-            if group in dealt:
-                sorter, ranges = dealt[group]
+            if group in distributed:
+                sorter, ranges = distributed[group]
                 each = len(ranges) // group.output_count
                 mine = ranges[number * each : (number + 1) * each]
                 task = OutputTask(work, home, len(tasks), ranges=mine, sorter=sorter)
@@ -322,15 +324,15 @@ def _sorts_whole(group: ClusterGroup) -> bool:
 
 def _stretches(group: ClusterGroup, number: int) -> tuple[Stretch, ...]:
     """The part of a group's rows that goes to one of its files, in the order of its slices."""
-    sizes = [max(1, piece.size_bytes) for piece in group.slices]
+    sizes = [max(1, slice_.size_bytes) for slice_ in group.slices]
     total = sum(sizes)
     low, high = (at * total / group.output_count for at in (number, number + 1))
     found = []
     start = 0
-    for piece, size in zip(group.slices, sizes, strict=True):
+    for slice_, size in zip(group.slices, sizes, strict=True):
         begin, end = (min(1.0, max(0.0, (edge - start) / size)) for edge in (low, high))
         if begin < end:
-            found.append(Stretch(piece, begin, end))
+            found.append(Stretch(slice_, begin, end))
         start += size
     return tuple(found)
 
@@ -338,16 +340,16 @@ def _stretches(group: ClusterGroup, number: int) -> tuple[Stretch, ...]:
 SortRanges = tuple[tuple[Staged, ...], ...]
 
 
-def _dealt(
+def _distributed(
     work: ClusterWork, groups: Sequence[ClusterGroup], engine: Engine
 ) -> list[tuple[Sorter, SortRanges]]:
-    """For each group what sorts it, and its rows put aside range by range."""
-    asks = [
-        SampleTask(work, piece, _share(work, group, piece.size_bytes))
+    """The sorter of each group, and its rows spilled range by range."""
+    sample_tasks = [
+        SampleTask(work, slice_, _share(work, group, slice_.size_bytes))
         for group in groups
-        for piece in group.slices
+        for slice_ in group.slices
     ]
-    samples = iter(engine.run(sample_slice, asks, label="sample"))
+    samples = iter(engine.run(sample_slice, sample_tasks, label="sample"))
     deals: list[DealTask] = []
     sorters: list[Sorter] = []
     for group in groups:
@@ -355,11 +357,11 @@ def _dealt(
         sorter = Sorter.of(work.order, sample)
         bounds = sorter.bounds(sample, _range_count(group))
         sorters.append(sorter)
-        deals += [DealTask(work, piece, sorter, bounds) for piece in group.slices]
-    pieces = iter(engine.run(deal_slice, deals, label="deal"))
+        deals += [DealTask(work, slice_, sorter, bounds) for slice_ in group.slices]
+    spilled = iter(engine.run(deal_slice, deals, label="deal"))
     found = []
     for group, sorter in zip(groups, sorters, strict=True):
-        rows = [next(pieces) for _ in group.slices]
+        rows = [next(spilled) for _ in group.slices]
         ranges = tuple(
             tuple(part for part in column if part is not None) for column in zip(*rows, strict=True)
         )
@@ -368,30 +370,30 @@ def _dealt(
 
 
 def _range_count(group: ClusterGroup) -> int:
-    """As many ranges as memory asks for, a whole number of them for each file."""
+    """The number of ranges that fit in memory, a multiple of the number of files."""
     each = -(-group.size_bytes // (_RANGE_BYTES * group.output_count))
     return group.output_count * max(1, each)
 
 
 def _share(work: ClusterWork, group: ClusterGroup, size_bytes: int) -> int:
-    """How many rows of a slice go into its group's sample."""
+    """The number of rows of a slice in its group's sample."""
     return max(1, work.sample_rows * size_bytes // max(1, group.size_bytes))
 
 
 def clustering_report(
     done: Sequence[ClusteringOutcome], *, notes: tuple[str, ...] = ()
 ) -> ClusteringReport:
-    """The report of clusterings that were carried out."""
+    """The report of executed clusterings."""
     plans = [each.plan for each in done if each.plan is not None]
     stats = [stat for each in done for stat in each.stats]
-    slices = [piece for plan in plans for piece in plan.slices]
+    slices = [slice_ for plan in plans for slice_ in plan.slices]
     order = plans[-1].order if plans else None
     return ClusteringReport(
         instants=tuple(str(each.instant.time) for each in done if each.plan is not None),
-        partitions=len({piece.partition for piece in slices}),
+        partitions=len({slice_.partition for slice_ in slices}),
         file_groups=len(slices),
         new_file_groups=len(stats),
-        bytes_read=sum(piece.size_bytes for piece in slices),
+        bytes_read=sum(slice_.size_bytes for slice_ in slices),
         bytes_written=sum(stat.write_bytes for stat in stats),
         rows=sum(stat.write_count for stat in stats),
         sort_by=order.columns if order else (),

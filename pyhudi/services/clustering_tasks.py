@@ -1,15 +1,15 @@
-"""Clustering on workers: the rows of some slices laid out anew in new file groups.
+"""Tasks of a clustering: the rows of some slices rewritten to new file groups.
 
 ```
-few rows, or rows that stay as they come     slices -> file
-many rows to be sorted                       slices -> sample -> bounds of ranges (driver)
-                                             slice  -> its rows put aside, range by range
+few rows, or rows in their current order     slices -> file
+many rows to sort                            slices -> sample -> bounds of ranges (driver)
+                                             slice  -> its rows spilled, range by range
                                              ranges -> file, one range after another
-all                                          keys of the files -> index entries, one task a shard
+all                                          keys of the files -> index entries, one task per shard
 ```
 
-Rows keep their commit time and sequence number; only the file name is new.  Memory of a task: a
-slice, or a range; where few rows are sorted, all of a group's.
+Rows retain their commit time and sequence number; only the file name changes.  Memory of a task: a
+slice or a range; if few rows are sorted, all rows of a group.
 Source: table_format 7.9.
 """
 
@@ -51,7 +51,7 @@ _NUMBER: Final = "number"
 class ClusterWork:
     """What every task of a clustering needs.
 
-    spec: every column.  hash: of the record index; None where there is none.
+    spec: every column.  hash: hash function of the record index; None without a record index.
     """
 
     plan: FilePlan
@@ -64,7 +64,7 @@ class ClusterWork:
 
 @dataclass(frozen=True, slots=True)
 class Sorter:
-    """What rows are sorted by: their columns, or their place on a curve; then the record key."""
+    """Sort keys of rows: their columns, or their position on a curve; then the record key."""
 
     columns: tuple[str, ...]
     curve: Curve | None = None
@@ -76,7 +76,7 @@ class Sorter:
         return cls(order.columns, Curve.of(order.layout, sample.select(list(order.columns))))
 
     def keys(self, rows: pa.Table) -> pa.Table:
-        """A table as long as the rows, to be sorted by all its columns."""
+        """The sort keys of the rows, in row order; all columns are sort columns, in their order."""
         columns = [*dict.fromkeys((*self.columns, RECORD_KEY))]
         if self.curve is None:
             return rows.select(columns)
@@ -84,7 +84,7 @@ class Sorter:
         return pa.table({_NUMBER: numbers, RECORD_KEY: rows.column(RECORD_KEY)})
 
     def bounds(self, sample: pa.Table, range_count: int) -> pa.Table:
-        """The keys at which all ranges but the first begin, each about as many rows long."""
+        """The first key of each range but the first; ranges have about equal numbers of rows."""
         keys = self.keys(sample)
         keys = keys.take(order_of(keys))
         at = np.arange(1, range_count) * keys.num_rows // range_count
@@ -93,7 +93,7 @@ class Sorter:
 
 @dataclass(frozen=True, slots=True)
 class SampleTask:
-    """Some rows of a slice, evenly out of it."""
+    """One slice to sample: at most `rows_max` of its rows, evenly spaced."""
 
     work: ClusterWork
     piece: FileSlice
@@ -101,7 +101,7 @@ class SampleTask:
 
 
 def sample_slice(task: SampleTask) -> pa.Table:
-    """The sort columns and the record key of some rows."""
+    """The sort columns and the record key of the sampled rows."""
     work = task.work
     columns = tuple(dict.fromkeys((*work.order.columns, RECORD_KEY)))
     rows = read_slice(work.plan.fs, task.piece, spec=replace(work.spec, columns=columns))
@@ -112,7 +112,7 @@ def sample_slice(task: SampleTask) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class DealTask:
-    """One slice to deal out to ranges."""
+    """One slice to distribute over ranges."""
 
     work: ClusterWork
     piece: FileSlice
@@ -121,7 +121,7 @@ class DealTask:
 
 
 def deal_slice(task: DealTask) -> list[Staged | None]:
-    """The slice's rows put aside, by number of their range; None where it has none there."""
+    """Spill the slice's rows, one item per range number; None for a range without rows."""
     work = task.work
     pa.default_memory_pool().release_unused()
     rows = read_slice(work.plan.fs, task.piece, spec=work.spec)
@@ -140,7 +140,7 @@ def deal_slice(task: DealTask) -> list[Staged | None]:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of a slice, from one share of them to another."""
+    """A contiguous part of a slice's rows; begin and end are fractions of its row count."""
 
     piece: FileSlice
     begin: float = 0.0
@@ -153,10 +153,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class OutputTask:
-    """One new file group: out of stretches of slices, or out of ranges put aside.
+    """One new file group: built from stretches of slices, or from spilled ranges.
 
-    sorts: whether the rows of all stretches are sorted together.  share: of a resize of buckets,
-    whose rows alone the group takes.
+    Rows of all stretches are sorted together if the clustering sorts.  share: for a resize of
+    buckets, the part of the hash ring whose rows the group takes.
     """
 
     work: ClusterWork
@@ -170,19 +170,19 @@ class OutputTask:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A written file; keys: its record keys by index shard, where the table has an index."""
+    """A written file.  keys: its record keys by index shard, if the table has a record index."""
 
     stat: WriteStat
     keys: BatchChunk | None
 
 
 def write_output(task: OutputTask) -> Output | None:
-    """Write the group's file; None where no row is left.  May run twice."""
+    """Write the group's file; None if it has no rows.  May run twice."""
     began = time.monotonic()
     work, plan = task.work, task.work.plan
     pa.default_memory_pool().release_unused()
-    pieces = (rows for rows in _pieces(task) if rows.num_rows)
-    first = next(pieces, None)
+    chunks = (rows for rows in _row_chunks(task) if rows.num_rows)
+    first = next(chunks, None)
     if first is None:
         return None
     ensure_partition(plan.fs, task.group.partition, plan.instant)
@@ -193,7 +193,7 @@ def write_output(task: OutputTask) -> Output | None:
 
     def stored() -> Iterator[pa.Table]:
         nonlocal count
-        for rows in _chain(first, pieces):
+        for rows in _chain(first, chunks):
             bloom.add(rows.column(RECORD_KEY))
             keys.append(rows.column(RECORD_KEY))
             count += rows.num_rows
@@ -206,8 +206,8 @@ def write_output(task: OutputTask) -> Output | None:
     )
     part = None
     if work.hash is not None:
-        chunks = [chunk for column in keys for chunk in column.chunks]
-        part = key_part(pa.chunked_array(chunks), work.hash, work.staging)
+        arrays = [array for column in keys for array in column.chunks]
+        part = key_part(pa.chunked_array(arrays), work.hash, work.staging)
     stat = WriteStat(
         partition=task.group.partition,
         file_id=task.group.file_id,
@@ -224,8 +224,8 @@ def write_output(task: OutputTask) -> Output | None:
     return Output(stat, part)
 
 
-def _pieces(task: OutputTask) -> Iterator[pa.Table]:
-    """The rows in the order of the file, some at a time."""
+def _row_chunks(task: OutputTask) -> Iterator[pa.Table]:
+    """The rows in file order, in chunks."""
     work = task.work
 
     def read(stretch: Stretch) -> pa.Table:
@@ -247,7 +247,7 @@ def _pieces(task: OutputTask) -> Iterator[pa.Table]:
 
 
 def _thinned(tables: Sequence[pa.Table], rows_max: int) -> pa.Table:
-    """At most so many of the rows, evenly out of them."""
+    """At most `rows_max` of the rows, evenly spaced."""
     rows = pa.concat_tables(tables)
     step = -(-rows.num_rows // rows_max)
     return rows if step <= 1 else rows.take(pa.array(np.arange(0, rows.num_rows, step)))
@@ -264,7 +264,7 @@ def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _grouped(plan: FilePlan, rows: pa.Table) -> FilePlan:
-    """Row groups of fewer rows where the rows are wide."""
+    """The plan with fewer rows per row group if the rows are wide."""
     options = plan.base_file
     row_bytes = max(1, rows.nbytes // rows.num_rows)
     fitting = max(1024, min(options.row_group_rows, options.row_group_bytes // row_bytes))
@@ -273,7 +273,7 @@ def _grouped(plan: FilePlan, rows: pa.Table) -> FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class MoveTask:
-    """Index entries of one shard: records that are in other file groups now."""
+    """Index entries of one shard: records that have moved to other file groups."""
 
     fs: FileSystem
     instant: Instant
@@ -282,7 +282,7 @@ class MoveTask:
 
 
 def write_moves(task: MoveTask) -> WriteStat | None:
-    """Write the shard's entries; None where it has none.  May run twice."""
+    """Write the shard's entries; None if it has none.  May run twice."""
     keys: list[pa.Array] = []
     counts = []
     for part, _ in task.moved:

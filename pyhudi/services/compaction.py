@@ -1,15 +1,15 @@
-"""Compaction of a merge-on-read table: logs merged into base files, one new file a slice.
+"""Compaction of a merge-on-read table: log files merged into base files, one per slice.
 
 ```
 C.compaction.requested   the plan: slices by the names of their files
 C.compaction.inflight    base files of instant C are being written
-C.commit                 readers see them; logs of before are for the cleaner
+C.commit                 readers see them; cleaning deletes the merged log files later
 ```
 
-A plan left pending is carried out as it stands; what a failed attempt wrote is rolled back, the
-plan stays.  Logs that writers add meanwhile are named after C and lie on top of the new files.
-The table's lock is held while a plan is made or claimed and while its end is published; writers
-go on between.  Source: table_format 7.4.
+A pending plan runs unchanged.  The files of a failed attempt are rolled back and the plan stays.
+Log files that writers add meanwhile have the instant C and apply to the new base files.
+The table's lock is held while a plan is made or claimed and while its completion is published;
+meanwhile writers can commit.  Source: table_format 7.4.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pyhudi.transaction.markers import remove_leftovers, remove_markers
 class CompactionReport(Report):
     """What a compaction did, or (instant None) would do.
 
-    instants: of the compactions, oldest first.  log_files, log_bytes: merged.
+    instants: of the compactions, oldest first.  log_files, log_bytes: merged log files.
     """
 
     instants: tuple[str, ...] = ()
@@ -62,18 +62,18 @@ class CompactionReport(Report):
 
 
 def deltas_since(timeline: Timeline) -> int:
-    """Delta commits completed since the last compaction; all, where there was none.  Pure."""
+    """Delta commits completed since the last compaction; all if there was none.  Pure."""
     deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
     return len(deltas if last is None else deltas.after(last.time))
 
 
 def compaction_is_due(timeline: Timeline, zone: tzinfo | None, options: CompactionOptions) -> bool:
-    """Whether the trigger asks for a compaction now.  zone: of the table's instants."""
+    """Whether a compaction is due by the trigger.  zone: time zone of the table's instants."""
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
     if options.trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST:
-        asked = pending_compactions(timeline)
-        last = max((i for i in (last, *asked) if i), key=lambda i: i.time, default=None)
+        requested = pending_compactions(timeline)
+        last = max((i for i in (last, *requested) if i), key=lambda i: i.time, default=None)
     deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     since = last or deltas.first
     count = len(deltas if last is None else deltas.after(last.time))
@@ -98,7 +98,7 @@ def pending_compactions(timeline: Timeline) -> list[Instant]:
 
 
 def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
-    """The slices that a plan made now would merge."""
+    """The slices that a new plan would merge.  Raises UserError for a copy-on-write table."""
     if not state.config.is_merge_on_read:
         raise UserError(
             "a copy-on-write table has no logs to compact", path=state.fs.url,
@@ -107,26 +107,26 @@ def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
     chosen = compactable(state.view(), options.services.compaction, today=today)
     if not isinstance(state.listing, StoreListing):
         return chosen
-    settled = (_settled(state, piece) for piece in chosen)
-    return [piece for piece in settled if piece.logs]
+    committed = (_with_committed_logs(state, slice_) for slice_ in chosen)
+    return [slice_ for slice_ in committed if slice_.logs]
 
 
-def _settled(state: TableState, piece: FileSlice) -> FileSlice:
-    """The slice without logs that hold no committed block.
+def _with_committed_logs(state: TableState, slice_: FileSlice) -> FileSlice:
+    """The slice without log files that have no committed block.
 
-    The store lists those of pending writes, too, and of attempts that are deleted before the
-    commit: a plan that named one could not be carried out afterwards.
+    The store also lists log files of pending writes, and of task attempts whose files are deleted
+    before the commit: a plan that named one could not run afterwards.
     """
     timeline = state.timeline
     if not timeline.rolled_back and not timeline.where({Action.DELTA_COMMIT}).pending:
-        return piece
+        return slice_
     visibility = state.view(partitions=[]).visibility
-    logs = tuple(log for log in piece.logs if _counts(state, log.path, visibility))
-    return replace(piece, logs=logs)
+    logs = tuple(log for log in slice_.logs if _is_committed(state, log.path, visibility))
+    return replace(slice_, logs=logs)
 
 
-def _counts(state: TableState, path: str, visibility: Visibility) -> bool:
-    """Whether a log holds a committed block of rows, or a rollback command.  Reads headers."""
+def _is_committed(state: TableState, path: str, visibility: Visibility) -> bool:
+    """Whether a log file has a committed block of rows or a rollback command.  Reads headers."""
     with closing(state.fs.open(path)) as file:
         return any(
             block.is_rollback or holds_committed_rows(PlacedBlock(path, block), visibility.sees)
@@ -135,7 +135,7 @@ def _counts(state: TableState, path: str, visibility: Visibility) -> bool:
 
 
 def write_compaction_plan(state: TableState, options: Options) -> Instant | None:
-    """Write a plan down; None if there is nothing to merge."""
+    """Write a plan to the timeline; None if no log files are eligible for compaction."""
     chosen = propose_compaction(state, options)
     if not chosen:
         return None
@@ -143,8 +143,10 @@ def write_compaction_plan(state: TableState, options: Options) -> Instant | None
 
 
 def execute_compaction(taken: Claim, options: Options, engine: Engine) -> CompactionOutcome:
-    """Run a plan beside writers.  A failure that can be caught leaves the plan pending and
-    nothing else."""
+    """Run a plan concurrently with writers.
+
+    An error other than a crash rolls back everything except the pending plan.
+    """
     with taken.running(options):
         return _publish(taken.state, taken.instant, options, engine)
 
@@ -158,22 +160,22 @@ class CompactionOutcome:
 
 
 _NOTHING = WriteSet(frozenset())
-"""Writers may touch the groups of a plan: what they write lies on top of the new files."""
+"""Writers may write to the groups of a plan: their log files apply to the new base files."""
 
 
 def _publish(
     state: TableState, pending: Instant, options: Options, engine: Engine
 ) -> CompactionOutcome:
     fs, log = state.fs, state.log
-    gone = replaced_groups(log, state.timeline)
+    replaced = replaced_groups(log, state.timeline)
     operations = [
         operation
         for operation in log.plan(pending, CompactionPlan.from_record).operations
-        if operation.group not in gone
+        if operation.group not in replaced
     ]
-    pieces = planned_slices(state.view(), operations, at=pending.time)
+    slices = planned_slices(state.view(), operations, at=pending.time)
     how = rewriting(state, pending, options)
-    tasks = [CompactTask(how.plan, how.spec, piece, n) for n, piece in enumerate(pieces)]
+    tasks = [CompactTask(how.plan, how.spec, slice_, n) for n, slice_ in enumerate(slices)]
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)
@@ -191,7 +193,7 @@ def _publish(
 def compaction_report(
     done: Sequence[CompactionOutcome], *, notes: tuple[str, ...] = ()
 ) -> CompactionReport:
-    """The report of compactions that were carried out."""
+    """The report of executed compactions."""
     stats = [stat for each in done for stat in each.stats]
     return CompactionReport(
         instants=tuple(str(each.instant.time) for each in done),

@@ -1,6 +1,6 @@
-"""One slice of a compaction: base and logs merged into the next base file of the group.
+"""Task of a compaction: base file and log files merged into the next base file of the group.
 
-Rows keep their commit time and sequence number; only the file name is new.
+Rows retain their commit time and sequence number; only the file name changes.
 Source: table_format 7.4.
 """
 
@@ -32,35 +32,35 @@ class CompactTask:
 
 
 def compact_slice(task: CompactTask) -> WriteStat | None:
-    """Write the merged slice; None if it has no base file and no row is left.
+    """Write the merged slice; None if it has no base file and no rows remain.
 
     Runs on workers, possibly twice.  Memory: the rows of the slice.
     """
     began = time.monotonic()
-    plan, piece = task.plan, task.piece
+    plan, slice_ = task.plan, task.piece
     pa.default_memory_pool().release_unused()
-    rows = read_slice(plan.fs, piece, spec=task.spec)
-    if not rows.num_rows and piece.base is None:
+    rows = read_slice(plan.fs, slice_, spec=task.spec)
+    if not rows.num_rows and slice_.base is None:
         return None
-    name = BaseFileName(piece.file_id, new_write_token(task.number), plan.instant)
-    rows = with_constants(rows.drop_columns([PARTITION_PATH, FILE_NAME]), piece.group, str(name))
+    name = BaseFileName(slice_.file_id, new_write_token(task.number), plan.instant)
+    rows = with_constants(rows.drop_columns([PARTITION_PATH, FILE_NAME]), slice_.group, str(name))
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
-    kind = MarkerKind.MERGE if piece.base else MarkerKind.CREATE
-    size = write_base_file(plan, piece.group, name, rows, bloom, kind)
+    kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
+    size = write_base_file(plan, slice_.group, name, rows, bloom, kind)
     return WriteStat(
-        partition=piece.partition,
-        file_id=piece.file_id,
-        path=join(piece.partition, str(name)),
-        previous_instant=piece.instant,
+        partition=slice_.partition,
+        file_id=slice_.file_id,
+        path=join(slice_.partition, str(name)),
+        previous_instant=slice_.instant,
         write_count=rows.num_rows,
         delete_count=0,
         update_count=0,
         insert_count=0,
         size_bytes=size,
         write_bytes=size,
-        compacted_log_files=len(piece.logs),
-        compacted_log_bytes=piece.log_bytes,
-        compacted_blocks=len(piece.logs),
+        compacted_log_files=len(slice_.logs),
+        compacted_log_bytes=slice_.log_bytes,
+        compacted_blocks=len(slice_.logs),
         create_millis=millis_since(began),
     )

@@ -1,10 +1,10 @@
-"""Keys that somebody else has inserted meanwhile, and that are new to this write or were to be
-deleted and not found: no file group tells of them, the index does.
+"""Detection of conflicting inserts: keys that a concurrent commit inserted, and that this write
+inserts as new or did not find for a delete.  Written file groups do not show such conflicts.
 
-Asked under the table's lock before a commit, and only where others have committed since its
-begin.  With a record index the new keys are looked up in what those commits added to it, and in
-nothing else.  Without one, a commit that brought new rows to a partition of ours counts as a
-clash: planning anew finds out.
+The check runs under the table's lock before a commit, and only if other commits have completed
+since the write began.  With a record index it looks up the new keys in the entries that those
+commits added, and nowhere else.  Without one, a commit that inserted rows into a partition of this
+write counts as a conflict; planning the write again resolves it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from pyhudi.write.write_steps import PlannedWrite, WriteContext, needs_index_loo
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A key that two writers have inserted; instant: a commit that may have it."""
+    """A key that two writers inserted.  instant: a commit that may have inserted it."""
 
     instant: Instant
     key: str | None = None
 
 
 def check_rows(setting: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
-    """Raise OvertakenError for what file groups do not tell: columns, and new keys."""
+    """Raise OvertakenError for conflicts that file groups do not show: columns and new keys."""
     state = setting.state
     since = completed_since(state.timeline, now)
     if not since:
@@ -57,36 +57,36 @@ def check_rows(setting: WriteContext, planned: PlannedWrite, mine: Instant, now:
         raise OvertakenError("another writer changed the table's columns", instant=since[-1].time)
     later = now.commits.after(mine.time).last
     if later is not None and setting.avro_schema != stated:
-        # the newest commit states the columns, and that would not be this one
+        # the newest commit states the columns, and this write would not be the newest
         raise OvertakenError(
-            "a later write has committed before this one, which changes the table's columns",
+            "a later write committed before this one, which changes the table's columns",
             instant=later.time,
         )
     clash = _find_clash(setting, planned, now)
     if clash is not None:
         raise OvertakenError(
             "another writer inserted the same keys" if clash.key else
-            "another writer inserted rows, perhaps of the same keys",
+            "another writer inserted rows that may have the same keys",
             instant=clash.instant.time, key=clash.key,
         )  # fmt: skip
 
 
 def _find_clash(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> Clash | None:
-    """A new key of this write that a commit since its begin has inserted; None if there is none.
+    """A new key of this write that a commit has inserted since the write began; None if none.
 
-    Cost: one look-up of the new keys in the entries of those commits.
+    Cost: one lookup of the new keys in the entries of those commits.
     """
     state = setting.state
     since = completed_since(state.timeline, now)
-    asked = needs_index_lookup(setting, planned.operation)
-    if not since or not asked or not (planned.new or planned.missing):
+    looks_up = needs_index_lookup(setting, planned.operation)
+    if not since or not looks_up or not (planned.new or planned.missing):
         return None
     if setting.index.records is None:
         return _same_partition(setting, planned, since)
     metadata = open_metadata(state.fs, state.config, state.log, now)
     assert metadata is not None
     index, known = metadata.record_index(), setting.index.records
-    if index.hash.facts != known.hash.facts:  # an elastic index has been given other buckets
+    if index.hash.facts != known.hash.facts:  # the elastic index has changed its buckets
         return Clash(since[-1])
     tasks = list(_tasks(setting, planned, known, index))
     found = setting.engine.run(_look_up, tasks, label="clash")
@@ -98,7 +98,7 @@ def _same_partition(
     setting: WriteContext, planned: PlannedWrite, since: list[Instant]
 ) -> Clash | None:
     choice = setting.index.choice
-    if choice.kind.traits.names_places:  # equal keys meet in one bucket, which is a file group
+    if choice.kind.traits.names_places:  # equal keys are in one bucket, which is a file group
         return None
     mine = {
         path
@@ -116,7 +116,7 @@ def _same_partition(
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """fs: rooted at the data table.  added: what has come to a bucket.  given: of the parts, those
+    """fs: rooted at the data table.  added: new entries of a bucket.  given: the number of parts
     that are not merged rows."""
 
     fs: FileSystem
@@ -136,22 +136,22 @@ def _tasks(
         if not sum(shard.insert_counts) and not shard.missing_count:
             continue
         added = _added(known.shards[shard.shard], index.shards[shard.shard])
-        if any(piece.logs or piece.base for piece in added.pieces):
+        if any(slice_.logs or slice_.base for slice_ in added.pieces):
             yield _LookUp(setting.state.fs, added, planned.parts, given, shard, lost)
 
 
 def _added(before: IndexShard, now: IndexShard) -> IndexShard:
-    """What a bucket has beyond what it had, over its file groups."""
+    """The entries added to a bucket, in all of its file groups."""
     old = before.pieces
     *sealed, last = (
-        _added_to(old[number], piece) if number < len(old) else piece
-        for number, piece in enumerate(now.pieces)
+        _added_to(old[number], slice_) if number < len(old) else slice_
+        for number, slice_ in enumerate(now.pieces)
     )
     return replace(now, piece=last, sealed=tuple(sealed), beneath=None)
 
 
 def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
-    """What a file group has beyond what it had; all of it, if it was compacted meanwhile."""
+    """The entries added to a file group; all of its entries if it was compacted meanwhile."""
     if now.base != before.base:
         return now
     seen = set(before.logs)
@@ -160,12 +160,12 @@ def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
 
 
 def _look_up(task: _LookUp) -> str | None:
-    """One of the keys that were not in the table which the entries hold."""
-    if task.shard.missing_count:  # tags tell of keys that were found: all are looked up
+    """One of the keys not found in the table that the added entries have; None if there is none."""
+    if task.shard.missing_count:  # tags cover only keys that were found: look up all keys
         numbers = [rows_of_shard(part, task.shard.shard) for part in task.parts[: task.given]]
         pairs = zip(task.parts, numbers, strict=False)
         found = [p.staged.load().column(RECORD_KEY).take(pa.array(n)) for p, n in pairs]
-        return _first_held(task, pa.concat_arrays([c for column in found for c in column.chunks]))
+        return _first_added(task, pa.concat_arrays([c for column in found for c in column.chunks]))
     tags = task.shard.tags.load()
     part, row, home, action = (
         tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
@@ -176,12 +176,12 @@ def _look_up(task: _LookUp) -> str | None:
     at = np.flatnonzero(fresh)
     at = at[row_order(part[at], row[at])]
     rows = take_rows(task.parts, part[at], row[at], columns=[RECORD_KEY])
-    return _first_held(task, pa.concat_arrays(rows.column(RECORD_KEY).chunks))
+    return _first_added(task, pa.concat_arrays(rows.column(RECORD_KEY).chunks))
 
 
-def _first_held(task: _LookUp, keys: pa.Array) -> str | None:
+def _first_added(task: _LookUp, keys: pa.Array) -> str | None:
     for hits in task.added.ask(task.fs, keys):
-        held = np.flatnonzero(pc.greater(pc.binary_length(hits.values), 0))  # else they have ended
-        if len(held):
-            return str(keys[int(hits.positions[held[0]])].as_py())
+        live = np.flatnonzero(pc.greater(pc.binary_length(hits.values), 0))  # others are tombstones
+        if len(live):
+            return str(keys[int(hits.positions[live[0]])].as_py())
     return None

@@ -1,15 +1,15 @@
-"""Log compaction of a merge-on-read table: a slice's many log blocks merged into those of one file.
+"""Log compaction of a merge-on-read table: the log blocks of a slice merged into one log file.
 
 ```
 L.logcompaction.requested   the plan: slices by the names of their files
 L.logcompaction.inflight    a log file of instant L is being written on each slice
-L.deltacommit               readers take its blocks in place of those they name
+L.deltacommit               readers use its blocks instead of the blocks that they name
 ```
 
-Base files are not read, so it costs what the logs do.  It runs under the table's lock from plan to
-end: no log may come to lie between those merged and the one that stands for them, as readers that
-merge block after block would take the older rows for the newer.  A plan that died is rolled back
-like a write, then; one that another engine left is taken off the timeline and made anew.
+Base files are not read, so the cost depends on the log files only.  It holds the table's lock from
+plan to completion: no log file may be added between the merged ones and the one that replaces them,
+as readers that merge block by block would take the older rows for the newer.  A crashed run is
+therefore rolled back like a write; a pending plan of another engine is removed and planned again.
 Source: table_format 4, 5.4.
 """
 
@@ -46,8 +46,8 @@ from pyhudi.transaction.rollback import roll_back_service
 class LogCompactionReport(Report):
     """What a log compaction did, or (instant None) would do.
 
-    log_files, log_bytes: that gave way; they stay until cleaning takes their slice.  blocks: in
-    them.  rows, deletes: that still count.
+    log_files, log_bytes: replaced log files; they stay until cleaning deletes their slice.
+    blocks: in the replaced log files.  rows, deletes: in the new log files.
     """
 
     instant: str | None = None
@@ -64,30 +64,30 @@ class LogCompactionReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Slices to merge the logs of, and why others that have enough are left."""
+    """Slices whose log files to merge, and why other slices with enough blocks are skipped."""
 
     slices: tuple[FileSlice, ...]
     notes: tuple[str, ...]
 
 
 def propose_log_compaction(state: TableState, options: Options) -> Proposal:
-    """Slices in no plan with at least `hoodie.log.compaction.blocks.threshold` blocks to merge.
+    """Unclaimed slices with at least `hoodie.log.compaction.blocks.threshold` blocks to merge.
 
-    Blocks of unfinished writes, and those that a log compaction has merged, do not count.  Opens
-    each log.  Raises UserError for a copy-on-write table.
+    Excludes blocks of uncommitted writes and blocks that a log compaction has merged.  Opens each
+    log file.  Raises UserError for a copy-on-write table.
     """
     if not state.config.is_merge_on_read:
         raise UserError("a copy-on-write table has no logs to compact", path=state.fs.url)
     if not state.rules.is_plain:
-        note = "rows of this table are merged value by value, which logs alone do not tell"
+        note = "the merge rules of this table need base files, which log compaction does not read"
         return Proposal((), (note,))
     view = state.view()
     least = options.services.compaction.log_blocks_min
     found, partial, unordered = [], 0, 0
-    for piece in view.latest_slices():
-        if not piece.logs or piece.group in view.pending.claimed:
+    for slice_ in view.latest_slices():
+        if not slice_.logs or slice_.group in view.pending.claimed:
             continue
-        blocks = [placed.block for placed in log_blocks(state.fs, piece, view.visibility)]
+        blocks = [placed.block for placed in log_blocks(state.fs, slice_, view.visibility)]
         if len(blocks) < least:
             continue
         if any(block.is_partial for block in blocks):
@@ -95,15 +95,13 @@ def propose_log_compaction(state: TableState, options: Options) -> Proposal:
         elif len(state.rules.ordering) > 1 and any(b.kind is BlockKind.DELETE for b in blocks):
             unordered += 1
         else:
-            found.append(piece)
+            found.append(slice_)
     notes = []
     if partial:
-        notes.append(
-            f"{partial} file groups have logs of partial updates, and are left as they are"
-        )
+        notes.append(f"skipped {partial} file groups whose log files have partial updates")
     if unordered:
         notes.append(
-            f"{unordered} file groups have deletes compared by several columns, and are left"
+            f"skipped {unordered} file groups with deletes that have several ordering columns"
         )
     return Proposal(tuple(found), tuple(notes))
 
@@ -113,13 +111,13 @@ def execute_log_compaction(
 ) -> LogCompactionReport:
     """Plan a log compaction and run it.  The caller holds the table's lock.
 
-    A failure that can be caught leaves nothing of it.
+    An error other than a crash rolls back the plan and all files written for it.
     """
     state, notes = _without_plans(state, options)
     proposal = propose_log_compaction(state, options)
     notes += proposal.notes
     if not proposal.slices:
-        return LogCompactionReport(notes=(*notes, "no file group has so many log blocks"))
+        return LogCompactionReport(notes=(*notes, "no file group has enough log blocks"))
     plan = compaction_plan(proposal.slices, runs_at_once=True)
     pending = state.log.request(Action.LOG_COMPACTION, plan.to_avro())
     try:
@@ -127,7 +125,7 @@ def execute_log_compaction(
     except (PyhudiError, OSError, pa.ArrowException):
         for left in state.log.load().pending:
             if left.time == pending.time:
-                _give_up(state, left)
+                _remove_plan(state, left)
         raise
     return LogCompactionReport(
         instant=pending.time,
@@ -143,12 +141,12 @@ def execute_log_compaction(
 
 
 def would_do(state: TableState, options: Options) -> LogCompactionReport:
-    """What `execute_log_compaction` would do now; nothing changes."""
+    """Report what `execute_log_compaction` would do now; nothing changes."""
     proposal = propose_log_compaction(state, options)
     return LogCompactionReport(
         file_groups=len(proposal.slices),
-        log_files=sum(len(piece.logs) for piece in proposal.slices),
-        log_bytes=sum(piece.log_bytes for piece in proposal.slices),
+        log_files=sum(len(slice_.logs) for slice_ in proposal.slices),
+        log_bytes=sum(slice_.log_bytes for slice_ in proposal.slices),
         dry_run=True,
         notes=proposal.notes,
     )
@@ -162,14 +160,14 @@ def _publish(
     engine: Engine,
 ) -> list[WriteStat]:
     how = rewriting(state, pending, options)
-    tasks = [MergeLogsTask(how.plan, how.spec, piece, n) for n, piece in enumerate(slices)]
+    tasks = [MergeLogsTask(how.plan, how.spec, slice_, n) for n, slice_ in enumerate(slices)]
     inflight = state.log.start(pending)
     stats = list(engine.run(merge_logs, tasks, label="merge logs"))
     remove_leftovers(state.fs, inflight.time, stats=stats)
     content = CommitMetadata(
         tuple(stats), operation="LOG_COMPACT", compacted=True, extra={"schema": how.avro_schema}
     )
-    touched = WriteSet(frozenset(piece.group for piece in slices))
+    touched = WriteSet(frozenset(slice_.group for slice_ in slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         ending.begin_metadata(engine).finish(stats, ())
         complete(state, inflight, content.to_json())
@@ -179,18 +177,18 @@ def _publish(
 
 
 def _without_plans(state: TableState, options: Options) -> tuple[TableState, tuple[str, ...]]:
-    """The table without log compactions that are planned and that nobody works on."""
+    """The table after removal of pending log compactions that no process runs."""
     notes = []
     for pending in state.timeline.where({Action.LOG_COMPACTION}, State.REQUESTED, State.INFLIGHT):
         if is_claimed(state.fs, pending, options.write):
-            notes.append(f"another process carries out log compaction {pending.time}")
+            notes.append(f"another process is running log compaction {pending.time}")
             continue
-        _give_up(state, pending)
-        notes.append(f"log compaction {pending.time}, which was left, is planned anew")
+        _remove_plan(state, pending)
+        notes.append(f"replaced log compaction {pending.time}, which no process was running")
     return (load_state(state.fs, options.read) if notes else state), tuple(notes)
 
 
-def _give_up(state: TableState, pending: Instant) -> None:
+def _remove_plan(state: TableState, pending: Instant) -> None:
     if pending.state is State.REQUESTED:
         state.log.forget(pending)
         return

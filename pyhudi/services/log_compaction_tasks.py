@@ -1,9 +1,9 @@
-"""One slice of a log compaction: its log blocks merged into those of one log file.
+"""Task of a log compaction: the log blocks of one file slice, merged into one log file.
 
 ```
-block  deletes that win by nature     each with INSTANT_TIME T and
-block  deletes with ordering values   COMPACTED_BLOCK_TIMES: the instants of the blocks that give
-block  data rows                      way, newest first
+block  deletes without ordering       each with INSTANT_TIME T and
+block  deletes with ordering values   COMPACTED_BLOCK_TIMES: the instants of the replaced blocks,
+block  data rows                      newest first
 ```
 
 Rows keep their meta columns.  Source: storage_format 2.7, table_format 5.4.
@@ -31,7 +31,7 @@ from pyhudi.write.files.write_context import FilePlan, millis_since, with_consta
 
 @dataclass(frozen=True, slots=True)
 class MergeLogsTask:
-    """One slice.  spec: every column, by the table's merge rules, which are plain."""
+    """One slice.  spec: every column, by the table's merge rules, which must be `is_plain`."""
 
     plan: FilePlan
     spec: SliceSpec
@@ -40,28 +40,28 @@ class MergeLogsTask:
 
 
 def merge_logs(task: MergeLogsTask) -> WriteStat:
-    """Write the log file that stands for the slice's logs so far.
+    """Write the log file that replaces the slice's existing log files.
 
-    Runs on workers, possibly twice.  Memory: the logs of the slice.
+    Runs on workers, possibly twice.  Memory: the log files of the slice.
     """
     began = time.monotonic()
-    plan, piece, spec = task.plan, task.piece, task.spec
-    blocks = log_blocks(plan.fs, piece, spec.visibility)
+    plan, slice_, spec = task.plan, task.piece, task.spec
+    blocks = log_blocks(plan.fs, slice_, spec.visibility)
     merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
     stands = standing(list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules)
-    instant, version = append_position(piece, None)
-    name = LogFileName(piece.file_id, instant, version, new_write_token(task.number))
-    announce(plan.fs, plan.instant, piece.partition, name, kind=MarkerKind.APPEND)
-    path = join(piece.partition, str(name))
+    instant, version = append_position(slice_, None)
+    name = LogFileName(slice_.file_id, instant, version, new_write_token(task.number))
+    announce(plan.fs, plan.instant, slice_.partition, name, kind=MarkerKind.APPEND)
+    path = join(slice_.partition, str(name))
     with plan.fs.open_sink(path) as sink:
-        for content in _blocks(plan, piece, stands, merged):
+        for content in _blocks(plan, slice_, stands, merged):
             sink.write(content)
         size = sink.tell()
     plan.check_stands(path)
     rows = 0 if stands.rows is None else stands.rows.num_rows
     return WriteStat(
-        partition=piece.partition,
-        file_id=piece.file_id,
+        partition=slice_.partition,
+        file_id=slice_.file_id,
         path=path,
         previous_instant=instant,
         write_count=rows,
@@ -71,19 +71,19 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
         size_bytes=size,
         write_bytes=size,
         log_version=version,
-        base_file=str(piece.base.name) if piece.base else "",
-        log_files=(*(str(log.name) for log in piece.logs), str(name)),
-        compacted_log_files=len(piece.logs),
-        compacted_log_bytes=piece.log_bytes,
+        base_file=str(slice_.base.name) if slice_.base else "",
+        log_files=(*(str(log.name) for log in slice_.logs), str(name)),
+        compacted_log_files=len(slice_.logs),
+        compacted_log_bytes=slice_.log_bytes,
         compacted_blocks=len(blocks),
         upsert_millis=millis_since(began),
     )
 
 
 def _blocks(
-    plan: FilePlan, piece: FileSlice, stands: Standing, merged: tuple[str, ...]
+    plan: FilePlan, slice_: FileSlice, stands: Standing, merged: tuple[str, ...]
 ) -> Iterator[bytes]:
-    """In the order in which they are merged; one at least, as the others give way to it."""
+    """Blocks in merge order; at least one, since it names the blocks that it replaces."""
     deletes = [(stands.resets, None)] if len(stands.resets) else []
     if stands.deletes is not None:
         deletes.append((stands.deletes.keys, stands.deletes.ordering))
@@ -92,7 +92,7 @@ def _blocks(
         deletes = deletes or [(stands.resets, None)]
     for keys, ordering in deletes:
         yield delete_block(
-            keys, piece.partition, ordering,
+            keys, slice_.partition, ordering,
             instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
         )  # fmt: skip
     if rows is None or not rows.num_rows:
@@ -102,6 +102,6 @@ def _blocks(
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step).drop_columns([PARTITION_PATH, FILE_NAME])
         yield data_block(
-            with_constants(part, piece.group, piece.file_id),  # as rows of all logs
+            with_constants(part, slice_.group, slice_.file_id),  # log rows: file id as file name
             kind=kind, instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Plans on the timeline carried out: claimed under the lock, run beside writers, or given back."""
+"""Execution of pending plans: claim under the lock, run concurrently with writers, or undo."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyhudi.transaction.rollback import roll_back_service
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A plan that this process carries out.  state: the table when it was claimed."""
+    """A plan that this process runs.  state: the table when the plan was claimed."""
 
     state: TableState
     instant: Instant
@@ -30,8 +30,8 @@ class Claim:
 
     @contextmanager
     def running(self, options: Options) -> Iterator[None]:
-        """Around the work.  A failure that can be caught takes the plan back to requested, and
-        what was written for it away."""
+        """Context of a run.  An error other than a crash returns the plan to requested and
+        removes the files that were written for it."""
         fs, log = self.state.fs, self.state.log
         with self.beat:
             try:
@@ -39,13 +39,13 @@ class Claim:
                 with tolerating("the announcement of an attempt", self.instant):
                     log.end_attempt(self.instant.time, self.state.timeline)
             except (PyhudiError, OSError, pa.ArrowException) as failed:
-                purpose = f"take back {self.instant.action.value} {self.instant.time}"
+                purpose = f"roll back {self.instant.action.value} {self.instant.time}"
                 with undoing(failed), table_lock(fs, options.write, purpose):
-                    self._take_back(log.load())
+                    self._undo_attempt(log.load())
                 raise
 
-    def _take_back(self, now: Timeline) -> None:
-        """Roll this attempt back, unless another process has done so and perhaps begun its own."""
+    def _undo_attempt(self, now: Timeline) -> None:
+        """Roll back this attempt, unless another process has done so and may run its own."""
         state, time = self.state, self.instant.time
         log, mine = state.log, (time, self.instant.action, State.INFLIGHT)
         if log.last_rollback(time, now) != log.last_rollback(time, state.timeline):
@@ -58,9 +58,9 @@ class Claim:
 
 
 def claim_plan(state: TableState, pending: Instant, options: Options) -> Claim | None:
-    """Take a plan on; None if somebody is at it.  The caller holds the table's lock.
+    """Claim a plan; None if another process runs it.  The caller holds the table's lock.
 
-    What an attempt that died has written is rolled back first.
+    The files of a crashed attempt are rolled back first.
     """
     fs, log = state.fs, state.log
     if is_claimed(fs, pending, options.write):

@@ -1,4 +1,4 @@
-"""What services that write stored rows anew have in common: how rows are read and written."""
+"""Reading and writing of rows, shared by the services that rewrite stored rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyhudi.write.files.write_context import FilePlan
 class Rewriting:
     """How a service reads slices and writes files.
 
-    avro_schema: of the table, without meta fields.  spec: every column, by the table's rules.
+    avro_schema: of the table, without meta fields.  spec: every column, by the table's merge rules.
     """
 
     avro_schema: str
@@ -35,10 +35,10 @@ class Rewriting:
 
 
 def rewriting(state: TableState, pending: Instant, options: Options) -> Rewriting:
-    """For a service that is about to start.  Raises SchemaError where no commit states a schema."""
+    """Settings of a service about to start.  Raises SchemaError if no commit has a schema."""
     avro_schema = schema_text(state.log, state.timeline, state.archive, state.config)
     if avro_schema is None:
-        raise SchemaError("no commit of the table states its schema", path=state.fs.url)
+        raise SchemaError("no commit of the table has a schema", path=state.fs.url)
     columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     plan = FilePlan(
         state.fs,
@@ -60,7 +60,7 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
 def row_spill(
     fs: FileSystem, engine: Engine, instant: InstantTime, *, in_memory: bool
 ) -> Iterator[Staging]:
-    """Where tasks put rows aside: of tasks elsewhere, below the instant's folder."""
+    """Where tasks spill rows: memory, the local disk, or the instant's folder (`SpillPlace.of`)."""
     place = SpillPlace.of(fs, shares_memory=engine.shares_memory, in_memory=in_memory)
     with spill(fs, place, f"{staging_folder(instant)}/rows") as staging:
         yield staging

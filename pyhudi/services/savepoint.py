@@ -1,4 +1,4 @@
-"""Savepoints: the snapshot at a commit is kept, whatever cleaning and archival would do.
+"""Savepoints: protection of the snapshot at a commit from cleaning and archival.
 
 ```
 S.savepoint.inflight    empty
@@ -35,7 +35,7 @@ from pyhudi.transaction.publication import publish_instant
 
 @dataclass(frozen=True, slots=True)
 class Savepoint(Report):
-    """A savepoint: of which commit, and what it holds."""
+    """A savepoint.  instant: its commit.  partitions, files: how many it protects."""
 
     instant: str
     comment: str
@@ -49,10 +49,11 @@ class Savepoint(Report):
 def create_savepoint(
     state: TableState, comment: str, instant: InstantTime | None = None
 ) -> Savepoint:
-    """Keep the snapshot at a completed commit (None: the newest).
+    """Protect the snapshot at a completed commit (None: the newest).
 
-    Raises UserError for an instant that is no completed commit of the active timeline or has a
-    savepoint, SnapshotExpiredError where files of the snapshot are cleaned already.
+    Raises UserError for an instant that is not a completed commit of the active timeline or has a
+    savepoint, and where a planned clean deletes files of the snapshot; SnapshotExpiredError where
+    files of the snapshot are already deleted.
     """
     commit, record = _planned(state, comment, instant)
     begun = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
@@ -66,7 +67,7 @@ def create_savepoint(
 def planned_savepoint(
     state: TableState, comment: str, instant: InstantTime | None = None
 ) -> Savepoint:
-    """What `create_savepoint` would write now; nothing changes.  Raises as it does."""
+    """The savepoint that `create_savepoint` would write now; nothing changes.  Same errors."""
     commit, record = _planned(state, comment, instant)
     return replace(_described(commit.time, record), dry_run=True)
 
@@ -79,7 +80,7 @@ def _planned(
     commit = _commit_at(timeline, instant)
     if any(i.time == commit.time for i in timeline.where({Action.SAVEPOINT}, State.COMPLETED)):
         raise UserError(
-            "there is a savepoint of this commit", instant=commit.time,
+            "this commit already has a savepoint", instant=commit.time,
             hint="delete it first to change its comment",
         )  # fmt: skip
     view = state.view(limit=commit.time)
@@ -108,7 +109,7 @@ def savepoint_at(state: TableState, instant: InstantTime) -> Savepoint:
 
 
 def remove_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:
-    """Let cleaning and archival have the snapshot again.  Raises UserError if there is none."""
+    """Delete a savepoint; its snapshot can then be cleaned.  Raises UserError if there is none."""
     for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED):
         if saved.time == instant:
             log.unpublish(saved)
@@ -127,7 +128,7 @@ def no_savepoint(timeline: Timeline, instant: InstantTime) -> UserError:
 
 
 def savepoints(state: TableState) -> list[Savepoint]:
-    """The table's savepoints, oldest first.  Cost: a small read each."""
+    """The table's savepoints, oldest first.  Cost: one small read per savepoint."""
     found = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     return [_described(i.time, state.log.record(i)) for i in found]
 
@@ -136,7 +137,7 @@ def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:
     commits = timeline.commits
     if instant is None:
         if commits.last is None:
-            raise UserError("the table has no commit to keep")
+            raise UserError("the table has no commit to save")
         return commits.last
     for commit in commits:
         if commit.time == instant:
@@ -152,18 +153,20 @@ def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:
 def check_not_going(
     state: TableState, instant: InstantTime, files: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Raise UserError if a clean that is planned already, and asks nobody any more, deletes files
-    of the snapshot at `instant`.  files: names by partition."""
+    """Raise UserError if a pending clean deletes files of the snapshot at `instant`.
+
+    A pending clean runs as planned.  files: names by partition.
+    """
     for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        going = state.log.plan(clean, CleanPlan.from_record).files
+        deleted = state.log.plan(clean, CleanPlan.from_record).files
         for partition, names in files.items():
-            if not set(names).isdisjoint(going.get(partition, ())):
+            if not set(names).isdisjoint(deleted.get(partition, ())):
                 raise UserError(
                     "a planned clean deletes files of this snapshot",
                     instant=instant,
                     clean=clean.time,
                     partition=partition,
-                    hint="run clean, then keep a later commit",
+                    hint="run clean, then use a later commit",
                 )
 
 

@@ -1,9 +1,9 @@
-"""Holds: a reader keeps the snapshot that it reads from being cleaned.
+"""Snapshot pins: files that protect the snapshot of a reader from cleaning.
 
-`.hoodie/.pyhudi.holds/<T>-<token>` holds the snapshot at T for as long as its reader lives, by the
-rules of heartbeats.  It is made under the table's lock, as plans of cleans are: so a clean that is
-planned later knows of it, and one that was planned before is looked at.  The hold of a reader that
-is gone is dropped by the next clean.  Apache Hudi's cleaner does not know of holds.
+`.hoodie/.pyhudi.holds/<T>-<token>` pins the snapshot at T for as long as its reader is alive, which
+its heartbeat shows.  A pin is created under the table's lock, as plans of cleans are: a clean that
+is planned later sees it, and a clean that was planned earlier is checked for conflicts.  The next
+clean removes the pins of readers that are no longer alive.  Apache Hudi's cleaner ignores pins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyhudi.transaction.heartbeat import Beat, is_alive
 
 
 class Hold:
-    """A snapshot that is kept for a reader, until `release` or the end of a `with`.
+    """A pinned snapshot, until `release` or the end of a `with` block.
 
     instant: the snapshot, for `as_of`.
     """
@@ -44,7 +44,7 @@ class Hold:
         self._beat = beat
 
     def release(self) -> None:
-        """Let cleaning have the snapshot.  Doing it again changes nothing."""
+        """Allow cleaning of the snapshot.  A second call has no effect."""
         self._beat.stop()
 
     def __enter__(self) -> Self:
@@ -59,9 +59,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HeldSnapshot:
-    """A hold as others see it.  reader: where it runs and since when, as far as it says.
+    """A pin as other processes see it.  reader: host, process and start time, as far as stated.
 
-    pending: what was under way when the hold began; scans planned then go past its results.
+    pending: instants that were pending when the pin was created; scans planned at that time ignore
+    their results.
     """
 
     instant: InstantTime
@@ -71,12 +72,12 @@ class HeldSnapshot:
     pending: tuple[Instant, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """What a reader of reports wants: not the pending instants."""
+        """The fields for reports: all but the pending instants."""
         return {name: getattr(self, name) for name in ("instant", "reader", "is_alive", "path")}
 
     def files(self, state: TableState) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Partitions with the names of the files that its reader may open: those of a scan
-        planned now, and those of one planned when the hold began.  Cost: two views."""
+        planned now, and those of a scan planned when the pin was created.  Cost: two views."""
         yield from file_names(state.view(limit=self.instant).latest_slices()).items()
         then = _as_it_was(state.timeline, self.pending)
         if then != state.timeline:
@@ -85,16 +86,16 @@ class HeldSnapshot:
 
 
 def _as_it_was(timeline: Timeline, pending: Iterable[Instant]) -> Timeline:
-    """The timeline with instants that have completed since as they were before."""
+    """The timeline in which instants that have completed since are pending again."""
     before = {(i.time, COMPLETES_AS[i.action]): i for i in pending}
     return timeline.holding(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline)
 
 
 def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> Hold:
-    """Hold the snapshot at a point in time (None: now).  The caller holds the table's lock.
+    """Pin the snapshot at a point in time (None: now).  The caller holds the table's lock.
 
     Raises UserError for a table without a commit or where a planned clean deletes files of the
-    snapshot, SnapshotExpiredError where such files are cleaned already.  Cost: a view of all
+    snapshot, SnapshotExpiredError where such files are already deleted.  Cost: a view of all
     partitions.
     """
     instant = _instant_at(state, as_of)
@@ -116,20 +117,20 @@ def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptio
 
 
 def _instant_at(state: TableState, as_of: PointInTime | None) -> InstantTime:
-    """The newest commit at or before; one that left the timeline is taken at its word."""
+    """The newest commit at or before `as_of`; `as_of` itself if it precedes the active timeline."""
     commits = state.timeline.commits
     if commits.last is None:
-        raise UserError("the table has no commit to hold")
+        raise UserError("the table has no commit to pin")
     if as_of is None:
         return commits.last.time
-    asked = as_instant(as_of, state.zone)
-    found = commits.up_to(asked).last
-    return found.time if found else asked
+    requested = as_instant(as_of, state.zone)
+    found = commits.up_to(requested).last
+    return found.time if found else requested
 
 
 def held_snapshots(fs: FileSystem, rules: Heartbeats) -> list[HeldSnapshot]:
-    """All holds, oldest snapshot first.  Cost: one listing, two small reads a hold."""
-    return sorted(_found(fs, rules), key=lambda held: held.path)
+    """All pins, oldest snapshot first.  Cost: one listing, two small reads per pin."""
+    return sorted(_found(fs, rules), key=lambda pin: pin.path)
 
 
 def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
@@ -150,7 +151,7 @@ def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
 
 
 def _facts(fs: FileSystem, info: FileInfo) -> dict[str, Any]:
-    """What the reader said; {} where it is gone or was cut short."""
+    """The content of a pin; {} if the file is missing or incomplete."""
     try:
         facts = json.loads(fs.read(info.path))
     except (FileMissingError, ValueError):
@@ -159,13 +160,13 @@ def _facts(fs: FileSystem, info: FileInfo) -> dict[str, Any]:
 
 
 def drop_dead_holds(fs: FileSystem, rules: Heartbeats) -> tuple[str, ...]:
-    """Delete the holds of readers that are gone; says of each whose it was.
+    """Delete the pins of readers that are no longer alive; returns one message for each.
 
     The caller holds the table's lock.
     """
-    dead = [held for held in held_snapshots(fs, rules) if not held.is_alive]
-    fs.delete(held.path for held in dead)
+    expired = [pin for pin in held_snapshots(fs, rules) if not pin.is_alive]
+    fs.delete(pin.path for pin in expired)
     return tuple(
-        f"the hold of {held.instant} was dropped: its reader is gone ({held.reader})"
-        for held in dead
+        f"removed the pin of snapshot {pin.instant}: its reader is no longer alive ({pin.reader})"
+        for pin in expired
     )

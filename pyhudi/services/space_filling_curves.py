@@ -1,14 +1,14 @@
-"""Space-filling curves: one number a row, such that rows near in every column get near numbers.
+"""Space-filling curves: one number per row, close for rows that are close in every column.
 
 ```
-value -> rank, 0 to 2^bits - 1   its place in a sorted sample of the column, so that any type and
-                                 any distribution fill the whole range
+value -> rank, 0 to 2^bits - 1   its position in a sorted sample of the column, so that any type
+                                 and any distribution fill the whole range
 ranks -> number                  Z-order: their bits interleaved, the first column's first;
-                                 Hilbert: along the curve of that name, of which two neighbours
-                                 differ in one rank by one
+                                 Hilbert: the position on the Hilbert curve, where two adjacent
+                                 points differ by one in a single rank
 ```
 
-Columns of numbers in, a column of numbers out.  Source of the Hilbert transform: J. Skilling,
+Input and output are columns of numbers.  Source of the Hilbert transform: J. Skilling,
 "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004).
 """
 
@@ -33,7 +33,7 @@ CurveRanks = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve through the columns of a sample.  samples: one a column, each sorted."""
+    """A curve through the columns of a sample.  samples: one per column, each sorted."""
 
     layout: Layout
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class Curve:
 
     @classmethod
     def of(cls, layout: Layout, sample: pa.Table) -> Curve:
-        """The curve for rows that are distributed like those of the sample."""
+        """The curve for rows with the same distribution as the sample."""
         most = 1 << _bits(sample.num_columns)
         sorted_columns = []
         for name in sample.schema.names:
@@ -54,7 +54,7 @@ class Curve:
         return cls(layout, tuple(sample.schema.names), tuple(sorted_columns))
 
     def numbers(self, rows: pa.Table) -> CurveRanks:
-        """The number of each row.  rows: with the curve's columns, of the sample's types."""
+        """The number of each row.  rows: must have the curve's columns, with the sample's types."""
         bits = _bits(len(self.columns))
         ranks = [
             _ranks(rows.select([name]), sample, bits)
@@ -70,7 +70,7 @@ def _bits(column_count: int) -> int:
 
 
 def _ranks(values: pa.Table, sample: pa.Table, bits: int) -> CurveRanks:
-    """Of each value the part of the sample at or before it, as a number of `bits` bits."""
+    """For each value the fraction of the sample at or before it, as a number of `bits` bits."""
     if not sample.num_rows:
         return np.zeros(values.num_rows, np.uint64)
     passed = _passed(values, sample).astype(np.uint64)
@@ -88,7 +88,7 @@ def _passed(values: pa.Table, sample: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def interleave(ranks: Sequence[CurveRanks], bits: int) -> CurveRanks:
-    """The bits of all ranks in turn, the highest first."""
+    """Interleave the bits of all ranks, the highest first."""
     count = len(ranks)
     number = np.zeros_like(ranks[0])
     one = np.uint64(1)
@@ -100,7 +100,7 @@ def interleave(ranks: Sequence[CurveRanks], bits: int) -> CurveRanks:
 
 
 def hilbert_transpose(ranks: Sequence[CurveRanks], bits: int) -> list[CurveRanks]:
-    """Ranks of which the interleaved bits are the place on the Hilbert curve."""
+    """Ranks whose interleaved bits are the position on the Hilbert curve."""
     axes = [rank.copy() for rank in ranks]
     first = axes[0]
     for bit in range(bits - 1, 0, -1):  # undo excess work, from the highest bit down

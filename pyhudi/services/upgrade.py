@@ -1,12 +1,12 @@
-"""Upgrade of tables of versions 0 to 5 to version 6: what there is to do, and what prevents it.
+"""Planning of upgrades of tables of versions 0 to 5 to version 6.
 
 ```
 nothing pending but failed writes -> metadata table dropped -> failed writes rolled back
 -> hoodie.properties of version 6
 ```
 
-Data files, timeline and archive stay as they are.  Until the last step the table is one of its old
-version, without a metadata table: an upgrade that was cut short is started again.
+Data files, timeline and archive are not changed.  Until the last step the table keeps its old
+version and has no metadata table: an interrupted upgrade is started again.
 Source: table_format 1.2, and the upgrade steps of Apache Hudi.
 """
 
@@ -55,7 +55,7 @@ _COMPUTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Columns that the caller names because the table's properties may not; empty: not given."""
+    """Columns that the caller names in case the table's properties do not; empty: not given."""
 
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class KeyColumns:
 class UpgradeReport(Report):
     """What an upgrade changed, or (dry_run) would change.
 
-    properties: those set, and (None) removed.  rolled_back: instants of failed writes.
+    properties: new values; None for removed properties.  rolled_back: instants of failed writes.
     """
 
     from_version: int
@@ -79,7 +79,7 @@ class UpgradeReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class UpgradePlan:
-    """config: the properties after the upgrade.  failed: writes to roll back before."""
+    """An upgrade.  config: the properties after it.  failed: writes to roll back first."""
 
     before: TableConfig
     config: TableConfig
@@ -102,22 +102,22 @@ def check_target(config: TableConfig, to: int) -> None:
     """Raise UserError unless a table of this version can be upgraded to `to`."""
     if to != WRITABLE_VERSION or isinstance(to, bool):
         raise UserError(
-            "tables are upgraded to one version only", asked_for=repr(to)[:80],
+            "unsupported target version of an upgrade", asked_for=repr(to)[:80],
             hint=f"upgrade to {WRITABLE_VERSION}",
         )  # fmt: skip
     if config.version >= to:
         raise UserError(
             "the table needs no upgrade", version=config.version,
-            hint=f"tables of versions 0 to {WRITABLE_VERSION - 1} are upgraded",
+            hint=f"tables of versions 0 to {WRITABLE_VERSION - 1} can be upgraded",
         )  # fmt: skip
 
 
 def plan_upgrade(state: TableState, options: Options, given: KeyColumns) -> UpgradePlan:
-    """What the upgrade of a table of versions 0 to 5 does; nothing changes.
+    """Plan the upgrade of a table of versions 0 to 5; nothing changes.
 
-    Reads the key columns of one file slice.  Raises UserError for pending instants that are no
-    failed writes, for columns that are not known, and where rows have other keys than these
-    columns give.
+    Reads the key columns of one file slice.  Raises UserError for pending instants that are not
+    failed writes, for unknown columns, and where a stored row's key or partition path differs from
+    the one computed from these columns.
     """
     failed = _failed(state, options.write.concurrency.heartbeats)
     _check_null_partition(state)
@@ -129,8 +129,8 @@ def plan_upgrade(state: TableState, options: Options, given: KeyColumns) -> Upgr
 
 
 def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
-    """Failed writes.  Raises UserError where anything else is pending, except rollbacks that were
-    cut short."""
+    """Failed writes.  Raises UserError where anything else is pending, except interrupted
+    rollbacks."""
     failed = tuple(failed_writes(state.log, state.timeline, heartbeats))
     times = {instant.time for instant in failed}
     others = [
@@ -142,26 +142,26 @@ def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
         raise UserError(
             "a table with pending instants cannot be upgraded", path=state.fs.url,
             pending=", ".join(others),
-            hint="complete them or roll them back with the writer that began them",
+            hint="complete them or roll them back with the writer that started them",
         )  # fmt: skip
     return failed
 
 
 def _check_null_partition(state: TableState) -> None:
-    """As Apache Hudi: rows without a partition value are in another folder from version 5 on."""
+    """As in Apache Hudi: version 5 changed the folder of rows without a partition value."""
     if state.config.version >= 5:
         return
     for path in state.listing.partitions():
         if path.split("/")[0].rpartition("=")[2] == _NULL_PARTITION:
             raise UserError(
-                "rows of null partition values are in another folder from version 5 on",
+                "the folder of rows with null partition values differs from version 5 on",
                 partition=path,
-                hint="write the rows of this partition to another one, with the writer they are of",
+                hint="move the rows to another partition, using the writer that wrote them",
             )
 
 
 def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
-    """The properties as they are, with what version 6 needs and they do not state."""
+    """The stated properties, completed with those that version 6 needs."""
     config, stated = state.config, state.config.properties
     paths = [path for path in state.listing.partitions() if path]
     record_key = _agreed("record_key", config.record_key_fields, given.record_key)
@@ -187,19 +187,19 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
         partition_by=partition_by,
         ordering=ordering,
         create_schema="",
-        # merging stays as it is: older versions merge so where they do not state how
+        # merging does not change: older versions use this payload if they state none
         merge_properties={} if config.ordering_fields or not ordering else {_PAYLOAD: _OVERWRITE},
         hive_style=_is_hive_style(paths, partition_by),
         url_encoded=any(re.search("%[0-9A-Fa-f]{2}", path) for path in paths),
         timezone=config.timezone,
         database=config.database,
     ).properties
-    kept = {key: text for key, text in stated.items() if text}
-    return TableConfig({**fresh, **kept}).with_properties(
+    retained = {key: text for key, text in stated.items() if text}
+    return TableConfig({**fresh, **retained}).with_properties(
         {
             "hoodie.table.version": str(WRITABLE_VERSION),
             "hoodie.timeline.layout.version": "1",
-            "hoodie.table.create.schema": kept.get("hoodie.table.create.schema"),
+            "hoodie.table.create.schema": retained.get("hoodie.table.create.schema"),
             LISTED: None,
             BEING_BUILT: None,
         }
@@ -210,7 +210,7 @@ def _agreed(name: str, stated: tuple[str, ...], given: tuple[str, ...]) -> tuple
     if stated and given and stated != given:
         raise UserError(
             f"{name} contradicts the table's properties", stated=", ".join(stated),
-            given=", ".join(given), hint="leave it out",
+            given=", ".join(given), hint="omit it",
         )  # fmt: skip
     return stated or given
 
@@ -233,8 +233,8 @@ def _check_columns(state: TableState, config: TableConfig) -> None:
 
 
 def _check_stored_keys(state: TableState, options: Options) -> None:
-    """Raise UserError if a stored row has another key or path than the columns give: later writes
-    would not find the rows.  Reads the smallest file slice with rows."""
+    """Raise UserError if a stored key or path differs from the one computed from the columns: later
+    writes would not find the rows.  Reads the smallest file slice with rows."""
     config = state.config
     names = (*config.record_key_fields, *config.partition_fields)
     if config.key_generator not in _COMPUTED or any("." in name for name in names):
@@ -242,8 +242,8 @@ def _check_stored_keys(state: TableState, options: Options) -> None:
     view = state.view()
     columns = tuple(dict.fromkeys((RECORD_KEY, PARTITION_PATH, *names)))
     spec = SliceSpec(state.schema(), columns, state.rules, view.visibility)
-    for piece in sorted(view.latest_slices(), key=lambda each: each.size_bytes):
-        rows = read_slice(state.fs, piece, spec=spec).slice(0, 1)
+    for slice_ in sorted(view.latest_slices(), key=lambda each: each.size_bytes):
+        rows = read_slice(state.fs, slice_, spec=spec).slice(0, 1)
         if not rows.num_rows:
             continue
         rule = rule_of(state, options, functions=None)
@@ -251,7 +251,8 @@ def _check_stored_keys(state: TableState, options: Options) -> None:
         stored = (rows[RECORD_KEY][0].as_py(), rows[PARTITION_PATH][0].as_py())
         if made != stored:
             raise UserError(
-                "a stored row has another key than its columns give", path=state.fs.url,
+                "a stored key or partition path differs from the one computed from the columns",
+                path=state.fs.url,
                 stored=" in ".join(stored), computed=" in ".join(made),
                 columns=", ".join(names), hint="check record_key, partition_by and the properties",
             )  # fmt: skip

@@ -87,7 +87,7 @@ def test_a_table_of_another_index_is_read_once() -> None:
     assert tree(other._fs) == before
     report = mine.upsert(batch(range(10, 30), 2))
     assert (report.inserted, report.updated) == (10, 10)
-    assert "built out of the keys of 3 file groups" in report.notes[0]
+    assert "built from the keys of 3 file groups" in report.notes[0]
     assert mine.upsert(batch(range(30), 3)).notes == ()
 
 
@@ -97,7 +97,7 @@ def test_commits_that_it_has_not_seen_are_caught_up_with() -> None:
     other = OTHER.table(fs=table._fs, index__type="GLOBAL_SIMPLE")
     other.upsert(batch(range(18, 24), 2))
     other.delete(keys=["k003", "k020"])
-    with pytest.raises(IndexNotReadyError, match=r"the next write by it catches up"):
+    with pytest.raises(IndexNotReadyError, match="write with the RocksDB index to update it"):
         table.lookup(["k001"])
     before = tree(table._fs)
     planned = table.upsert(batch([3, 20, 21, 50], 3), dry_run=True)
@@ -105,7 +105,7 @@ def test_commits_that_it_has_not_seen_are_caught_up_with() -> None:
     assert tree(table._fs) == before
     report = table.upsert(batch([3, 20, 21, 50], 3))
     assert (report.inserted, report.updated) == (3, 1)
-    assert "2 commits of writers that do not know it" in report.notes[0]
+    assert "2 commits of writers that do not update it" in report.notes[0]
     assert table.lookup(["k003", "k023", None, "k0"])["found"].to_pylist() == [
         True, True, False, False,
     ]  # fmt: skip

@@ -145,8 +145,8 @@ def test_a_store_behind_the_table_is_not_checked_but_repaired() -> None:
     table = made(Indexed(IndexKind.ROCKSDB))
     other = Indexed(IndexKind.GLOBAL_SIMPLE).table(fs=table._fs, index__type="GLOBAL_SIMPLE")
     other.upsert(batch(range(60, 64), 3))
-    with pytest.raises(IndexNotReadyError, match="has not seen all commits"):
+    with pytest.raises(IndexNotReadyError, match="does not cover all commits"):
         table.index.verify()
     done = table.index.repair()
-    assert done.check.is_exact and "were read" in done.notes[0]
+    assert done.check.is_exact and "read 1 commits" in done.notes[0]
     assert table.index.verify().keys == 43

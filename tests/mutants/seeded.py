@@ -136,7 +136,8 @@ MUTANTS = (
         "return [s for s in older[1:] if s is not", "return [s for s in older[0:] if s is not",
         CLEAN),
     _in("planning/cleaning.py", "clean what a savepoint holds",
-        "str(file.name) in saved for file in piece.files", "False for file in piece.files", CLEAN),
+        "str(file.name) in saved for file in slice_.files", "False for file in slice_.files",
+        CLEAN),
     _in("planning/cleaning.py", "keep one commit less",
         "chosen = done[len(done) - retained]", "chosen = done[len(done) - retained + 1 - 1 * "
         "(retained < 2)]", CLEAN),

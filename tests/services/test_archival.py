@@ -225,7 +225,7 @@ def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_pa
     os.utime(late, (late.stat().st_mtime + 700,) * 2)
     plan = propose_archival(table._state(), table._options)
     assert [i.time for i in plan.instants] == commits[:1]
-    assert plan.held_by == "a write under way"
+    assert plan.held_by == "a concurrent write"
 
 
 def test_an_archive_that_makes_no_sense_is_refused_at_the_door() -> None:

@@ -396,7 +396,7 @@ def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> Non
 
     def act() -> None:
         lenient.insert(batch(8, 50))
-        with pytest.raises(WriteConflictError, match="right now"):
+        with pytest.raises(WriteConflictError, match="running clustering"):
             lenient.upsert(update)
         assert lenient.cluster().notes == ("another process carries out what is planned",)
 

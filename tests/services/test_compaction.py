@@ -253,7 +253,7 @@ def test_a_plan_that_logs_lie_on_stays(tmp_path: Path) -> None:
     planned = table.schedule_compaction()
     assert planned is not None
     table.upsert(rows(range(2), 4))
-    with pytest.raises(UserError, match="lie on this compaction"):
+    with pytest.raises(UserError, match="depend on this compaction"):
         table.unschedule_compaction(planned)
     with pytest.raises(UserError, match="no such plan"):
         table.unschedule_clustering(planned)

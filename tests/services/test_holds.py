@@ -131,7 +131,8 @@ def test_the_hold_of_a_reader_that_is_gone_is_dropped_and_reported() -> None:
         assert impatient(fs).clean(dry_run=True).held == () and fs.exists(path)
         report = impatient(fs).clean()
         assert not fs.exists(path) and len(report.dropped) == 1
-        assert oldest in report.dropped[0] and "its reader is gone" in report.dropped[0]
+        assert oldest in report.dropped[0]
+        assert "its reader is no longer alive" in report.dropped[0]
     assert not impatient(fs).clean().dropped
 
 
@@ -162,7 +163,7 @@ def test_services_tell_of_a_hold_that_was_dropped() -> None:
     fs.replace(f"{HOLDS}/{oldest}-0123456789abcdef", DEAD)
     time.sleep(0.03)
     told = next(s for s in impatient(fs).services.run().services if s.name == "clean")
-    assert "deleted" in told.did and "its reader is gone" in told.did
+    assert "deleted" in told.did and "its reader is no longer alive" in told.did
 
 
 def test_files_with_other_names_are_no_holds() -> None:

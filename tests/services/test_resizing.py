@@ -206,5 +206,5 @@ def test_a_simple_bucket_index_cannot_be_clustered() -> None:
     create(fs, NewTable(SCHEMA, "t", mor, ("id",), ("part",), ("ts",), options, IndexKind.BUCKET))
     table = Table(fs, options=options, engine=LocalEngine(2))
     table.upsert(batch(range(9), 1))
-    with pytest.raises(UserError, match="made by their keys"):
+    with pytest.raises(UserError, match="depend on the keys"):
         table.cluster()

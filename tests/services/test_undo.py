@@ -156,7 +156,7 @@ def test_a_savepoint_needs_a_commit_whose_files_are_there(tmp_path: Path) -> Non
     with pytest.raises(SnapshotExpiredError):
         table.savepoint("", first)
     table.savepoint("one")
-    with pytest.raises(UserError, match="there is a savepoint"):
+    with pytest.raises(UserError, match="already has a savepoint"):
         table.savepoint("two")
     with pytest.raises(UserError, match="no savepoint of this instant"):
         table.delete_savepoint(first)

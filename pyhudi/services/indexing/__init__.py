@@ -1,1 +1,1 @@
-"""Indexes opened for a write or a look-up, and kept complete: record index, RocksDB, HBase."""
+"""Opening, building, verification and repair of indexes: record index, elastic, RocksDB, HBase."""

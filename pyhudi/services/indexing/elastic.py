@@ -1,11 +1,11 @@
-"""The elastic index of a table made, kept ready for writes, and built out of the table's keys.
+"""Creation, maintenance and build of a table's elastic index.
 
 ```
-keys, buckets, check    as of any index (`index_rebuild`), beside the files of the old one
-swap                    files copied to their places -> first state published -> properties say it
+keys, buckets, check    as for any index (`index.maintenance.rebuild`), next to the old files
+swap                    files copied to their paths -> first state published -> properties updated
 ```
 
-The table's lock is held by the caller.  A build that is cut short leaves the index as it was.
+The caller holds the table's lock.  An interrupted build leaves the index unchanged.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from pyhudi.table.properties import TableConfig, load_config, store_config
 
 
 def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
-    """The index there, in step, and with room for what comes next; the properties then.
+    """Create or build a missing index, or compact and extend it; the updated properties.
 
-    Raises IndexNotReadyError where it lacks commits, OptionError where the options ask for
-    another one.
+    Raises IndexNotReadyError if it lacks commits of the table, OptionError if the options request
+    another index.
     """
     state = load_state(fs, options.read)
     config, wanted = state.config, options.write
@@ -80,7 +80,7 @@ def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConf
 def build_elastic(
     state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, tell: ReportProgress
 ) -> Built:
-    """Build, check and put into its place, for a table as it is: one group of buckets.
+    """Build, verify and publish the index of an existing table: one group of buckets.
 
     Raises IndexNotReadyError while a write is pending.
     """
@@ -92,7 +92,7 @@ def build_elastic(
     places = [_Place(fs.sub(ROOT), file, time) for file in made.files]
     segments = in_waves(engine, _placed, places, "swap", tell)
     first_state(fs, state.timeline, rule, segments)
-    # readers with the table open see by its properties that they have to look anew
+    # open readers detect by these properties that they have to reload the index
     build = {BUILD_PROPERTY: new_write_token(bucket_count)}
     config = store_config(fs, config.with_properties({**build, **ELASTIC_PROPERTIES}))
     unlist(fs, config, RECORD_INDEX)
@@ -109,7 +109,7 @@ class _Place:
 
 
 def _placed(task: _Place) -> Segment:
-    """Copy a bucket's file into its place.  May run twice."""
+    """Copy a bucket's file to its path.  May run twice."""
     number, file = task.file.number, task.file.file
     if not task.file.entries:
         return Segment()

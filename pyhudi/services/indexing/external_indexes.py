@@ -1,4 +1,4 @@
-"""Indexes outside the table, opened for a write or for look-ups."""
+"""Opening of external indexes (RocksDB, HBase) for writes and lookups."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from pyhudi.storage.spill import Staging
 
 @dataclass(frozen=True)
 class Opening:
-    """How indexes are opened for a write.  bucket_count: of the record index, if the table has
-    one; publishes: what had to be read to catch up is kept for the next one.  concurrent: whether
-    other writers write at the same time."""
+    """How indexes are opened for a write.
+
+    bucket_count: of the record index, if the table has one.  publishes: whether the result of
+    catching up is stored for later writes.  concurrent: whether other writers may write meanwhile.
+    """
 
     rules: IndexRules
     staging: Staging
@@ -29,15 +31,15 @@ class Opening:
 
 
 class StoreService(Protocol):
-    """How one kind of index outside the table is opened."""
+    """How one kind of external index is opened."""
 
     def open(self, state: TableState, opening: Opening) -> EntryStore:
-        """Up with the table's newest commit.  Raises IndexNotReadyError, StorageError where it
-        cannot be."""
+        """The index, up to date with the table's newest commit.  Raises IndexNotReadyError or
+        StorageError if that is not possible."""
         ...
 
     def open_for_reading(self, state: TableState, rules: IndexRules, engine: Engine) -> EntryStore:
-        """For look-ups.  Raises IndexNotReadyError where it is not up with the table."""
+        """The index for lookups.  Raises IndexNotReadyError if it is not up to date."""
         ...
 
 
@@ -55,7 +57,7 @@ class HBaseService:
 
 
 class RocksDBService:
-    """Entries in RocksDB stores of each machine."""
+    """Entries in RocksDB stores on each machine."""
 
     def open(self, state: TableState, opening: Opening) -> EntryStore:
         rules = opening.rules.rocksdb
@@ -74,28 +76,28 @@ _SERVICES: Final[Mapping[IndexKind, StoreService]] = {
 
 
 def open_store(state: TableState, kind: IndexKind, opening: Opening) -> EntryStore:
-    """`StoreService.open` of a kind whose entries are outside the table."""
+    """`StoreService.open` of an external index."""
     return _SERVICES[kind].open(state, opening)
 
 
 def open_for_reading(
     state: TableState, kind: IndexKind, rules: IndexRules, engine: Engine
 ) -> EntryStore:
-    """`StoreService.open_for_reading` of a kind whose entries are outside the table."""
+    """`StoreService.open_for_reading` of an external index."""
     return _SERVICES[kind].open_for_reading(state, rules, engine)
 
 
 def told_mismatches(name: str, count: int) -> str:
-    """What a report says of an index beside that has keys elsewhere than the one that answered."""
+    """The report note about keys whose location differs between the shadow index and the index."""
     kind = IndexKind(name)
     if kind.traits.is_default:
-        mend = "table.index.verify() tells more, table.index.repair() mends it"
+        advice = "run table.index.verify() for details, table.index.repair() to repair it"
     elif kind.is_store:
-        mend = f"table.index.rebuild(kind={name!r}) builds it anew"
+        advice = f"run table.index.rebuild(kind={name!r}) to rebuild it"
     else:
-        mend = "it keeps no entries: the one asked is to be checked"
+        advice = "it has no stored entries: verify the index used for lookups"
     title = kind.value.replace("_", " ")
     return (
-        f"the {title} index has {count} keys of this batch elsewhere than the index that was "
-        f"asked, or not at all: {mend}"
+        f"the {title} index has {count} keys of this batch elsewhere than the index used for "
+        f"lookups, or not at all: {advice}"
     )

@@ -1,11 +1,11 @@
-"""Indexes outside the table (RocksDB, HBase) verified against it, repaired, and in figures.
+"""Verification, repair and statistics of external indexes (RocksDB, HBase).
 
-The comparison is that of the record index (`index_verify`).  An entry counts where look-ups
-believe it: its commit is completed and its file group is in the table.  Other entries answer
-nothing, so they are no faults.
+The comparison is that of the record index (`index.maintenance.verify`).  It covers the entries that
+lookups use: their commit is completed and their file group is in the table.  Lookups ignore other
+entries, so those are not faults.
 
-RocksDB: a repair is another checkpoint of the newest commit.  HBase: rows are put and deleted;
-one bucket, as its rows are one sequence in key order.
+RocksDB: a repair publishes another checkpoint of the newest commit.  HBase: a repair puts and
+deletes rows; the index is checked as one bucket, as its rows are one sequence in key order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OpenStore = RocksStore | HBaseStore
 
 @dataclass(frozen=True, slots=True)
 class RocksEntries:
-    """What look-ups believe of one bucket of the RocksDB index."""
+    """The entries of one bucket of the RocksDB index that lookups use."""
 
     place: Place
     state: BucketState
@@ -64,7 +64,7 @@ class RocksEntries:
 
 @dataclass(frozen=True, slots=True)
 class HBaseEntries:
-    """What look-ups believe of the rows of an HBase table.  Cost: some Python objects a row."""
+    """The rows of an HBase table that lookups use.  Cost: some Python objects per row."""
 
     place: HBasePlace
     believed: Visibility
@@ -113,7 +113,7 @@ def check_store_bucket(task: StoreCheckTask) -> BucketCheck:
 def check_store(
     state: TableState, opened: OpenStore, engine: Engine, store: Staging
 ) -> list[BucketCheck]:
-    """Check every bucket of an index that is up with the table.
+    """Check every bucket of an index that is up to date with the table.
 
     Cost: the key column of the table and every entry of the index, once.
     """
@@ -139,8 +139,11 @@ def _sources(opened: OpenStore) -> list[RocksEntries | HBaseEntries]:
 def repair_store(
     state: TableState, opened: OpenStore, checks: Sequence[BucketCheck], engine: Engine
 ) -> InstantTime:
-    """Write what the checks found; the instant it counts from.  The caller holds the table's
-    lock.  A repair that stops half-way leaves RocksDB as it was, HBase with some rows repaired."""
+    """Repair the faults that the checks found; the instant from which the repair takes effect.
+
+    The caller holds the table's lock.  An interrupted repair leaves RocksDB unchanged and HBase
+    with some rows repaired.
+    """
     newest = state.timeline.commits.last
     assert newest is not None
     faulty = [check for check in checks if check.faults is not None]
@@ -194,7 +197,7 @@ def _rows(faults: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Entry
 
 
 def _faulty(faults: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array, list[bool]]:
-    """(keys, partitions, file ids, whether to put or to end) of faults."""
+    """(keys, partitions, file ids, True to put or False to delete) of faults."""
     names = ("record_key", "partition_path", "file_id")
     key, partition, file_id = (faults.column(name).combine_chunks() for name in names)
     put = pc.is_in(faults.column("fault"), pa.array([kind.value for kind in _PUT]))
@@ -202,7 +205,7 @@ def _faulty(faults: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array, list[bool]]
 
 
 def store_stats(opened: OpenStore, engine: Engine) -> IndexStats:
-    """Figures of the index.  Cost: RocksDB what its stores state, HBase a scan of its table."""
+    """Statistics of the index.  Cost: RocksDB reads stated counts, HBase scans its table."""
     if isinstance(opened, HBaseStore):
         return _hbase_stats(opened.place.pages(_ROWS))
     tasks = [RocksEntries(opened.place, bucket) for bucket in opened.buckets]

@@ -1,8 +1,8 @@
-"""The HBase index opened for a table as it is: what dead writers have left to be put is put first.
+"""Opening of the HBase index; first completes the pending entries of crashed writers.
 
-What waits of a commit that stands is put, what waits of one that came to nothing is removed, and
-file groups whose keys have moved without HBase knowing (clustering) are read again.  HBase's own
-state is shared with Apache Hudi's writers, so nothing else tells what it has seen.
+Pending entries of a completed commit are put into HBase, and those of a failed commit are removed.
+File groups whose keys have moved without an HBase update (clustering) are read again.  HBase is
+shared with Apache Hudi's writers, so no other state records which commits it has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata
 
 
 def opened_hbase(state: TableState, rules: HBaseRules, engine: Engine) -> HBaseStore:
-    """The index as it is.  Raises OptionError, IndexNotReadyError, StorageError."""
+    """The index without any update.  Raises OptionError, IndexNotReadyError, StorageError."""
     place = HBasePlace.of(rules, engine.parallelism)
     place.check()
     return HBaseStore(state.fs, place, Visibility.of(state.timeline), engine)
@@ -40,27 +40,27 @@ def opened_hbase(state: TableState, rules: HBaseRules, engine: Engine) -> HBaseS
 def open_hbase(
     state: TableState, rules: HBaseRules, engine: Engine, *, concurrent: bool = False
 ) -> HBaseStore:
-    """The index of the table, with nothing left to be put.  The caller holds the table's lock.
+    """The index of the table, without pending entries.  The caller holds the table's lock.
 
-    concurrent: whether other writers write at the same time.  Cost: a listing where nothing waits.
+    concurrent: whether other writers may write meanwhile.  Cost: one listing if nothing is pending.
     """
     store = replace(opened_hbase(state, rules, engine), concurrent=concurrent)
     for time in waiting(state.fs):
         if time in state.timeline.pending.times:
             continue
         done = _commit_of(state, time)
-        asked, groups = to_reread(state.fs, time)
+        needs_reread, groups = to_reread(state.fs, time)
         if done is not None:
             put_committed(store, time)
             groups = groups or done.groups
-        if asked and groups:
+        if needs_reread and groups:
             put_groups(state, store, groups)
         state.fs.delete_folder(f"{PENDING_FOLDER}/{time}")
     return store
 
 
 def _commit_of(state: TableState, time: InstantTime) -> CommitMetadata | None:
-    """What a commit says; None if it came to nothing.  Cost: the archive, for an old one."""
+    """The metadata of a commit; None if it failed.  Cost: reads the archive for an old commit."""
     for instant in state.timeline.commits:
         if instant.time == time:
             return state.log.commit(instant)
@@ -69,9 +69,9 @@ def _commit_of(state: TableState, time: InstantTime) -> CommitMetadata | None:
 
 
 def put_groups(state: TableState, store: HBaseStore, groups: Iterable[FileGroupId] | None) -> int:
-    """Put an entry for each key of some file groups (None: of all); how many.
+    """Put an entry for each key of some file groups (None: of all); the number of entries.
 
-    Cost: their key columns, a put a key.  Entries are of the newest commit.
+    Entries have the instant of the newest commit.  Cost: their key columns, one put per key.
     """
     newest = state.timeline.commits.last
     if newest is None:
@@ -80,16 +80,16 @@ def put_groups(state: TableState, store: HBaseStore, groups: Iterable[FileGroupI
     slices = state.view().latest_slices()
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     tasks = [
-        GroupTask(state.fs, spec, store.place, piece, newest.time)
-        for piece in slices
-        if wanted is None or piece.group in wanted
+        GroupTask(state.fs, spec, store.place, slice_, newest.time)
+        for slice_ in slices
+        if wanted is None or slice_.group in wanted
     ]
     return sum(store.engine.run(put_group, tasks, label="index"))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
-    """One file slice whose keys get entries."""
+    """One file slice whose keys are put."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -99,7 +99,7 @@ class GroupTask:
 
 
 def put_group(task: GroupTask) -> int:
-    """Put the entries of a slice; how many.  May run twice."""
+    """Put the entries of a slice; the number of entries.  May run twice."""
     keys = read_slice(task.fs, task.slice, spec=task.spec).column(RECORD_KEY)
     value = Entry(task.instant.encode(), task.slice.file_id.encode(), task.slice.partition.encode())
     for chunk in keys.chunks:

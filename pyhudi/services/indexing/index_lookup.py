@@ -1,8 +1,8 @@
-"""Look-ups through the table's index, whatever its kind, beside another one where that is asked.
+"""Lookups through the table's index of any kind, optionally compared with a shadow index.
 
-The record index answers unless the table's index is outside the table.  With a tee both are
-asked: the answer is the first one's, and how many keys the other has elsewhere is told in the
-answer's schema (MISMATCHES) and on the log.
+Lookups use the record index unless the table's index is external.  With a shadow index both are
+queried: the result is that of the table's index, and the number of keys that the shadow index has
+elsewhere is reported in the result's schema (MISMATCHES) and in the log.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from pyhudi.services.indexing.external_indexes import open_for_reading, told_mis
 from pyhudi.storage.spill import MemoryStaged
 
 MISMATCHES: Final = b"pyhudi.index.mismatches"
-"""In the metadata of an answer's schema: keys that the index beside has elsewhere, as text."""
+"""Schema metadata key of a result: the number of keys the shadow index has elsewhere, as text."""
 
 _LOG: Final = logging.getLogger("pyhudi")
 
 
 def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa.Table:
-    """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one row a
-    key in the order asked.
+    """The location of each key: [record_key, partition_path, file_id, instant_time, found], one row
+    per key in the order of `keys`.
 
-    Raises IndexNotReadyError where the table's index keeps no entries and it has no record index
-    either, or where its index is not up with the table.
+    Raises IndexNotReadyError if the table's index stores no entries and there is no record index
+    either, or if its index is not up to date with the table.
     """
     kind = index_that_answers(state, options)
-    answer = _ask(state, options, kind, keys, engine)
+    answer = _query(state, options, kind, keys, engine)
     tee = options.write.tee
     if tee is None or tee is kind or not tee.keeps_entries:
         return answer
-    count = differences(answer, _ask(state, options, tee, keys, engine))
+    count = differences(answer, _query(state, options, tee, keys, engine))
     if count:
         _LOG.warning(told_mismatches(tee.value, count))
     facts = {**(answer.schema.metadata or {}), MISMATCHES: str(count).encode()}
@@ -49,7 +49,7 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
 
 
 def index_that_answers(state: TableState, options: Options) -> IndexKind:
-    """The kind whose entries are looked up."""
+    """The kind of index that lookups use."""
     choice = choose_index(state.config, options.write)
     if choice is not None and choice.kind.is_store:
         return choice.kind
@@ -57,7 +57,7 @@ def index_that_answers(state: TableState, options: Options) -> IndexKind:
 
 
 def differences(one: pa.Table, other: pa.Table) -> int:
-    """Keys that two answers to the same question place differently."""
+    """The number of keys whose location differs in two results of the same lookup."""
     same = np.ones(one.num_rows, np.bool_)
     for name in ("found", "partition_path", "file_id"):
         pair = (_column(one, name), _column(other, name))
@@ -70,7 +70,7 @@ def _column(table: pa.Table, name: str) -> Any:
     return table.column(name).cast(pa.string())
 
 
-def _ask(
+def _query(
     state: TableState, options: Options, kind: IndexKind, keys: Any, engine: Engine
 ) -> pa.Table:
     if kind.is_record_index:

@@ -1,15 +1,15 @@
-"""The record index mended: what a check found, written as one commit without rows.
+"""Repair of the record index: the faults of a check, fixed by one commit without rows.
 
 Faults of a bucket become entries and tombstones of that bucket:
 
 ```
-missing, wrong file group, stale partition    an entry that names where the key is
+missing, wrong file group, stale partition    an entry with the location of the key
 orphaned, wrong bucket                        a tombstone
 ```
 
-An entry in a wrong bucket is a missing one in its own, where the key has none there.  The commit
-names no file of data: readers of changes see nothing, and a crash is rolled back like that of any
-write.  The caller holds the table's lock.
+An entry in a wrong bucket is also a missing entry of its correct bucket, unless that has one.  The
+commit names no data file: incremental reads see no rows, and a crashed repair is rolled back like
+any write.  The caller holds the table's lock.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from pyhudi.transaction.begin import roll_back_dead, undoing
 from pyhudi.transaction.finish import complete
 from pyhudi.write.instant_content import profile
 
-_OPERATION = "UPSERT"  # a name of Apache Hudi's own, which is all its readers take
+_OPERATION = "UPSERT"  # readers of Apache Hudi accept only its own operation names
 _PUT = (Fault.MISSING, Fault.WRONG_FILE_GROUP, Fault.STALE_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
 class MendTask:
-    """One bucket's faults to mend."""
+    """One bucket's faults to repair."""
 
     fs: FileSystem
     target: ShardTarget
@@ -51,7 +51,7 @@ class MendTask:
 
 
 def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
-    """(entries to write, entries to end) of the faults that were found."""
+    """(number of entries to write, number of entries to delete) of the faults found."""
     put = sum(check.counts.get(kind.value, 0) for check in checks for kind in _PUT)
     return put, sum(sum(check.counts.values()) for check in checks) - put
 
@@ -59,9 +59,9 @@ def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
 def mend(
     state: TableState, checks: Sequence[BucketCheck], engine: Engine, options: WriteOptions
 ) -> Instant:
-    """Write what the checks found; the completed instant.
+    """Repair the faults that the checks found; the completed instant.
 
-    A failure that can be caught is rolled back at once.
+    An error other than a crash is rolled back at once.
     """
     fs, config, log = state.fs, state.config, state.log
     merges = config.is_merge_on_read
@@ -85,7 +85,7 @@ def _publish(
     fs, config, log = state.fs, state.config, state.log
     avro_schema = schema_text(log, state.timeline, state.archive, config)
     if avro_schema is None:
-        raise SchemaError("no commit of the table states its schema", path=fs.url)
+        raise SchemaError("no commit of the table has a schema", path=fs.url)
     metadata = begin_metadata(
         fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
         engine=engine,
@@ -97,7 +97,7 @@ def _publish(
         for check in checks
         if check.faults is not None
     ]
-    written = engine.run(mend_bucket, tasks, label="mend-index")
+    written = engine.run(mend_bucket, tasks, label="repair-index")
     put, ended = mended(checks)
     content = CommitMetadata(
         (),

@@ -1,13 +1,13 @@
-"""The RocksDB index opened for a table as it is: caught up, or built out of the table's keys.
+"""Opening of the RocksDB index: catch-up with the table, or a build from the table's keys.
 
 ```
-checkpoint that counts, and has seen every commit       taken as it is
-one that has missed some                                file groups they touched are read again
-none, or what was missed is archived or taken back      every key is read (`keyruns`)
+valid checkpoint that covers every commit                     used unchanged
+valid checkpoint that lacks some commits                      reads the file groups they touched
+none, or missing commits are archived or rolled back          reads every key (`sorted_key_runs`)
 ```
 
-What comes of it is a checkpoint of the newest commit.  The caller holds the table's lock, or does
-not publish.
+The result is a checkpoint of the newest commit.  The caller holds the table's lock, or does not
+publish.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from pyhudi.table.file_group_view import FileSlice
 
 @dataclass(frozen=True)
 class StoreOpening:
-    """How the index is opened.  bucket_count: of an index that is not there yet; publishes: what
-    had to be read is kept for the next one."""
+    """How the index is opened.  bucket_count: of an index that does not exist yet.  publishes:
+    whether the result is stored for later writes."""
 
     rules: RocksRules
     staging: Staging
@@ -58,10 +58,10 @@ class StoreOpening:
 
 
 def open_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> RocksStore:
-    """The index of the table, up with its newest commit.
+    """The index of the table, up to date with its newest commit.
 
-    Cost: a listing and a read where nothing was missed; else the keys of the file groups touched
-    and a pass over every store; else every key of the table.
+    Cost: one listing and one read if it covers every commit; after a catch-up the keys of the
+    touched file groups and a pass over every store; for a build every key of the table.
     """
     place = _place(state, engine, opening)
     last = state.timeline.commits.last
@@ -80,18 +80,18 @@ def open_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Rock
     if not groups:
         return store
     buckets = _caught_up(state, engine, opening, store, groups)
-    note = f"RocksDB index: {len(missed)} commits of writers that do not know it were read"
+    note = f"RocksDB index: read {len(missed)} commits of writers that do not update it"
     return _done(replace(store, buckets=buckets, notes=(note,)), opening, last.time)
 
 
 def _place(state: TableState, engine: Engine, opening: StoreOpening) -> Place:
-    """What is not published stays on this machine, if tasks run nowhere else."""
-    kept = opening.publishes or not engine.shares_memory
-    return replace(place_of(state.fs, opening.rules), copies=kept)
+    """An unpublished index stays on this machine if all tasks run there."""
+    copies = opening.publishes or not engine.shares_memory
+    return replace(place_of(state.fs, opening.rules), copies=copies)
 
 
 def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
-    """The index for look-ups.  Raises IndexNotReadyError where it is not up with the table."""
+    """The index for lookups.  Raises IndexNotReadyError if it is not up to date with the table."""
     place = place_of(state.fs, rules)
     last = state.timeline.commits.last
     if last is None:
@@ -100,15 +100,15 @@ def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
     missed = None if found is None else found.covered.missed(state.timeline)
     if found is None or missed is None or touched_groups(state.log, missed):
         raise IndexNotReadyError(
-            "the RocksDB index has not seen all commits of the table", path=state.fs.url,
+            "the RocksDB index does not cover all commits of the table", path=state.fs.url,
             seen=None if found is None else found.covered.newest, newest=last.time,
-            hint="the next write by it catches up, or table.index.rebuild()",
+            hint="write with the RocksDB index to update it, or run table.index.rebuild()",
         )  # fmt: skip
     return RocksStore(place, state.log, state.timeline, found.buckets, rules)
 
 
 def bucket_count_of(state: TableState, rules: RocksRules) -> int:
-    """How many buckets the index has; as the rules say where there is none that can be read."""
+    """The number of buckets of the index; that of the rules if no checkpoint is readable."""
     place = place_of(state.fs, rules)
     with suppress(CorruptFileError):
         found = newest_believed(place.fs, state.log, state.timeline)
@@ -118,7 +118,7 @@ def bucket_count_of(state: TableState, rules: RocksRules) -> int:
 
 
 def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> RocksStore:
-    """The index built out of every key of the table; goes on where a killed build stopped."""
+    """Build the index from every key of the table; resumes an interrupted build."""
     place = _place(state, engine, opening)
     last = state.timeline.commits.last
     assert last is not None
@@ -127,7 +127,7 @@ def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Roc
         groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.tell))
     else:
         slices = state.view().latest_slices()
-        groups = tuple(piece.group for piece in slices)
+        groups = tuple(slice_.group for slice_ in slices)
         runs = _runs(state, engine, opening, slices, opening.bucket_count)
     tasks = [
         BuildTask(place, BucketState(number), runs, groups, last.time)
@@ -136,7 +136,7 @@ def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Roc
     buckets = tuple(in_waves(engine, build_store_bucket, tasks, "buckets", opening.tell))
     if opening.publishes:
         remove_build(state.fs)
-    note = f"RocksDB index: built out of the keys of {len(groups)} file groups"
+    note = f"RocksDB index: built from the keys of {len(groups)} file groups"
     store = RocksStore(place, state.log, state.timeline, buckets, opening.rules, (note,))
     return _done(store, opening, last.time)
 
@@ -151,10 +151,10 @@ def _done(store: RocksStore, opening: StoreOpening, time: InstantTime) -> RocksS
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """One bucket to be put in step with keys that were read.
+    """One bucket to update with keys that were read.
 
-    groups: the file group of each slice read, by its number.  anew: file groups that have just
-    these keys now; empty where nothing is known yet.
+    groups: the file group of each slice read, by its number.  anew: file groups that now have
+    exactly these keys; empty for a build.
     """
 
     place: Place
@@ -166,7 +166,7 @@ class BuildTask:
 
 
 def build_store_bucket(task: BuildTask) -> BucketState:
-    """The bucket with the keys read; of copies the last counts."""
+    """The bucket updated with the keys; of duplicates the last one counts."""
     keys, homes = BucketKeys(task.runs, task.state.number).up_to(None)
     order = pa.array(argsort(keys))
     keys, homes = keys.take(order), homes.take(order)
@@ -182,7 +182,7 @@ def build_store_bucket(task: BuildTask) -> BucketState:
 
 
 def _left(task: BuildTask, keys: pa.Array) -> pa.Array:
-    """Keys that the bucket has in a file group which does not have them any more."""
+    """Keys that the bucket has in a file group that no longer has them."""
     none = pa.array([], pa.string())
     store = open_bucket(task.place, task.state) if task.anew else None
     if store is None:
@@ -203,7 +203,7 @@ def _caught_up(
     runs = _runs(state, engine, opening, slices, store.part_count)
     last = state.timeline.commits.last
     assert last is not None
-    named = tuple(piece.group for piece in slices)
+    named = tuple(slice_.group for slice_ in slices)
     work = [
         BuildTask(store.place, bucket, runs, named, last.time, groups) for bucket in store.buckets
     ]
@@ -217,7 +217,7 @@ def _runs(
     slices: Sequence[FileSlice],
     bucket_count: int,
 ) -> tuple[KeyRun, ...]:
-    """The keys of some slices by bucket, put aside for this write."""
+    """The keys of some slices by bucket, spilled for this write."""
     if not slices:
         return ()
     tasks = run_tasks(state, slices, KeyHash(bucket_count), opening.staging)
