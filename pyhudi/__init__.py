@@ -1,7 +1,7 @@
 """pyhudi: Apache Hudi tables for Python and PySpark, without a jar.
 
-`open_table` and `create_table` are the door; `pyhudi.spark` is the same door on Spark.
-Names are loaded when first used, so that `import pyhudi` costs next to nothing.
+`open_table` and `create_table` are the entry points; `pyhudi.spark` is the same API on Spark.
+Names are loaded on first use, to keep `import pyhudi` fast.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HOMES: Final = {
     "register_hash": "pyhudi.metadata.record_index.hash_functions",
     "repair": "pyhudi.api.table",
 }
-"""Where each name that is loaded late lives."""
+"""The module of each name that is loaded on first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
-"""How tasks are spread over threads or Spark executors.
+"""Engines: parallel execution of tasks.
 
-A task is a plain top-level function of one picklable argument; an Engine runs many of them and
-returns their results in order.  Threads here, Spark executors in `pyhudi.spark`.
+A task is a top-level function of one picklable argument; an Engine runs many of them and returns
+their results in order.  This module has the engine for threads, `pyhudi.spark` the one for Spark
+executors.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ _R = TypeVar("_R")
 
 
 class Engine(Protocol):
-    """Runs tasks, possibly elsewhere and possibly more than once each."""
+    """Runs tasks, possibly in other processes and possibly more than once each."""
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run at one time."""
+        """Number of tasks that run concurrently."""
         ...
 
     @property
     def shares_memory(self) -> bool:
-        """Whether tasks run in this process, so that tables need not be staged in files."""
+        """Whether tasks run in this process, so that tables need not be spilled to files."""
         ...
 
     def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:
@@ -34,7 +35,7 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Threads of this process; Arrow and the native core drop the GIL where it counts."""
+    """Threads of this process; Arrow and the native core release the GIL in long operations."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or max(1, min(16, os.cpu_count() or 1))

@@ -1,6 +1,6 @@
 """Typed errors, each with a stable code.
 
-Every message is a lower-case sentence that says what is wrong, then the facts, then what to do:
+Every message is a lower-case sentence that states the problem, then the facts, then the remedy:
 `truncated block; path=t/.hoodie/metadata/x.hfile, offset=4096; rebuild the index`.
 """
 
@@ -12,10 +12,11 @@ from typing import ClassVar
 
 
 class PyhudiError(Exception):
-    """Anything pyhudi raises on purpose.
+    """Base class of all errors that pyhudi raises deliberately.
 
-    `what` is the sentence, `facts` the keyword arguments (path, instant, offset, ...), `hint`
-    what the reader can do.  Facts are attributes-by-name in `facts`, in the order given.
+    what: the sentence that states the problem.  facts: the keyword arguments (path, instant,
+    offset, ...) by name, in the order given, without those that are None.  hint: what the user
+    can do.
     """
 
     code: ClassVar[str] = "PYHUDI"
@@ -41,48 +42,48 @@ class PyhudiError(Exception):
 def _rebuild(
     kind: type[PyhudiError], what: str, hint: str | None, facts: dict[str, object]
 ) -> PyhudiError:
-    """Errors cross process borders (Spark workers), so they pickle by their parts."""
+    """Rebuild an error from its parts: errors are pickled between processes (Spark workers)."""
     return kind(what, hint=hint, **facts)
 
 
 class UserError(PyhudiError, ValueError):
-    """The call cannot be right, whatever the table holds."""
+    """The call is invalid, independent of the contents of the table."""
 
     code = "USER"
 
 
 class OptionError(UserError):
-    """An option is unknown, out of range, or cannot be honoured."""
+    """An option is unknown, out of range or not supported here."""
 
     code = "OPTION"
 
 
 class SchemaError(UserError):
-    """The rows do not fit the table; the message is a diff of the two schemas."""
+    """The rows do not match the table's schema; the message is a diff of the two schemas."""
 
     code = "SCHEMA"
 
 
 class TableNotFoundError(PyhudiError, FileNotFoundError):
-    """There is no table at the path."""
+    """No table exists at the path."""
 
     code = "TABLE_NOT_FOUND"
 
 
 class UnsupportedTableError(PyhudiError):
-    """The table is of a version or uses a feature that this operation cannot serve."""
+    """The table's version, or a feature it uses, is not supported by this operation."""
 
     code = "UNSUPPORTED_TABLE"
 
 
 class CorruptFileError(PyhudiError):
-    """Bytes on the store are not what their format allows."""
+    """The contents of a file violate its format."""
 
     code = "CORRUPT_FILE"
 
 
 class StorageError(PyhudiError, OSError):
-    """The store refused or failed; `retryable` tells whether trying again can help."""
+    """The storage rejected a request or failed; retryable: whether a retry can succeed."""
 
     code = "STORAGE"
 
@@ -103,61 +104,60 @@ def _rebuild_storage(
 
 
 class FileMissingError(StorageError, FileNotFoundError):
-    """A file that was expected on the store is not there."""
+    """An expected file does not exist in the storage."""
 
     code = "FILE_MISSING"
 
 
 class WriteConflictError(PyhudiError):
-    """Another writer changed the same file groups first, and the retries are spent."""
+    """Another writer changed the same file groups first, and no retries are left."""
 
     code = "WRITE_CONFLICT"
 
 
 class OvertakenError(WriteConflictError):
-    """A WriteConflictError that planning the same write anew may mend."""
+    """A WriteConflictError that may be resolved by planning the same write again."""
 
     code = "OVERTAKEN"
 
 
 class IndexNotReadyError(PyhudiError):
-    """The index asked for does not exist on this table or is not complete."""
+    """The requested index does not exist on this table or is incomplete."""
 
     code = "INDEX_NOT_READY"
 
 
 class SnapshotExpiredError(PyhudiError):
-    """The files of the snapshot asked for have been cleaned."""
+    """Files of the requested snapshot have been removed by cleaning."""
 
     code = "SNAPSHOT_EXPIRED"
 
 
 class HollowCommitError(PyhudiError):
-    """A range of commits holds one that is still pending, so its rows would be missed."""
+    """A range of commits contains a pending one, whose rows would be missed."""
 
     code = "HOLLOW_COMMIT"
 
 
 class LockError(PyhudiError):
-    """The table's lock could not be taken in time."""
+    """The table's lock could not be acquired in time."""
 
     code = "LOCK"
 
 
 class MeasurementError(PyhudiError):
-    """Measurements of the same differ too much to be stored."""
+    """Repeated measurements differ too much to be stored."""
 
     code = "MEASUREMENT"
 
 
 @contextmanager
 def line_first() -> Iterator[None]:
-    """Show the line of a PyhudiError before its traceback, to whoever prints tracebacks: PySpark
-    hands nothing else of an error to the driver.  A decorator, too, of functions that are not
-    generators.
+    """Print the message of a PyhudiError before its traceback: PySpark passes only the printed
+    traceback of an error to the driver.  Also a decorator for functions that are not generators.
 
-    Python prints the cause of an error before the error, so the error names itself, without a
-    traceback, as its cause.  PySpark removes causes, hence a class that keeps it.
+    Python prints the cause of an error before the error itself, so the error is set as its own
+    cause, without a traceback.  PySpark clears causes, so the cause is a property of a subclass.
     """
     try:
         yield
@@ -170,7 +170,7 @@ _with_lines: dict[type[PyhudiError], type[PyhudiError]] = {}
 
 
 def _with_line(kind: type[PyhudiError]) -> type[PyhudiError]:
-    """A class that looks like `kind`, whose instances are their own cause."""
+    """A class with the name and documentation of `kind` whose instances are their own cause."""
     if "_line" in vars(kind):
         return kind
     if kind not in _with_lines:

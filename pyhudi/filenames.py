@@ -1,4 +1,4 @@
-"""Names of the files of a table, built and parsed.
+"""File names of a table: formatting and parsing.
 
 ```
 base file   <fileId>_<writeToken>_<instant>.parquet|.orc|.hfile
@@ -7,8 +7,8 @@ marker      .hoodie/.temp/<instant>/<partition>/<data file name>.marker.CREATE|M
 metafile    .hoodie_partition_metadata
 ```
 
-A write token is `<task>-<stage>-<attempt>`; nothing may be derived from it but uniqueness.
-`parse_*` returns None for a name that is not ours; `str()` of the result is the name again.
+A write token is `<task>-<stage>-<attempt>`; it guarantees uniqueness and nothing else.
+`parse_*` returns None for any other name; `str()` of the result is the original name.
 Source: table_format 5.1, 6.1; storage_format 2.1.
 """
 
@@ -60,8 +60,8 @@ class BaseFileName:
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """Name of a log file; `instant` is the slice's base instant (version 6) or the delta
-    commit's own (version 8 and later)."""
+    """Name of a log file; `instant` is the base instant of the file slice (table version 6) or
+    the instant of the delta commit (version 8 and later)."""
 
     file_id: str
     instant: InstantTime
@@ -75,13 +75,13 @@ class LogFileName:
 
     @property
     def order(self) -> tuple[str, int, str, bool]:
-        """Order of the logs inside a slice: instant, version, token, suffix."""
+        """Sort key of the logs in a file slice: instant, version, token, suffix."""
         return (self.instant, self.version, self.write_token or "", self.is_cdc)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerName:
-    """Name of a direct marker: written before the data file that it announces."""
+    """Name of a direct marker, which is written before its data file."""
 
     data_file: str
     kind: str
@@ -95,7 +95,7 @@ DataFileName = BaseFileName | LogFileName
 
 @lru_cache(maxsize=1 << 14)
 def parse_data_file(name: str) -> DataFileName | None:
-    """A base or log file name, or None for anything else (sidecars, metafiles, strangers)."""
+    """A base or log file name, or None for any other name (sidecars, metafiles, foreign files)."""
     if match := _BASE.fullmatch(name):
         return BaseFileName(match[1], match[2], InstantTime(match[3]), match[4])
     if match := _LOG.fullmatch(name):
@@ -111,12 +111,12 @@ def is_native_log(name: str) -> bool:
 
 
 def cdc_log_of(base: BaseFileName) -> LogFileName:
-    """Name of the log of the changes that a base file brought."""
+    """Name of the CDC log with the changes of a base file."""
     return LogFileName(base.file_id, base.instant, 1, base.write_token, is_cdc=True)
 
 
 def parse_marker(name: str) -> MarkerName | None:
-    """A direct marker's file name (without folders), or None."""
+    """The parsed file name of a direct marker (without folders), or None."""
     match = _MARKER.fullmatch(name)
     return MarkerName(match["file"], match["kind"]) if match else None
 
@@ -128,12 +128,12 @@ def archive_number(name: str) -> int | None:
 
 
 def new_file_id() -> str:
-    """A fresh file id: `<uuid>-0`."""
+    """A new file id: `<uuid>-0`."""
     return f"{uuid.uuid4()}-0"
 
 
 def new_write_token(task: int = 0, stage: int = 0) -> str:
-    """A write token no other attempt, thread or process uses."""
+    """A write token that no other attempt, thread or process uses."""
     return f"{task}-{stage}-{secrets.randbelow(1 << 31)}"
 
 

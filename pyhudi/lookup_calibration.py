@@ -1,11 +1,12 @@
-"""Costs of look-ups, measured on this machine.
+"""Calibration of the lookup cost model on this machine.
 
-Each is told apart by two look-ups that differ in it alone: scans of a file without and with GZ
-(inflating), a scan against a look-up of every key (a key), few keys in as many blocks (a block).
+Each constant is the difference between two lookups that differ only in that cost: scans of a
+file without and with GZ (decompression), a scan and a lookup of every key (cost per key), a
+lookup of few keys in as many blocks (cost per block).
 
-A machine that does other work meanwhile gives constants that no later look-up has.  So each
-look-up is timed several times, by the clock and by the processor's time of this process; where
-these differ too much nothing is returned, and nothing can be stored.
+Other work on the machine distorts the measurement.  Each lookup is therefore timed several
+times, in wall clock time and in CPU time of this process; if these differ too much, nothing is
+returned and nothing can be stored.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from pyhudi._native.hfile.costs import LookupCosts
 from pyhudi.errors import MeasurementError
 
 SPREAD_MAX: Final = 0.25
-"""How far measurements of the same may lie apart, as a share of the least."""
+"""Maximum difference between repeated measurements, as a fraction of the least."""
 _ROUNDS: Final = 7
 _TRIES: Final = 3
 _STEP: Final = 0x9E3779B97F4A7C15F39CC0605CEDC835  # odd, so that all keys differ
 
 Timer = Callable[[], tuple[float, float]]
-"""Seconds of the wall clock and of this process's processor time."""
+"""Returns seconds of wall clock time and of CPU time of this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Constants, and the widest spread among the look-ups they come from (0.1: a tenth)."""
+    """Cost constants, and the largest spread of the lookups they were computed from (0.1: 10%)."""
 
     costs: LookupCosts
     spread: float
@@ -45,7 +46,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Timing:
-    """The least of several rounds in seconds, and how far the others lie from it."""
+    """The least of several rounds, in seconds, and the spread of the others relative to it."""
 
     seconds: float
     spread: float
@@ -65,10 +66,11 @@ def _clock() -> tuple[float, float]:
 def measure_costs(
     entries: int = 200_000, *, spread_max: float | None = None, clock: Timer = _clock
 ) -> Measured:
-    """Seconds of work; writes two files of `entries` 36-character keys into a temporary folder.
+    """Measure the cost constants.
 
-    spread_max: the widest spread that is accepted; None is a quarter.  Raises MeasurementError
-    where all tries spread more, or a look-up that does more took less time.
+    Runs for seconds; writes two files of `entries` 36-character keys to a temporary folder.
+    spread_max: the largest accepted spread; None is 0.25.  Raises MeasurementError where every
+    attempt exceeds it, or a lookup that does more work took less time.
     """
     allowed = SPREAD_MAX if spread_max is None else spread_max
     with tempfile.TemporaryDirectory() as folder:
@@ -81,15 +83,15 @@ def measure_costs(
             if measured.spread <= allowed:
                 return measured
     raise MeasurementError(
-        "this machine is too busy to measure what look-ups cost",
+        "this machine is too busy to measure lookup costs",
         spread=f"{spread:.0%}",
         allowed=f"{allowed:.0%}",
-        hint="stop other work and calibrate again; the constants in use have not changed",
+        hint="stop other processes and calibrate again; the constants in use are unchanged",
     )
 
 
 def _write(plain: Path, packed: Path, entries: int) -> pa.Array:
-    """The same entries with and without GZ; their keys."""
+    """Write the same entries without and with GZ compression.  Returns their keys."""
     spread = (i * _STEP % (1 << 128) for i in range(entries))
     keys = pa.array(sorted(str(uuid.UUID(int=number)) for number in spread))
     values = pa.array([b"%060d" % (i % 50) for i in range(entries)], pa.binary())
@@ -100,7 +102,7 @@ def _write(plain: Path, packed: Path, entries: int) -> pa.Array:
 
 
 def _measured(plain: Path, packed: Path, keys: pa.Array, clock: Timer) -> Measured:
-    """The constants by one try; their spread is infinite where they cannot be."""
+    """The constants of one attempt; the spread is infinite where the times are contradictory."""
     entries = len(keys)
     few = keys.take(pa.array(range(0, entries, max(1, entries // 50))))
     one = keys.slice(entries // 2, 1)
@@ -122,7 +124,7 @@ def _measured(plain: Path, packed: Path, keys: pa.Array, clock: Timer) -> Measur
 
 
 def _timed(path: Path, keys: pa.Array, method: str, clock: Timer) -> _Timing:
-    """Several look-ups by a new reader each, on one thread."""
+    """Time of several lookups, each with a new reader, on one thread."""
     rounds = []
     for _ in range(_ROUNDS):
         reader = HFileReader(path, threads=1, hash_after=None, cache_bytes=0)

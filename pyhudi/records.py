@@ -1,4 +1,4 @@
-"""Meta columns, file groups, record locations."""
+"""Meta columns, file group ids and record locations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NewType
 import pyarrow as pa
 
 InstantTime = NewType("InstantTime", str)
-"""`yyyyMMddHHmmssSSS` in the table's time zone; compared as text."""
+"""`yyyyMMddHHmmssSSS` in the table's time zone; compared as a string."""
 
 COMMIT_TIME: Final = "_hoodie_commit_time"
 COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
@@ -20,7 +20,7 @@ META_FIELDS: Final = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 OPERATION: Final = "_hoodie_operation"
 IS_DELETED: Final = "_hoodie_is_deleted"
-"""A boolean user column of this name marks a row of a batch as a delete."""
+"""Name of a boolean user column; true marks a row of a batch as a delete."""
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -37,7 +37,7 @@ class FileGroupId:
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """Where the record index says a key lives."""
+    """The location of a key according to the record index."""
 
     partition: str
     file_id: str
@@ -45,10 +45,10 @@ class RecordLocation:
 
 
 def with_meta(schema: pa.Schema) -> pa.Schema:
-    """`schema` with the five meta columns in front (those it has already are not repeated)."""
+    """`schema` with the five meta columns in front (existing ones are not repeated)."""
     return pa.schema([*META_FIELDS, *without_meta(schema)])
 
 
 def without_meta(schema: pa.Schema) -> pa.Schema:
-    """`schema` less the meta columns."""
+    """`schema` without the meta columns."""
     return pa.schema([field for field in schema if field.name not in META_COLUMNS])

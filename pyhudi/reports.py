@@ -1,4 +1,4 @@
-"""Fields common to all reports."""
+"""Base class of all reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Report:
-    """A frozen dataclass that says what was done, or (dry_run) would be."""
+    """A frozen dataclass that states what was done or, with dry_run, what would be done."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]

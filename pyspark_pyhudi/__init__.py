@@ -1,7 +1,8 @@
-"""`format("pyhudi")`: PySpark 4 looks for `DefaultSource` in top-level modules named `pyspark_*`.
+"""Registration of `format("pyhudi")`.
 
-Every session that uses any Python data source imports this module, so it is thin: what does the
-work is imported when a table is asked for.
+PySpark 4 looks for `DefaultSource` in top-level modules named `pyspark_*`.  Every session that
+uses any Python data source imports this module, so it imports the implementation only when a
+table is read or written.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from pyhudi.errors import UserError, line_first
 
 
 class DefaultSource(DataSource):
-    """Tables of Apache Hudi, to read and to write, in batches and in streams."""
+    """Batch and streaming reads and writes of Apache Hudi tables."""
 
     _pin: Any = None
-    """The snapshot of the frame, where Spark has asked for the schema."""
+    """The snapshot of the DataFrame, once Spark has requested the schema."""
 
     @classmethod
     def name(cls) -> str:
@@ -44,8 +45,8 @@ class DefaultSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UserError(
-                'writeStream.format("pyhudi") needs PySpark 4.1 or newer',
-                hint="writeStream.foreachBatch(pyhudi.spark.foreach_batch(path, ...))",
+                'writeStream.format("pyhudi") requires PySpark 4.1 or newer',
+                hint="use writeStream.foreachBatch(pyhudi.spark.foreach_batch(path, ...))",
             )
         return _module("stream_writer").sink(self.options, schema, overwrite=overwrite)
 

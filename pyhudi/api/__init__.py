@@ -1,1 +1,1 @@
-"""The public API: tables, their methods by area, and the conversion of what callers pass."""
+"""The public API: tables, their methods by area, and conversion of arguments."""

@@ -1,4 +1,4 @@
-"""What is done when something may be wrong: `table.doctor`, `table.repair`, `table.metadata`."""
+"""Methods for checks, repair and maintenance: `doctor`, `repair`, `metadata`, `services`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from pyhudi.transaction.deferred_publish import check_none_kept
 
 
 class CareVerbs:
-    """The part of a table that finds damage and mends it."""
+    """Methods of a table that detect and repair damage."""
 
     _fs: FileSystem
     _options: Options
     _engine: Engine
 
     def doctor(self, *, quick: bool = False) -> Diagnosis:
-        """What is wrong with the table: findings with what, where, why and what to do.
+        """Check the table.  Each finding states the problem, its location, cause and remedy.
 
-        quick: leave out the record index against the keys, which reads one column of the table.
-        No lock is taken, nothing changes; a write that goes on meanwhile is reported as pending.
+        quick: skip the check of the record index against the keys, which reads one column of the
+        table.  Takes no lock and changes nothing; a concurrent write is reported as pending.
         """
         return examine(self._fs, quick=quick, engine=self._engine)
 
     def repair(self, *, dry_run: bool = False, allow_loss: bool = False) -> RepairReport:
-        """Mend what the doctor finds.
+        """Repair the problems that `doctor` finds.
 
-        dry_run: tell only.  allow_loss: also what costs rows or history: the newest commit is
-        taken back if its files are damaged, else damaged files go and their file groups show what
-        they held before.  Files that go are moved to `.hoodie/.set_aside`.  Raises LockError.
+        dry_run: report only.  allow_loss: include repairs that lose rows or history: the newest
+        commit is rolled back if its files are damaged; otherwise damaged files are removed and
+        their file groups return to their previous contents.  Removed files are moved to
+        `.hoodie/.set_aside`.  Raises LockError.
         """
         return execute_repair(
             self._fs, options=self._options, engine=self._engine, dry_run=dry_run,
@@ -50,12 +51,12 @@ class CareVerbs:
 
     @property
     def metadata(self) -> MetadataCare:
-        """The table's metadata table: checks and rebuilding."""
+        """The metadata table: verification and rebuild."""
         return MetadataCare(self._fs, self._options, self._engine)
 
     @property
     def services(self) -> TableServices:
-        """What keeps the table in shape, as one call and in the background."""
+        """The table services, run by one call or in the background."""
         return TableServices(self._fs, self._options, self._engine)
 
 
@@ -66,23 +67,26 @@ class TableServices:
         self._fs, self._options, self._engine = fs, options, engine
 
     def run(self, *, dry_run: bool = False) -> ServicesReport:
-        """Run what is due: rollback of failed writes, partition TTL, compaction, log compaction,
-        clustering, cleaning, archival, leftovers.
+        """Run the services that are due: rollback of failed writes, partition TTL, compaction, log
+        compaction, clustering, cleaning, archival, removal of leftover files.
 
-        The report says of each service what it did, or why it was not due; one that meets an
-        error does not keep the others from running.  dry_run: tell only.
+        The report states for each service what it did or why it was skipped.  An error in one
+        service does not prevent the others from running.  dry_run: report only.
         """
         return run_due(self._fs, self._options, self._engine, dry_run=dry_run)
 
     def start(self, *, every_seconds: float = 30.0) -> BackgroundServices:
-        """`run` now and then in a thread, beside whatever this process does with the table:
+        """Call `run` periodically in a thread, concurrent with other work of this process:
 
         with table.services.start(every_seconds=60):
             stream_into(table)
         """
         is_number = isinstance(every_seconds, int | float)
         if not is_number or not 0 < every_seconds <= TIMEOUT_MAX:
-            raise UserError("the pause between looks must be positive", every_seconds=every_seconds)
+            raise UserError(
+                f"every_seconds must be a number above 0 and at most {TIMEOUT_MAX:.0f}",
+                every_seconds=every_seconds,
+            )
         return BackgroundServices(self.run, every_seconds=every_seconds)
 
     def __repr__(self) -> str:
@@ -90,26 +94,28 @@ class TableServices:
 
 
 class MetadataCare:
-    """The metadata table of one table, as a thing to be kept whole."""
+    """Maintenance of the metadata table of one table."""
 
     def __init__(self, fs: FileSystem, options: Options, engine: Engine) -> None:
         self._fs, self._options, self._engine = fs, options, engine
 
     def verify(self, *, keys: bool = True) -> Diagnosis:
-        """Hold it against the table: listing against `files`, statistics and blooms against
-        footers, and (keys) the record index against every key; its own files too."""
+        """Verify the metadata table against the table: `files` against a listing, statistics and
+        bloom filters against footers and (keys) the record index against every key.  The files of
+        the metadata table are checked too."""
         ground = TableInventory.of(self._fs, load_config(self._fs))
         found = check_metadata(ground, with_keys=keys, engine=self._engine)
         return Diagnosis(self._fs.url, in_order(found), (("data files", len(ground.data_files)),))
 
     def rebuild(self, *, dry_run: bool = False) -> Diagnosis:
-        """Build it again, then swap; returns what `verify` then says.
+        """Rebuild the metadata table and replace the old one.  Returns the result of `verify`.
 
-        dry_run: check that it could be built now, and verify what is there; nothing changes.
+        dry_run: check that a rebuild is possible now and verify the current metadata table;
+        nothing changes.
 
-        Readers go on; a crash leaves the old one, or a table that lists its store until the next
-        write ends the swap.  Cost: the key column of the table, footers for statistics.
-        Raises LockError, IndexNotReadyError while a write is pending.
+        Readers are not blocked.  A crash leaves the old metadata table, or a table that lists its
+        storage until the next write completes the replacement.  Cost: the key column of the table,
+        and footers for statistics.  Raises LockError, IndexNotReadyError while a write is pending.
         """
         if dry_run:
             check_rebuildable(self._fs)

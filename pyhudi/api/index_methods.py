@@ -1,4 +1,4 @@
-"""What is done with the index of a table as such: `table.index`."""
+"""Methods of the index of a table: `table.index`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyhudi.storage.filesystem import FileSystem
 
 
 class TableIndex:
-    """The record index of one table.  Every call sees the table as it is then."""
+    """The record index of one table.  Every call sees the current state of the table."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class TableIndex:
         self._key_texts = key_texts
 
     def lookup(self, keys: Any, *, as_of: PointInTime | None = None) -> pa.Table:
-        """Where each key lives: [record_key, partition_path, file_id, instant_time, found].
+        """Location of each key: [record_key, partition_path, file_id, instant_time, found].
 
-        as_of: where it lived when that instant was the newest.  Raises IndexNotReadyError without
-        an index, SnapshotExpiredError where its files do not reach back so far.
+        as_of: the location when that instant was the newest.  Raises IndexNotReadyError without an
+        index, SnapshotExpiredError where the files of the index do not reach back to that time.
         """
         state = self._state()
         keys = self._key_texts(keys, state)
@@ -56,8 +56,8 @@ class TableIndex:
         return state.metadata.record_index_as_of(time).lookup(keys, engine=self._engine)
 
     def explain(self, keys: Any) -> pa.Table:
-        """Look keys up, and tell for each file that was asked whether by seek or by scan, what
-        either was expected to cost, and what it did cost, in seconds.
+        """Look up keys, and report for each file that was read the method (seek or scan), the
+        estimated cost of both methods and the actual cost, in seconds.
 
         Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
         """
@@ -66,11 +66,11 @@ class TableIndex:
         return explain_lookup(state.fs, state.record_index, texts.drop_null())
 
     def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
-        """What commits after `since` up to `until` (None: the newest) wrote into the index.
+        """Index entries written by commits after `since` up to `until` (None: the newest).
 
-        Returns [record_key, commit, ended, partition_path, file_id]: ended rows are of keys that
-        were deleted.  "000" is before all.  After a compaction of the index the newest entry of a
-        key is told, and tombstones it dropped are not.
+        Returns [record_key, commit, ended, partition_path, file_id]: ended marks deleted keys.
+        "000" precedes all commits.  After a compaction of the index, only the newest entry of each
+        key is returned, and tombstones that the compaction dropped are not.
         """
         state = self._state()
         newest = state.timeline.commits.last
@@ -78,10 +78,10 @@ class TableIndex:
         return index_entries(state, self._engine, as_bound(since, state.zone), upto)
 
     def stats(self) -> IndexStats:
-        """Entries, bytes, load and skew by bucket, and advice.
+        """Entries, bytes, load and skew by bucket, and recommendations.
 
-        Cost: each file's trailer; of the HBase index a scan of its table.  Entries of the RocksDB
-        index are as its stores estimate them.
+        Cost: the trailer of each file; for the HBase index a scan of its table.  Entry counts of
+        the RocksDB index are the estimates of its stores.
         """
         state = self._state()
         kind = index_that_answers(state, self._options)
@@ -90,13 +90,13 @@ class TableIndex:
         return index_stats(state, self._engine)
 
     def verify(self, sample: int | None = None) -> IndexCheck:
-        """Hold the index against the table, in both directions.
+        """Verify the index against the table, in both directions.
 
-        sample: None looks at every key and every entry; a number looks at so many of each, drawn
-        at random, and the report says what share of faults that leaves possible.
-        Cost: the key column of the table and every file of the index, once; memory for a few file
-        slices.  No lock is taken, nothing changes.  The RocksDB and HBase indexes are always
-        checked whole.  Raises IndexNotReadyError without an index, or where it is behind the table.
+        sample: None checks every key and every entry; a number checks that many of each, drawn at
+        random, and the report states the share of faults that may remain undetected.
+        Cost: reads the key column of the table and every file of the index once; memory for a few
+        file slices.  Takes no lock and changes nothing.  The RocksDB and HBase indexes are always
+        checked in full.  Raises IndexNotReadyError without an index or if it is behind the table.
         """
         count, state = count_of(sample, "sample"), self._state()
         kind = index_that_answers(state, self._options)
@@ -105,20 +105,22 @@ class TableIndex:
         return record_index.verify(state, self._engine, sample=count)
 
     def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
-        """Hold only what commits after `since` up to `until` (None: the newest) changed against
-        the index: for a job beside the writers, which passes the `instant` of its last check.
+        """Verify the index against only the changes of commits after `since` up to `until` (None:
+        the newest).  A job that runs concurrently with writers passes the `instant` of its last
+        check.
 
-        Cost follows the change: its rows, a look-up of each, and the key columns of their slices.
+        Cost is proportional to the changes: their rows, a lookup of each, and the key columns of
+        their file slices.
         """
         state = self._state()
         upto = None if until is None else str(as_bound(until, state.zone))
         return record_index.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
-        """Check every key and repair what is wrong: the record index by one commit without rows,
+        """Check every key and repair wrong entries: the record index by one commit without rows,
         RocksDB by another checkpoint of the newest commit, HBase by puts and deletes of rows.
 
-        dry_run: tell only.  Raises LockError, WriteConflictError with the table as it was.
+        dry_run: report only.  Raises LockError, WriteConflictError; the table is then unchanged.
         """
         kind = index_that_answers(self._state(), self._options)
         if kind.is_store and dry_run:
@@ -139,17 +141,17 @@ class TableIndex:
         dry_run: bool = False,
         progress: ReportProgress | None = None,
     ) -> IndexRebuild:
-        """Build the index out of the table's keys: where there is none, where it is damaged, or
-        with another number of buckets.
+        """Build the index from the table's keys: if it is missing or damaged, or to change the
+        number of buckets.
 
-        buckets: None keeps the number there is; of a first index it is that of the options, more
-        if the table has more than a million rows a bucket.  The new index is built beside the old
-        one, held against the table, and then put in its place.  Keys are read without the lock; a
-        build that was killed goes on where it stopped.  progress: called after some tasks each.
-        kind: "record", "elastic", "rocksdb" or "hbase"; None: as `hoodie.index.type` says or the
-        table's own, the record index if that keeps no entries.  A table has a record index or an
-        elastic one: the other goes.  dry_run: tell only.  Raises IndexNotReadyError while a write
-        is pending.
+        buckets: None keeps the current number; a first index takes it from the options, or a
+        greater one if the table has more than a million rows per bucket.  The new index is built
+        next to the old one, verified against the table, and then replaces it.  Keys are read
+        without the lock; a build that was killed resumes where it stopped.  progress: called after
+        every few tasks.  kind: "record", "elastic", "rocksdb" or "hbase"; None: the kind in
+        `hoodie.index.type` or else of the table, or the record index if that kind stores no
+        entries.  A table has either a record index or an elastic one: the other is removed.
+        dry_run: report only.  Raises IndexNotReadyError while a write is pending.
         """
         buckets = count_of(buckets, "buckets")
         built = self._kind(text_of(kind, "kind"))
@@ -161,22 +163,22 @@ class TableIndex:
             )
         if dry_run:
             return record_index.rebuild_plan(self._state(), self._options, built, buckets)
-        tell = progress or silent
+        report_progress = progress or silent
         return record_index.rebuild_index(
-            self._fs, self._options, self._engine, built, buckets, tell
+            self._fs, self._options, self._engine, built, buckets, report_progress
         )
 
     def _kind(self, name: str | None) -> IndexKind:
-        asked = self._options.write.index
-        if name is None and asked is not None and asked.is_record_index:
-            return asked
+        requested = self._options.write.index
+        if name is None and requested is not None and requested.is_record_index:
+            return requested
         if name is None:
             return index_that_answers(self._state(), self._options)
         wanted = [kind for kind in IndexKind if kind.keeps_entries]
         found = next((kind for kind in wanted if kind.value == name.lower()), None)
         if found is None:
             raise UserError(
-                "no such index is built out of keys", kind=name,
+                "no index of this kind can be built from keys", kind=name,
                 hint="use " + ", ".join(kind.value for kind in wanted),
             )  # fmt: skip
         return found

@@ -1,4 +1,4 @@
-"""What users pass to the door, as what the floors below take."""
+"""Conversion and validation of arguments of the public API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arrow_schema(schema: Any) -> pa.Schema:
 
 
 def arrow_table(rows: Any) -> pa.Table:
-    """Rows as a table; anything with `__arrow_c_stream__` or `__arrow_c_array__` will do."""
+    """Rows as a table, from any object with `__arrow_c_stream__` or `__arrow_c_array__`."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatchReader):
@@ -48,10 +48,10 @@ def arrow_table(rows: Any) -> pa.Table:
 
 
 def incoming_rows(rows: Any) -> Rows:
-    """Rows of a batch: in memory, or a stream of them that is read batch by batch.
+    """Rows of a batch: in memory, or a stream that is read batch by batch.
 
-    A pyarrow.RecordBatchReader is a stream, and whatever else has `__arrow_c_stream__` and is no
-    data frame (`__dataframe__`): a frame has its rows in memory already.
+    A stream is a pyarrow.RecordBatchReader or any other object with `__arrow_c_stream__` that is
+    not a data frame (`__dataframe__`): a data frame already has its rows in memory.
     """
     if isinstance(rows, pa.RecordBatchReader):
         return StreamRows(rows)
@@ -62,7 +62,8 @@ def incoming_rows(rows: Any) -> Rows:
 
 
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Names given as one string, several, or none.  Raises UserError for anything else."""
+    """Names given as one string, a sequence of strings, or None.  Raises UserError for anything
+    else."""
     if columns is None:
         return ()
     if isinstance(columns, str):
@@ -71,35 +72,35 @@ def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     names: tuple[Any, ...] = tuple(columns) if several else (columns,)
     if any(not isinstance(name, str) for name in names):
         raise UserError(
-            "names must be text, or several texts", given=repr(columns)[:80],
+            "names must be a string or a sequence of strings", given=repr(columns)[:80],
             hint='pass "city" or ["city", "day"]',
         )  # fmt: skip
     return names
 
 
 def text_of(value: str | None, name: str) -> str | None:
-    """An argument that is text or None.  Raises UserError."""
+    """An argument that is a string or None.  Raises UserError."""
     if value is not None and not isinstance(value, str):
-        raise UserError(f"{name} must be text", type=type(value).__name__)
+        raise UserError(f"{name} must be a string", type=type(value).__name__)
     return value
 
 
 def required_text(value: str, name: str) -> str:
-    """An argument that is text.  Raises UserError."""
+    """An argument that is a string.  Raises UserError."""
     if not isinstance(value, str):
-        raise UserError(f"{name} must be text", type=type(value).__name__)
+        raise UserError(f"{name} must be a string", type=type(value).__name__)
     return value
 
 
 def count_of(value: int | None, name: str) -> int | None:
-    """An argument that is a whole number above zero, or None.  Raises UserError."""
+    """An argument that is a positive integer or None.  Raises UserError."""
     if value is not None and (not isinstance(value, int) or value < 1):
-        raise UserError(f"{name} must be a whole number above zero", given=repr(value)[:80])
+        raise UserError(f"{name} must be a positive integer", given=repr(value)[:80])
     return value
 
 
 def selected_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """As `names_of`, but None where every column is meant."""
+    """As `names_of`, but None selects all columns."""
     return None if columns is None else names_of(columns)
 
 
@@ -117,7 +118,7 @@ def clustering_as_asked(
     layout: str | None,
     partitions: str | Sequence[str] | None,
 ) -> Options:
-    """The options with what a caller says of a clustering; the same object if nothing is said."""
+    """The options with a caller's clustering arguments; the same object if all are None."""
     if sort_by is None and layout is None and partitions is None:
         return options
     wanted = options.services.clustering
@@ -139,7 +140,7 @@ def clustering_as_asked(
 def check_partition_names(
     partitions: str | Sequence[str] | None, known: Callable[[], list[str]]
 ) -> None:
-    """Raise UserError for a partition that a caller names and the table does not have."""
+    """Raise UserError for a partition that does not exist in the table."""
     wanted = names_of(partitions)
     there = set(known()) if wanted else set()
     unknown = sorted(set(wanted) - there)
@@ -152,21 +153,21 @@ def check_partition_names(
 
 
 def index_of(text: str, options: Options) -> IndexKind:
-    """The index of a new table: as named, or by `hoodie.index.type` where that is the default."""
+    """The index kind of a new table: `text`, or `hoodie.index.type` if `text` is the default."""
     try:
         kind = IndexKind(str(text).lower())
     except ValueError:
         raise OptionError(
             "unknown index", index=text, hint="use " + ", ".join(k.value for k in IndexKind)
         ) from None
-    asked = options.write.index
-    if asked is None or asked is kind:
+    requested = options.write.index
+    if requested is None or requested is kind:
         return kind
     if not kind.traits.is_default:
         raise OptionError(
-            "index= and hoodie.index.type name different indexes", index=text, option=asked.option
+            "index= conflicts with hoodie.index.type", index=text, option=requested.option
         )
-    return asked
+    return requested
 
 
 def schema_mode_of(text: str | None) -> SchemaMode | None:
@@ -181,7 +182,7 @@ def schema_mode_of(text: str | None) -> SchemaMode | None:
 
 
 def table_name(path: str) -> str:
-    """The name of a table that was given none: the last part of its path."""
+    """The default name of a table: the last component of its path."""
     return path.rstrip("/").rsplit("/", 1)[-1] or "table"
 
 
@@ -195,12 +196,12 @@ class _Readable(Protocol):
 
 
 def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
-    """Records named by rows or keys; exactly one of the three ways must be used.
+    """The records to delete, given by exactly one of rows, keys and where.  Raises UserError.
 
-    Rows without the partition columns, and keys, do not tell the partition.
+    Rows without the partition columns, and keys, leave the partition unknown.
     """
     if sum(given is not None for given in (rows, keys, where)) != 1:
-        raise UserError("name the records in one way", hint="pass rows, keys=, or where=")
+        raise UserError("pass exactly one of rows=, keys=, where=")
     if rows is not None:
         given = arrow_table(rows)
         check_names(given.schema)

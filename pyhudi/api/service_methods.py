@@ -1,4 +1,4 @@
-"""Table services: the verbs of every door, on one machine and on Spark."""
+"""Methods for table services, rollback, restore and upgrade, on one machine and on Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from pyhudi.transaction.restore import RestoreReport
 
 
 class ServiceVerbs:
-    """The part of a table that keeps it in shape: under its lock, on its engine."""
+    """Service methods of a table; they run under its lock and on its engine."""
 
     _fs: FileSystem
     _options: Options
@@ -51,10 +51,10 @@ class ServiceVerbs:
     def compact(self, *, dry_run: bool = False) -> CompactionReport:
         """Merge the logs of a merge-on-read table into base files.
 
-        A compaction that is planned already is carried out; else all slices with logs are, those
-        with most log bytes first, up to `hoodie.compaction.target.io`.  dry_run: tell only.
-        Raises UserError for a copy-on-write table; LockError, WriteConflictError with the table
-        as it was.
+        Runs a pending compaction plan if there is one; otherwise compacts all file slices with
+        logs, those with the most log bytes first, up to `hoodie.compaction.target.io`.
+        dry_run: report only.  Raises UserError for a copy-on-write table; LockError,
+        WriteConflictError, after which the table is unchanged.
         """
         if dry_run:
             return table_services.preview_compaction(self._state(), self._options)
@@ -62,12 +62,12 @@ class ServiceVerbs:
 
     def compact_logs(self, *, dry_run: bool = False) -> LogCompactionReport:
         """Merge the log blocks of each file slice that has at least
-        `hoodie.log.compaction.blocks.threshold` of them into those of one log file.
+        `hoodie.log.compaction.blocks.threshold` of them into one log file.
 
-        Base files are neither read nor written, so it is cheaper than `compact`, and makes reads
-        faster until that runs.  Slices that a plan has claimed are left.  dry_run: tell only.
-        Raises UserError for a copy-on-write table; LockError, WriteConflictError with the table
-        as it was.
+        Base files are neither read nor written, so this is cheaper than `compact` and speeds up
+        reads until the next compaction.  File slices of a pending plan are skipped.
+        dry_run: report only.  Raises UserError for a copy-on-write table; LockError,
+        WriteConflictError, after which the table is unchanged.
         """
         if dry_run:
             return log_compaction_plan(self._state(), self._options)
@@ -80,28 +80,29 @@ class ServiceVerbs:
     @overload
     def schedule_compaction(self, *, dry_run: bool) -> str | CompactionReport | None: ...
     def schedule_compaction(self, *, dry_run: bool = False) -> str | CompactionReport | None:
-        """Plan a compaction for `compact`, or for Apache Hudi, to run: its instant, or None if
-        there are no logs.  Writers continue concurrently.  dry_run: report what would be planned.
-        Raises UserError for a copy-on-write table."""
+        """Plan a compaction to be run by `compact` or by Apache Hudi.  Returns its instant, or
+        None if there are no logs.  Writers continue concurrently.  dry_run: report what would be
+        planned.  Raises UserError for a copy-on-write table."""
         if dry_run:
             return table_services.preview_compaction(self._state(), self._options)
         return table_services.schedule_compaction(self._fs, self._options)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
-        """Take a planned compaction off the timeline again, with what an attempt that died wrote.
+        """Cancel a pending compaction plan, and remove files written by a crashed attempt.
 
-        Raises UserError if none is planned at `instant`, or if logs of later writes lie on it: it
-        has to be carried out then; WriteConflictError while somebody works on it or beside it.
+        Raises UserError if no compaction is pending at `instant`, or if later writes have appended
+        logs to it, so that it must be run; WriteConflictError while another process runs it, or
+        while a write that began after the plan is pending.
         """
         return table_services.unschedule_plan(
             self._fs, self._options, instant, frozenset({Action.COMPACTION}), dry_run=dry_run
         )
 
     def unschedule_clustering(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
-        """Take a planned clustering off the timeline again; its file groups take updates then.
+        """Cancel a pending clustering plan, so that its file groups accept updates again.
 
-        Raises UserError if none is planned at `instant`, WriteConflictError while somebody
-        carries it out.
+        Raises UserError if no clustering is pending at `instant`, WriteConflictError while another
+        process runs it.
         """
         actions = frozenset({Action.REPLACE_COMMIT})
         return table_services.unschedule_plan(
@@ -116,23 +117,24 @@ class ServiceVerbs:
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> ClusteringReport:
-        """Write small file groups anew, in fewer files and with their rows laid out by columns.
+        """Rewrite small file groups into fewer files, with rows sorted by columns.
 
-        sort_by: columns; layout: "linear" (by the first, then the second, ...), "zorder" or
-        "hilbert" (rows near in every column come near); partitions: only those.  What is not
-        given is as the `hoodie.clustering.*` options say.  A clustering that is planned already
-        is carried out as it was planned; what is asked for then takes the other file groups.
-        dry_run: tell only.  Raises OptionError for columns and UserError for partitions that are
-        not there; LockError, WriteConflictError with the table as it was.
+        sort_by: columns.  layout: "linear" (by the first, then the second, ...), "zorder" or
+        "hilbert" (rows with similar values in all columns are stored close together).
+        partitions: restrict clustering to these.  Arguments that are None are taken from the
+        `hoodie.clustering.*` options.  A pending clustering runs as planned; the arguments then
+        apply to the other file groups.  dry_run: report only.  Raises OptionError for unknown
+        columns and UserError for unknown partitions; LockError, WriteConflictError, after which
+        the table is unchanged.
         """
-        asked = clustering_as_asked(
+        requested = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.preview_clustering(self._state(), asked)
-        also_plans = asked is not self._options
-        return table_services.cluster(self._fs, asked, self._engine, also_plans=also_plans)
+            return table_services.preview_clustering(self._state(), requested)
+        also_plans = requested is not self._options
+        return table_services.cluster(self._fs, requested, self._engine, also_plans=also_plans)
 
     @overload
     def schedule_clustering(
@@ -157,60 +159,60 @@ class ServiceVerbs:
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> str | ClusteringReport | None:
-        """Plan a clustering for `cluster`, or for Apache Hudi, to carry out: its instant, or None
-        if no file group qualifies.  Until it is done its groups take no updates, unless
-        `hoodie.clustering.updates.strategy` says otherwise.  dry_run: report what would be
+        """Plan a clustering to be run by `cluster` or by Apache Hudi.  Returns its instant, or
+        None if no file group qualifies.  Until it completes, its file groups accept no updates,
+        unless `hoodie.clustering.updates.strategy` permits them.  dry_run: report what would be
         planned."""
-        asked = clustering_as_asked(
+        requested = clustering_as_asked(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.preview_clustering(self._state(), asked)
-        return table_services.schedule_clustering(self._fs, asked)
+            return table_services.preview_clustering(self._state(), requested)
+        return table_services.schedule_clustering(self._fs, requested)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
-        """Delete the partitions that were last written (or made:
+        """Delete the partitions that were last written (or created:
         `hoodie.partition.ttl.management.strategy.type`) more than
         `hoodie.partition.ttl.strategy.days.retain` days ago.
 
-        Raises OptionError where no number of days is set; LockError, WriteConflictError with the
-        table as it was.
+        dry_run: report only.  Raises OptionError if no number of days is set; LockError,
+        WriteConflictError, after which the table is unchanged.
         """
         return expire(self._fs, self._options, self._engine, commit, dry_run=dry_run)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
-        """Delete files that no reader needs any more, as `hoodie.clean.policy` says.
+        """Delete files that no reader needs any more, according to `hoodie.clean.policy`.
 
-        Of each file group at least the newest slice stays, and what savepoints, planned
-        compactions and readers (`hold`) need.  dry_run: tell only.
+        Retains at least the newest file slice of each file group, and all files needed by
+        savepoints, pending compactions and pinned snapshots (`hold`).  dry_run: report only.
         """
         if dry_run:
             return table_services.clean_plan(self._state(), self._options)
         return table_services.clean(self._fs, self._options, self._engine)
 
     def hold(self, as_of: PointInTime | None = None) -> Hold:
-        """Keep the snapshot at a point in time (None: now) from `clean` while it is read.
+        """Pin the snapshot at a point in time (None: now), so that `clean` retains it.
 
-        `with table.hold() as held: table.scan(as_of=held.instant)`.  It ends with the block, with
-        `release()`, or with this process: a file below `.hoodie` shows that the reader lives.
-        Rollback, restore and Apache Hudi's cleaner do not ask for it.  Raises
-        SnapshotExpiredError where files of the snapshot have been cleaned, UserError where a
-        planned clean deletes some, LockError.
+        `with table.hold() as pin: table.scan(as_of=pin.instant)`.  The pin ends with the block,
+        with `release()`, or with this process: a heartbeat file below `.hoodie` shows that the
+        reader is alive.  Rollback, restore and Apache Hudi's cleaner ignore pins.  Raises
+        SnapshotExpiredError if files of the snapshot have been cleaned, UserError if a pending
+        clean deletes some of them, LockError.
         """
         return hold(self._fs, self._options, as_of)
 
     def holds(self) -> list[HeldSnapshot]:
-        """Who holds which snapshot, readers that are gone too until a clean drops them."""
+        """The pinned snapshots and their readers, including dead readers until the next clean."""
         return held_snapshots(self._fs, self._options.write.concurrency.heartbeats)
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Move old instants from the timeline to the archive, where they count as completed.
 
-        Once there are more than `hoodie.keep.max.commits` commits, the oldest go until
-        `hoodie.keep.min.commits` are left; cleans and rollbacks likewise, and the metadata
-        table's own.  What a pending instant, a savepoint, the next clean or compaction asks for
-        stays.  dry_run: tell only.
+        If there are more than `hoodie.keep.max.commits` commits, the oldest are archived until
+        `hoodie.keep.min.commits` are left; the same applies to cleans, to rollbacks and to the
+        timeline of the metadata table.  Instants needed by a pending instant, a savepoint or the
+        next clean or compaction are retained.  dry_run: report only.
         """
         if dry_run:
             return describe_archival(self._state(), self._options)
@@ -218,15 +220,15 @@ class ServiceVerbs:
 
     @property
     def archived_timeline(self) -> Timeline:
-        """What has left the timeline for the archive.  Cost: reading the whole archive."""
+        """The archived instants.  Cost: reads the whole archive."""
         return self._state().archive.timeline
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackReport:
-        """Undo the newest completed commit, for good; the metadata table and the record index
-        follow.  dry_run: tell only, which files would go.
+        """Permanently undo the newest completed commit, also in the metadata table and the record
+        index.  dry_run: only report which files would be deleted.
 
-        Raises UserError, before anything changes, where a later commit, a savepoint, a pending
-        service or a compaction of the metadata table stands on it.
+        Raises UserError, before any change, if a later commit, a savepoint, a pending service or a
+        compaction of the metadata table depends on it.
         """
         if dry_run:
             return rollback_restore.rollback_plan(self._state(), required_text(instant, "instant"))
@@ -238,8 +240,8 @@ class ServiceVerbs:
         """Protect the snapshot at a commit (None: the newest) from cleaning and archival.
 
         dry_run: report what would be protected; nothing changes.
-        Raises UserError for what is no completed commit or has a savepoint already,
-        SnapshotExpiredError where files of the snapshot have been cleaned.
+        Raises UserError if `instant` is not a completed commit or already has a savepoint,
+        SnapshotExpiredError if files of the snapshot have been cleaned.
         """
         text_of(comment, "comment")
         instant = text_of(instant, "instant")
@@ -252,7 +254,7 @@ class ServiceVerbs:
         return savepoints(self._state())
 
     def delete_savepoint(self, instant: str, *, dry_run: bool = False) -> Savepoint:
-        """Remove the savepoint at `instant`, and return what it protected.
+        """Delete the savepoint at `instant` and return it.
 
         dry_run: only return it.  Raises UserError if there is none."""
         if dry_run:
@@ -262,13 +264,13 @@ class ServiceVerbs:
         )
 
     def restore(self, instant: str, *, dry_run: bool = False) -> RestoreReport:
-        """Make the table what it was at a commit, mostly one with a savepoint; what was written
-        after it is gone for good.  dry_run: tell the instants and files that would go.
+        """Restore the table to its state at a commit, usually one with a savepoint.  Later writes
+        are permanently lost.  dry_run: report the instants and files that would be removed.
 
-        Readers see the table as before or as restored, nothing between.  Metadata table and
-        record index follow.  Raises UserError, before anything changes, for what is no completed
-        commit or where a savepoint stands on a later one; SnapshotExpiredError where files of
-        the snapshot have been cleaned.
+        Readers see the table either before or after the restore.  The metadata table and the
+        record index are restored too.  Raises UserError, before any change, if `instant` is not a
+        completed commit or a later commit has a savepoint; SnapshotExpiredError if files of the
+        snapshot have been cleaned.
         """
         if dry_run:
             return rollback_restore.restore_plan(self._state(), required_text(instant, "instant"))
@@ -283,14 +285,14 @@ class ServiceVerbs:
         ordering: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> UpgradeReport:
-        """Upgrade a table of versions 0 to 5 to version 6, in which it can be written.
+        """Upgrade a table of versions 0 to 5 to version 6, which supports writes.
 
         Failed writes are rolled back and the metadata table is dropped; data files and timeline
-        stay.  record_key, partition_by, ordering: columns that the table's properties do not
-        state.  There is no way back.  dry_run: report the changes only.
-        Raises UserError, before anything changes, for any other version, while services or living
-        writers are pending, and for columns that are missing or do not give the keys of the rows;
-        UnsupportedTableError for what cannot be written in version 6 either; LockError.
+        are unchanged.  record_key, partition_by, ordering: columns that the table's properties do
+        not state.  The upgrade cannot be undone.  dry_run: report the changes only.
+        Raises UserError, before any change, for any other version, while services or live writers
+        are pending, and for columns that are missing or do not produce the keys of the rows;
+        UnsupportedTableError for features that cannot be written in version 6 either; LockError.
         """
         given = KeyColumns(names_of(record_key), names_of(partition_by), names_of(ordering))
         return upgrade(self._fs, self._options, to, given, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""The public door: a table, opened."""
+"""The public API: opening, creating and reading tables."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def open_table(
 ) -> Table:
     """The table at a path or URL.
 
-    options: `hoodie.*` keys.  key_generator: where the table's keys are made by functions of your
-    own.  merge: the function the table was created with, if it was with one.
+    options: `hoodie.*` keys.  key_generator: custom key functions, if the table's keys are made by
+    such functions.  merge: the merge function the table was created with, if any.
     Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
@@ -98,16 +98,16 @@ def create_table(
     """A new, empty table of version 6.
 
     schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
-    TimestampPartition for levels made of times; PythonKeys for paths of your own.
+    TimestampPartition for levels made of times; PythonKeys for custom paths.
     ordering: columns whose greater value wins (event time); None: the later write wins.
     table_type: "cow" or "mor".
     index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple",
-    "bucket", "rocksdb", "hbase" or "elastic"; the table's properties keep it.
-    name: the last part of the path where not given.
-    merge: `merge(old, new)` of record batches gives what a stored and a newer record of a key
-    come to: row by row the two are of one key, and so is the row it gives, with the same columns.
-    Its name is recorded, and only who gives it again can write the table or merge its logs.
-    Raises UserError (a table is there already, bad arguments), SchemaError, OptionError.
+    "bucket", "rocksdb", "hbase" or "elastic"; stored in the table's properties.
+    name: defaults to the last component of the path.
+    merge: a function `merge(old, new)` of record batches that merges stored and newer records.
+    Row i of `old`, of `new` and of the result have the same key and the same columns.  The table
+    stores the function's name; writes and log merges must be given the function again.
+    Raises UserError (the table already exists, invalid arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
     functions = partition_by if isinstance(partition_by, PythonKeys) else None
@@ -123,9 +123,9 @@ def create_table(
         index_of(index, parsed),
         functions,
     )
-    kept = agreed(parsed, config_of(table))
+    checked = agreed(parsed, config_of(table))
     create(fs, table)
-    return Table(fs, options=kept, engine=engine or LocalEngine(), functions=functions)
+    return Table(fs, options=checked, engine=engine or LocalEngine(), functions=functions)
 
 
 def doctor(
@@ -151,7 +151,7 @@ def repair(
 
 
 class Table(WritingVerbs, ServiceVerbs, CareVerbs):
-    """A Hudi table.  Every call sees the table as it is then; a Scan keeps what it first saw."""
+    """A Hudi table.  Every call sees the current state; a Scan keeps the state it first saw."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return self._last
 
     def key_rule(self, *, with_paths: bool = True) -> KeyRule:
-        """How keys and paths are made out of rows; for doors that key rows themselves."""
+        """The rule that derives record keys and partition paths from rows."""
         state = self._state()
         return rule_of(state, self._options, functions=self._functions, with_paths=with_paths)
 
@@ -182,7 +182,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the newest snapshot, meta columns in front."""
+        """Columns of the newest snapshot, meta columns first."""
         return self._state().schema()
 
     @property
@@ -208,10 +208,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     ) -> Scan:
         """Rows of a snapshot.
 
-        columns: in the order wanted; None is all.  as_of: an instant, `2026-11-21`,
+        columns: in the requested order; None selects all.  as_of: an instant, `2026-11-21`,
         `2026-11-21 09:30:00[.123]` in the table's time zone, ISO 8601 with a zone, or a datetime;
         not before the table's first commit (UserError).
-        mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` has `_hoodie_*`.
+        mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` includes
+        `_hoodie_*`.
         """
         return self._scan(
             ScanRequest(
@@ -236,14 +237,14 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         holes: str | None = None,
         hide_unchanged: bool = False,
     ) -> Scan:
-        """Rows of the snapshot at `until` written by commits after `since`: of each key the
-        latest state, deleted keys not at all (`capture` tells every step, deletes too).
+        """Rows of the snapshot at `until` written by commits after `since`: the latest state of
+        each key, without deleted keys (`capture` returns every change, including deletes).
 
-        since is exclusive, until inclusive (None: the newest commit); "000" is before all.
-        partitions: a glob for partition paths.  holes: what to do where a pending write precedes
+        since is exclusive, until inclusive (None: the newest commit); "000" precedes all commits.
+        partitions: a glob for partition paths.  holes: how to handle a pending write that precedes
         a completed one: "fail" (HollowCommitError), "block" (end before it) or
-        "use_transition_time" (version 6 cannot); None is what the options say.
-        hide_unchanged: leave out rows that hold what they held at `since`.
+        "use_transition_time" (not supported by version 6); None takes it from the options.
+        hide_unchanged: omit rows that are equal to those at `since`.
         """
         options = self._options.read
         check_range(since, until, self._state().zone)
@@ -274,12 +275,12 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         columns: str | Sequence[str] | None = None,
         where: pc.Expression | None = None,
     ) -> pa.Table:
-        """What the snapshot at `b` (None: now) holds that the one at `a` did not, row by row.
+        """The row differences between the snapshots at `a` and at `b` (None: now).
 
         Returns [record_key, partition_path, change, before, after]: change is "insert", "update"
-        or "delete"; before and after are structs of the columns, null where there is no row.
-        Only file groups that commits between the two wrote are read.  where: rows that pass it
-        on either side.
+        or "delete"; before and after are structs of the columns, null if there is no row.
+        Reads only file groups written by commits between the two.  where: selects rows that match
+        before or after.
         """
         return diff_rows(
             self._state(), a, b, columns=selected_columns(columns),
@@ -287,8 +288,8 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         )  # fmt: skip
 
     def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
-        """Every change of every commit after `since` up to `until`, with the rows before and
-        after, of a table that logs changes (`hoodie.table.cdc.enabled`).
+        """Every change by every commit after `since` up to `until`, with the rows before and
+        after; for tables that log changes (`hoodie.table.cdc.enabled`).
 
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
@@ -298,11 +299,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return capture_rows(state, wanted, engine=self._engine)
 
     def history(self, key: Any) -> pa.Table:
-        """Each version of one record, oldest first, as far as its files are there.
+        """All versions of one record whose files still exist, oldest first.
 
         key: as for `lookup`, of one record.  Returns [instant, operation, change, partition_path,
         file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
-        have been cleaned, so that they no longer tell what they did to the record.
+        have been cleaned, so that their change to the record is unknown.
         """
         state = self._state()
         return history_rows(state, one_key_text(key, **self._keyed(state)), engine=self._engine)
@@ -311,19 +312,19 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return Scan(self._state, request, engine=self._engine)
 
     def lookup(self, keys: Any) -> pa.Table:
-        """Where each key lives: [record_key, partition_path, file_id, instant_time, found], one
-        row a key in the order asked.
+        """Location of each key: [record_key, partition_path, file_id, instant_time, found], one
+        row per key in the given order.
 
-        keys: one or several.  A text is a record key as it is stored; other values are of the key
-        column, rendered as the table's key generator does; tuples and dicts hold a value for each
+        keys: one or several.  A string is a record key as stored; other values are values of the
+        key column, formatted by the table's key generator; tuples and dicts have a value for each
         key column, as does a table of these columns.  Raises IndexNotReadyError without an index
-        that keeps entries, UserError for keys that do not fit the key columns.
+        that stores entries, UserError for keys that do not match the key columns.
         """
         state = self._state()
         return lookup(state, self._options, self._key_texts(keys, state), self._engine)
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
-        """The rows of these keys, reading only the file groups they are in.  keys: as `lookup`."""
+        """The rows with these keys; reads only their file groups.  keys: as for `lookup`."""
         return self._fetch(keys, selected_columns(columns), self._engine)
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
@@ -332,7 +333,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return fetch_rows(state, places, columns=columns, engine=engine)
 
     def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
-        """Record keys as text, however the caller names them; state: loaded where it is None."""
+        """Record keys as strings, from keys in any accepted form.  state: loaded if None."""
         return key_texts(keys, **self._keyed(state or self._state()))
 
     def _keyed(self, state: TableState) -> dict[str, Any]:
@@ -344,14 +345,14 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     @property
     def index(self) -> TableIndex:
-        """The table's record index: checks, repairs, rebuilding, figures."""
+        """The table's record index: lookup, statistics, verification, repair and rebuild."""
         return TableIndex(self._fs, self._options, self._engine, self._state, self._key_texts)
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)
 
     def to_pyarrow_dataset(self) -> Any:
-        """The snapshot of now as a `pyarrow.dataset.Dataset`, without meta columns."""
+        """The current snapshot as a `pyarrow.dataset.Dataset`, without meta columns."""
         return self.scan(with_meta=False).to_pyarrow_dataset()
 
     def __arrow_c_schema__(self) -> Any:
@@ -370,12 +371,12 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
 
 def holes_policy(text: str) -> HolesPolicy:
-    """The policy of that name.  Raises UserError."""
+    """The hollow commit policy with this name.  Raises UserError."""
     try:
         return HolesPolicy(str(text).lower())
     except ValueError:
         raise UserError(
-            "unknown policy for holes", holes=text, hint="use 'fail' or 'block'"
+            "unknown hollow commit policy", holes=text, hint="use 'fail' or 'block'"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What writes to a table: the verbs of every door, on one machine and on Spark."""
+"""Methods that write to a table, on one machine and on Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyhudi.write.write_steps import Operation, WriteRequest
 
 
 class WritingVerbs:
-    """The half of a table that changes it."""
+    """Write methods of a table."""
 
     _fs: FileSystem
     _options: Options
@@ -47,16 +47,16 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """Insert rows whose key is new, merge the others with what is stored.
+        """Insert rows with new keys; merge the others with the stored records.
 
-        rows: anything with `__arrow_c_stream__`.  Rows marked by `_hoodie_is_deleted` delete.
-        skip_unchanged: rows that would leave their record as it is are not written; costs a read
-        of the file groups they are in.  dry_run: plan only; nothing changes.
-        publish: False writes everything and shows nobody, until `publish(report.instant)` or
-        `discard(report.instant)`.  schema_mode: how far the rows may change the table's columns:
-        "strict", "add" (new ones), "widen" (types, too); None: as the options say, by default
-        "widen".  Raises SchemaError, UserError before anything is written;
-        LockError, WriteConflictError with the table as it was.
+        rows: any object with `__arrow_c_stream__`.  Rows with `_hoodie_is_deleted` delete records.
+        skip_unchanged: do not write rows that would not change their record; reads the file groups
+        of the rows.  dry_run: plan only; nothing changes.
+        publish: False writes everything but leaves it invisible until `publish(report.instant)` or
+        `discard(report.instant)`.  schema_mode: which changes of the table's columns are allowed:
+        "strict" (none), "add" (new columns), "widen" (also wider types); None: from the options,
+        by default "widen".  Raises SchemaError, UserError before anything is written; LockError,
+        WriteConflictError, after which the table is unchanged.
         """
         return self._write(
             Operation.UPSERT,
@@ -75,7 +75,7 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """Add rows without looking their keys up: a key that is there already is there twice."""
+        """Add rows without looking up their keys: existing keys become duplicates."""
         return self._write(
             Operation.INSERT,
             self._incoming(rows),
@@ -92,7 +92,7 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """`insert` into new file groups only: the fast way to load much."""
+        """`insert` into new file groups only: fastest for large loads."""
         return self._write(
             Operation.BULK_INSERT,
             self._incoming(rows),
@@ -109,16 +109,16 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """Replace whole partitions by the rows: those the rows lie in.
+        """Replace all partitions that the rows belong to.
 
         With `hoodie.datasource.overwrite.mode=static` every partition is replaced, as by
-        `insert_overwrite_table`; with `hoodie.static.overwrite.partition.paths` those named.
-        The report counts the rows that leave as `deleted`.
+        `insert_overwrite_table`; with `hoodie.static.overwrite.partition.paths` the listed ones.
+        The report counts the replaced rows as `deleted`.
         """
         operation, incoming = Operation.INSERT_OVERWRITE, self._incoming(rows)
-        asked = self._options.request
-        partitions = asked.partitions_to_overwrite
-        if asked.is_overwrite_static and not partitions:
+        requested = self._options.request
+        partitions = requested.partitions_to_overwrite
+        if requested.is_overwrite_static and not partitions:
             operation = Operation.INSERT_OVERWRITE_TABLE
         return self._write(
             operation,
@@ -137,7 +137,7 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """Replace all rows of the table; without any row, empty it."""
+        """Replace all rows of the table; an empty batch empties it."""
         return self._write(
             Operation.INSERT_OVERWRITE_TABLE,
             self._incoming(rows),
@@ -149,13 +149,13 @@ class WritingVerbs:
     def delete_partitions(
         self, paths: str | Sequence[str], *, dry_run: bool = False, publish: bool = True
     ) -> WriteReport:
-        """Take whole partitions out of the table, by their paths; `*` stands for any characters.
+        """Delete whole partitions by their paths; `*` matches any characters.
 
-        A path that no partition has is named in the report's notes.
+        Paths that match no partition are listed in the report's notes.
         """
         named = names_of(paths)
         if not named:
-            raise UserError("no partition is named", hint="delete_partitions(['city=sf'])")
+            raise UserError("no partitions given", hint="delete_partitions(['city=sf'])")
         return self._write(
             Operation.DELETE_PARTITION, NoRows(), dry_run=dry_run, publish=publish, partitions=named
         )
@@ -169,13 +169,13 @@ class WritingVerbs:
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
-        """Delete records: by `keys` (as for `lookup`), by rows that hold the key columns, or by a
+        """Delete records by `keys` (as for `lookup`), by rows with the key columns, or by a
         predicate.
 
-        Every row of a key goes, also where inserts have added it twice; a predicate deletes the
-        rows of the file groups in which it matches.  Keys that are not there are counted as
-        `missing_keys`.  A predicate holds for the rows it deletes as they are when the delete
-        commits: a row that another writer changes meanwhile is looked at again.
+        Deletes every row with a key, including duplicates; a predicate deletes rows of the file
+        groups in which it matches.  Keys that do not exist are counted as `missing_keys`.  A
+        predicate applies to the rows as of the commit of the delete: rows that another writer
+        changes concurrently are evaluated again.
         """
         finds: Callable[[TableState], Rows] | None = None
         doomed: Rows = NoRows()
@@ -186,10 +186,10 @@ class WritingVerbs:
         return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish, finds=finds)
 
     def publish(self, instant: str) -> WriteReport:
-        """Show everybody what a write with `publish=False` wrote; its report.
+        """Make a write with `publish=False` visible to readers.  Returns its report.
 
-        Raises UserError if no write is kept at this instant, WriteConflictError if a writer that
-        does not know of kept writes has committed since.
+        Raises UserError if no deferred write exists at this instant, WriteConflictError if a writer
+        that does not support deferred writes has committed since.
         """
         report = publish_kept(self._fs, instant, self._options.write)
         return after_write(self._fs, self._options, self._engine, report, commit)
@@ -202,25 +202,25 @@ class WritingVerbs:
         *,
         with_meta: bool = True,
     ) -> Scan:
-        """Rows of the snapshot as it will be once a kept write is published: what to audit."""
+        """Rows of the snapshot as if a deferred write were published, for audits."""
         state = as_if_published(self._state(), InstantTime(instant))
         request = ScanRequest(columns=selected_columns(columns), where=where, with_meta=with_meta)
         return Scan(lambda: state, request, engine=LocalEngine())
 
     def discard(self, instant: str) -> WriteReport:
-        """Roll back what a write with `publish=False` wrote.  Raises UserError if there is none."""
+        """Roll back a write with `publish=False`.  Raises UserError if there is none."""
         return discard_kept(self._fs, instant, self._options.write)
 
     def unpublished(self) -> list[str]:
-        """Instants of writes that wait to be published: no other begins while there is one."""
+        """Instants of unpublished writes.  While there is one, pyhudi begins no other."""
         return [i.time for i in kept_writes(self._fs, self._state().timeline)]
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
-        """The keys of the records to delete, named in exactly one way."""
+        """The keys of the records to delete, given by exactly one of the arguments."""
         raise NotImplementedError
 
     def _finds(self, where: pc.Expression) -> Callable[[TableState], Rows]:
-        """A search for the rows that match.  Raises UserError if `where` does not fit the table."""
+        """A search for matching rows.  Raises UserError if `where` does not match the schema."""
         named_columns(where, self._state().schema())
         skips = self._options.read.data_skipping
         return lambda state: matched_rows(state, where, data_skipping=skips)

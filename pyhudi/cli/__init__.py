@@ -1,4 +1,4 @@
-"""The command line.  `main` says what is missing when the extra is not installed."""
+"""The command line.  `main` reports the missing package if the extra is not installed."""
 
 import sys
 
@@ -10,5 +10,5 @@ def main() -> None:
     except ImportError as missing:
         if missing.name not in ("click", "rich"):
             raise
-        sys.exit(f"the command line needs {missing.name}: pip install 'pyhudi[cli]'")
+        sys.exit(f"the command line requires {missing.name}: pip install 'pyhudi[cli]'")
     run()

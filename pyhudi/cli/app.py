@@ -1,6 +1,6 @@
-"""Commands, nouns first: `pyhudi NOUN VERB PATH`.
+"""The `pyhudi` command and its groups: `pyhudi NOUN VERB PATH`.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 3 a check found problems, 4 conflict.
+Exit codes: 0 success, 1 failure, 2 usage error, 3 a check found problems, 4 write conflict.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ for command in (
 
 
 def run(words: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line (None: of this process) and end with its exit code; errors of ours
-    become one line on standard error."""
+    """Run a command line (None: that of this process) and exit with its code.  A PyhudiError is
+    printed as one line on standard error."""
     try:
         commands(words, standalone_mode=False)
     except click.ClickException as error:

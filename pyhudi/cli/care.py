@@ -17,15 +17,15 @@ PROBLEMS = 3
 
 @click.command()
 @click.argument("path")
-@click.option("--quick", is_flag=True, help="Leave out the record index against the keys.")
+@click.option("--quick", is_flag=True, help="Skip the check of the record index.")
 @click.option("--html", "as_html", is_flag=True, help="Print an HTML fragment.")
 @as_json
 def doctor(path: str, quick: bool, as_html: bool, as_json: bool) -> None:
-    """What is wrong with a table, and what to do; exit code 3 if something is."""
-    _tell(pyhudi.doctor(path, quick=quick), as_json, as_html)
+    """Report problems of a table and their remedies; exit code 3 if there are any."""
+    _report(pyhudi.doctor(path, quick=quick), as_json, as_html)
 
 
-def _tell(found: Diagnosis, as_json: bool, as_html: bool = False) -> None:
+def _report(found: Diagnosis, as_json: bool, as_html: bool = False) -> None:
     if as_html:
         click.echo(found._repr_html_())
     elif as_json:
@@ -38,14 +38,14 @@ def _tell(found: Diagnosis, as_json: bool, as_html: bool = False) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Tell what would happen; change nothing.")
-@click.option("--allow-loss", is_flag=True, help="Also what costs rows or history.")
-@click.option("--yes", is_flag=True, help="Do not ask before --allow-loss.")
+@click.option("--dry-run", is_flag=True, help="Report what would be done; change nothing.")
+@click.option("--allow-loss", is_flag=True, help="Include repairs that lose rows or history.")
+@click.option("--yes", is_flag=True, help="Do not prompt before --allow-loss.")
 @as_json
 def repair(path: str, dry_run: bool, allow_loss: bool, yes: bool, as_json: bool) -> None:
-    """Mend what the doctor finds; exit code 3 if something is left."""
+    """Repair the problems that doctor finds; exit code 3 if any remain."""
     if allow_loss and not (dry_run or yes):
-        click.confirm("rows or history may be given up; go on?", abort=True)
+        click.confirm("rows or history may be lost; continue?", abort=True)
     report = pyhudi.repair(path, dry_run=dry_run, allow_loss=allow_loss)
     if as_json:
         show(report.to_dict(), as_json=True)
@@ -62,20 +62,20 @@ def repair(path: str, dry_run: bool, allow_loss: bool, yes: bool, as_json: bool)
 
 @click.group()
 def services() -> None:
-    """Everything that keeps a table in shape."""
+    """All table services."""
 
 
 @services.command("run")
 @click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Tell what is due; change nothing.")
-@click.option("--every", type=seconds, help="Go on, looking every so many seconds, until stopped.")
+@click.option("--dry-run", is_flag=True, help="Report what is due; change nothing.")
+@click.option("--every", type=seconds, help="Repeat every so many seconds, until stopped.")
 @option
 @as_json
 def services_run(
     path: str, dry_run: bool, every: float | None, options: Settings, as_json: bool
 ) -> None:
-    """Run what is due: rollback, partition TTL, compaction, log compaction, clustering, cleaning,
-    archival, leftovers."""
+    """Run the services that are due; report what ran and why others were skipped: rollback,
+    partition TTL, compaction, log compaction, clustering, cleaning, archival, leftover files."""
     table = pyhudi.open_table(path, options=dict(options))
     while True:
         report = table.services.run(dry_run=dry_run)
@@ -97,17 +97,17 @@ def metadata() -> None:
 
 @metadata.command("verify")
 @click.argument("path")
-@click.option("--keys/--no-keys", default=True, help="Hold the record index against the keys.")
+@click.option("--keys/--no-keys", default=True, help="Verify the record index.")
 @as_json
 def metadata_verify(path: str, keys: bool, as_json: bool) -> None:
-    """Hold it against the table; exit code 3 if it is wrong."""
-    _tell(pyhudi.open_table(path).metadata.verify(keys=keys), as_json)
+    """Verify the metadata table against the table; exit code 3 if it has errors."""
+    _report(pyhudi.open_table(path).metadata.verify(keys=keys), as_json)
 
 
 @metadata.command("rebuild")
 @click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Check that it could be built; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check that a rebuild is possible; change nothing.")
 @as_json
 def metadata_rebuild(path: str, dry_run: bool, as_json: bool) -> None:
-    """Build it again, then swap."""
-    _tell(pyhudi.open_table(path).metadata.rebuild(dry_run=dry_run), as_json)
+    """Rebuild the metadata table and replace the old one."""
+    _report(pyhudi.open_table(path).metadata.rebuild(dry_run=dry_run), as_json)

@@ -1,7 +1,7 @@
-"""`pyhudi demo`: upsert into tables that Apache Hudi wrote, and see what changed.
+"""`pyhudi demo`: upserts into tables that Apache Hudi wrote, with a summary of the changes.
 
 The tables (demo_tables.zip) were written by Apache Hudi 0.15.0: one copy-on-write, one
-merge-on-read, each with a record index, a failed write and its rollback behind it.
+merge-on-read, each with a record index and a failed write that was rolled back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TABLES = ("cow_rolled_back", "mor_rolled_back")
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What happened to one table."""
+    """Result of the demo for one table."""
 
     table: str
     engine: str
@@ -50,11 +50,11 @@ class DemoResult:
 
 
 @click.command()
-@click.option("--keep", type=click.Path(file_okay=False), help="Leave the tables in this folder.")
+@click.option("--keep", type=click.Path(file_okay=False), help="Keep the tables in this folder.")
 @click.option("--engine", type=click.Choice(["auto", "spark", "local"]), default="auto")
 @as_json
 def demo(keep: str | None, engine: str, as_json: bool) -> None:
-    """Upsert into tables that Apache Hudi wrote: on Spark, or on this machine without Java."""
+    """Upsert into tables that Apache Hudi wrote: on Spark, or in this process without Java."""
     console = Console(stderr=True, highlight=False)
     with _folder(keep) as folder, _session(engine, console) as spark:
         unpack(folder)
@@ -65,13 +65,13 @@ def demo(keep: str | None, engine: str, as_json: bool) -> None:
     found = [vars(r) for r in results]
     show(found if as_json else _sideways(found), as_json=as_json, title="pyhudi demo")
     if keep:
-        console.print(f"The tables are in {keep}; rows as pyhudi reads them in <table>.parquet.")
+        console.print(f"The tables are in {keep}; their rows, read by pyhudi, in <table>.parquet.")
     if not all(r.index_agrees for r in results):
         sys.exit(3)
 
 
 def _sideways(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row a fact and a column a table, which fits a terminal."""
+    """The results transposed, one row per fact and one column per table, to fit a terminal."""
     names = [name for name in results[0] if name != "table"]
     return [
         {"": name.replace("_", " "), **{r["table"]: r[name] for r in results}} for name in names
@@ -79,7 +79,8 @@ def _sideways(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def unpack(folder: Path) -> None:
-    """The demo tables, with their files' times: Apache Hudi 1.x reads completion times there."""
+    """Extract the demo tables and restore file modification times, which Apache Hudi 1.x reads as
+    completion times."""
     packed = resources.files("pyhudi.cli") / "demo_tables.zip"
     with packed.open("rb") as file, zipfile.ZipFile(file) as archive:
         archive.extractall(folder)
@@ -124,7 +125,7 @@ def _run(path: Path, spark: Any) -> DemoResult:
 
 
 def changed_rows(rows: pa.Table) -> pa.Table:
-    """Five rows changed, and five new ones: the batch of the demo."""
+    """The batch of the demo: five changed rows and five new ones."""
     some = rows.slice(0, 5)
     newer = pc.add(pc.max(rows["ts"]), 1)
     stamped = pa.repeat(newer, 5)
@@ -152,20 +153,20 @@ def _folder(keep: str | None) -> Iterator[Path]:
 
 
 def _new_folder(folder: Path) -> Path:
-    """An empty folder at that path.  Raises UserError."""
+    """Create an empty folder at the path.  Raises UserError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_empty = not any(folder.iterdir())
     except OSError as refused:
-        raise UserError("no folder can be made here", path=folder, why=refused.strerror) from None
+        raise UserError("cannot create the folder", path=folder, why=refused.strerror) from None
     if not is_empty:
-        raise UserError("the folder is not empty", path=folder, hint="name a new folder")
+        raise UserError("the folder is not empty", path=folder, hint="use a new folder")
     return folder.absolute()
 
 
 @contextmanager
 def _session(engine: str, console: Console) -> Iterator[Any]:
-    """A small Spark session, or None where Spark or Java is missing (or not wanted)."""
+    """A small Spark session, or None if Spark or Java is missing or the engine is "local"."""
     lacking = [
         what
         for what, there in (
@@ -176,9 +177,7 @@ def _session(engine: str, console: Console) -> Iterator[Any]:
     ]
     if engine == "local" or lacking:
         if lacking:
-            console.print(
-                f"No {' and no '.join(lacking)} here: the demo runs on this machine alone."
-            )
+            console.print(f"{' and '.join(lacking)} not found: the demo runs without Spark.")
             if engine == "spark":
                 sys.exit(1)
         yield None

@@ -1,4 +1,4 @@
-"""`pyhudi hfile`, `pyhudi log`: look into single files."""
+"""`pyhudi hfile`, `pyhudi log`: inspection of single files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ limit = click.option("--limit", type=COUNT, default=20, show_default=True, help=
 
 @click.group()
 def hfile() -> None:
-    """Sorted key-value files."""
+    """Inspect HFiles (sorted key-value files)."""
 
 
 @hfile.command("dump")
@@ -34,7 +34,7 @@ def hfile() -> None:
 @limit
 @as_json
 def hfile_dump(file: str, limit: int, as_json: bool) -> None:
-    """File info and the first entries."""
+    """Show file info and the first entries."""
     with HFileReader(file) as reader:
         facts = {
             "entries": reader.entry_count,
@@ -59,7 +59,7 @@ def _entries(reader: HFileReader) -> Iterator[dict[str, str]]:
 @click.argument("keys", nargs=-1, required=True)
 @as_json
 def hfile_lookup(file: str, keys: tuple[str, ...], as_json: bool) -> None:
-    """The value under each KEY."""
+    """Show the value of each KEY."""
     with HFileReader(file) as reader:
         values = reader.get_many([key.encode() for key in keys]).to_pylist()
     rows = [
@@ -71,16 +71,16 @@ def hfile_lookup(file: str, keys: tuple[str, ...], as_json: bool) -> None:
 
 @click.group()
 def log() -> None:
-    """Log files of merge-on-read tables and of the metadata table."""
+    """Inspect log files of merge-on-read tables and of the metadata table."""
 
 
 @log.command("dump")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--rows", is_flag=True, help="Show what the blocks hold.")
+@click.option("--rows", is_flag=True, help="Show the contents of the blocks.")
 @limit
 @as_json
 def log_dump(file: str, rows: bool, limit: int, as_json: bool) -> None:
-    """Blocks, and with --rows their first records and deletes."""
+    """Show the blocks and, with --rows, their first records and deletes."""
     with closing(LocalFile(file)) as opened:
         blocks = read_blocks(opened, path=file)
         if not blocks and not isinstance(parse_data_file(Path(file).name), LogFileName):

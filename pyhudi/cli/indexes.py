@@ -1,4 +1,4 @@
-"""`pyhudi index`."""
+"""`pyhudi index`: commands for the index of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROBLEMS = 3
 
 @click.group()
 def index() -> None:
-    """The index of a table: entries, figures, checks and repairs."""
+    """The index of a table: lookup, statistics, verification and repair."""
 
 
 def _opened(path: str, options: Settings) -> pyhudi.Table:
@@ -30,13 +30,13 @@ def _opened(path: str, options: Settings) -> pyhudi.Table:
 @index.command("lookup")
 @click.argument("path")
 @click.argument("keys", nargs=-1, required=True)
-@click.option("--as-of", help="An instant: where the keys lived then.")
+@click.option("--as-of", help="An instant: show the locations at that time.")
 @option
 @as_json
 def index_lookup(
     path: str, keys: tuple[str, ...], as_of: str | None, options: Settings, as_json: bool
 ) -> None:
-    """Where each record KEY lives."""
+    """Show the location of each record KEY."""
     found = _opened(path, options).index.lookup(list(keys), as_of=as_of)
     show(found.to_pylist(), as_json=as_json)
 
@@ -46,7 +46,7 @@ def index_lookup(
 @option
 @as_json
 def index_stats(path: str, options: Settings, as_json: bool) -> None:
-    """Entries, load and skew of the index, by bucket."""
+    """Show entries, load and skew of the index by bucket."""
     stats = _opened(path, options).index.stats().to_dict()
     if as_json:
         show(stats, as_json=True)
@@ -58,11 +58,11 @@ def index_stats(path: str, options: Settings, as_json: bool) -> None:
 
 @index.command("verify")
 @click.argument("path")
-@click.option("--sample", type=COUNT, help="Look at so many keys of each side, not at all.")
+@click.option("--sample", type=COUNT, help="Check a random sample of this size, not all keys.")
 @option
 @as_json
 def index_verify(path: str, sample: int | None, options: Settings, as_json: bool) -> None:
-    """Hold the index against the table; exit code 3 if they differ."""
+    """Verify the index against the table; exit code 3 if they differ."""
     check = _opened(path, options).index.verify(sample=sample)
     show(check.to_dict(), as_json=as_json)
     if not check.is_exact:
@@ -75,14 +75,14 @@ def index_verify(path: str, sample: int | None, options: Settings, as_json: bool
 @option
 @as_json
 def index_repair(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Check the whole index and mend what is wrong."""
+    """Check the whole index and repair wrong entries."""
     show(_opened(path, options).index.repair(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @index.command("rebuild")
 @click.argument("path")
-@click.option("--buckets", type=COUNT, help="How many; without it as many as there are.")
-@click.option("--kind", help="record, elastic, rocksdb or hbase; without it the table's own.")
+@click.option("--buckets", type=COUNT, help="Number of buckets; default: the current number.")
+@click.option("--kind", help="record, elastic, rocksdb or hbase; default: the kind of the table.")
 @dry_run
 @option
 @as_json
@@ -94,14 +94,14 @@ def index_rebuild(
     options: Settings,
     as_json: bool,
 ) -> None:
-    """Build the index out of the table's keys, beside the one there is."""
+    """Build the index from the table's keys, next to the existing one, and replace that."""
     opened = _opened(path, options).index
-    done = opened.rebuild(buckets, kind=kind, dry_run=dry_run, progress=_told)
+    done = opened.rebuild(buckets, kind=kind, dry_run=dry_run, progress=_show_progress)
     show(done.to_dict(), as_json=as_json)
 
 
-def _told(progress: Progress) -> None:
-    """A line on standard error, over the one before."""
+def _show_progress(progress: Progress) -> None:
+    """Print a line on standard error that overwrites the previous one."""
     end = progress.done == progress.total
     line = f"\r{progress.phase}: {progress.done} of {progress.total}, {progress.seconds:.1f} s"
     click.echo(line, nl=end, err=True)
@@ -110,9 +110,10 @@ def _told(progress: Progress) -> None:
 @index.command("calibrate")
 @as_json
 def index_calibrate(as_json: bool) -> None:
-    """Measure what look-ups cost on this machine, and store it for the choice of seek or scan.
+    """Measure lookup costs on this machine and store them for the choice between seek and scan.
 
-    A busy machine, whose measurements differ too much, is an error and stores nothing."""
+    If the machine is busy and measurements differ too much, the command fails and stores nothing.
+    """
     found = measure_costs()
     facts = {**asdict(found.costs), "spread": round(found.spread, 3)}
     show({**facts, "stored in": str(keep_costs(found.costs))}, as_json=as_json)

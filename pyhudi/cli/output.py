@@ -1,4 +1,4 @@
-"""Printing: tables for people, one JSON document with `--json`."""
+"""Output: formatted tables, or one JSON document with `--json`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 
 
 def explain(error: PyhudiError) -> None:
-    """An error as one line on standard error."""
+    """Print an error as one line on standard error."""
     click.echo(f"error [{error.code}]: {error}", err=True)
 
 
 def show(value: Any, *, as_json: bool, title: str = "") -> None:
-    """A mapping, or a list of mappings with the same keys."""
+    """Print a mapping, or a list of mappings with the same keys."""
     if as_json:
         click.echo(json.dumps(value, default=plain, ensure_ascii=False, indent=2))
         return
@@ -41,7 +41,7 @@ def _facts(facts: Mapping[str, Any], title: str) -> Table:
 
 def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     table = Table(title=title or None)
-    for name in rows[0] if rows else ("nothing",):
+    for name in rows[0] if rows else ("no entries",):
         table.add_column(str(name))
     for row in rows:
         table.add_row(*(text(value) for value in row.values()))
@@ -49,7 +49,7 @@ def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
 
 
 def text(value: Any) -> str:
-    """A value in a cell."""
+    """A value as the text of a table cell."""
     if value is None:
         return "-"
     if isinstance(value, bytes):
@@ -60,7 +60,7 @@ def text(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """What JSON has no type for, as text; bytes as UTF-8 where they are, else as hex."""
+    """Values without a JSON type as text; bytes as UTF-8 if they are valid, else as hex."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,5 +1,5 @@
-"""`pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`, and
-`timeline archive`."""
+"""Commands `pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`
+and `timeline archive`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyhudi.cli.tables import timeline
 from pyhudi.cli.values import Settings, name_of, option
 from pyhudi.reports import Report
 
-dry_run = click.option("--dry-run", is_flag=True, help="Tell what would happen; change nothing.")
+dry_run = click.option("--dry-run", is_flag=True, help="Report what would be done; change nothing.")
 
 
 def _opened(path: str, options: Settings) -> pyhudi.Table:
@@ -19,7 +19,7 @@ def _opened(path: str, options: Settings) -> pyhudi.Table:
 
 
 def _show_planned(planned: str | Report | None, *, as_json: bool) -> None:
-    """The instant of a plan, or the report of one that would be made."""
+    """Print the instant of a plan, or the report of a dry run."""
     facts = planned.to_dict() if isinstance(planned, Report) else {"instant": planned}
     show(facts, as_json=as_json)
 
@@ -35,7 +35,7 @@ def compaction() -> None:
 @option
 @as_json
 def compaction_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Carry out the planned compaction, or plan one and carry it out."""
+    """Run the pending compaction, or plan one and run it."""
     show(_opened(path, options).compact(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
@@ -45,7 +45,7 @@ def compaction_run(path: str, dry_run: bool, options: Settings, as_json: bool) -
 @option
 @as_json
 def compaction_logs(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Merge the logs of each slice that has many into one, and leave base files alone."""
+    """Merge the logs of each file slice that has many into one; base files are not rewritten."""
     show(_opened(path, options).compact_logs(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
@@ -55,7 +55,7 @@ def compaction_logs(path: str, dry_run: bool, options: Settings, as_json: bool) 
 @option
 @as_json
 def compaction_schedule(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Plan a compaction, for `run` or for Apache Hudi."""
+    """Plan a compaction to be run by `run` or by Apache Hudi."""
     _show_planned(_opened(path, options).schedule_compaction(dry_run=dry_run), as_json=as_json)
 
 
@@ -68,14 +68,14 @@ def compaction_schedule(path: str, dry_run: bool, options: Settings, as_json: bo
 def compaction_unschedule(
     path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
 ) -> None:
-    """Take a planned compaction back, if no logs lie on it."""
+    """Cancel a pending compaction, if no later logs depend on it."""
     done = _opened(path, options).unschedule_compaction(instant, dry_run=dry_run)
     show(done.to_dict(), as_json=as_json)
 
 
 @click.group()
 def clustering() -> None:
-    """Write small file groups anew, with their rows laid out by columns."""
+    """Rewrite small file groups with their rows sorted by columns."""
 
 
 sort_by = click.option(
@@ -86,7 +86,7 @@ sort_by = click.option(
     help="A column to sort by; may be repeated.",
 )
 layout = click.option(
-    "--layout", type=click.Choice(["linear", "zorder", "hilbert"]), help="How rows are laid out."
+    "--layout", type=click.Choice(["linear", "zorder", "hilbert"]), help="How rows are ordered."
 )
 partition = click.option(
     "--partition", "partitions", multiple=True, metavar="PATH", help="Only this partition."
@@ -110,7 +110,7 @@ def clustering_run(
     options: Settings,
     as_json: bool,
 ) -> None:
-    """Carry out the planned clustering, or plan one and carry it out."""
+    """Run the pending clustering, or plan one and run it."""
     table = _opened(path, options)
     report = table.cluster(
         sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
@@ -135,7 +135,7 @@ def clustering_schedule(
     options: Settings,
     as_json: bool,
 ) -> None:
-    """Plan a clustering, for `run` or for Apache Hudi."""
+    """Plan a clustering to be run by `run` or by Apache Hudi."""
     table = _opened(path, options)
     planned = table.schedule_clustering(
         sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
@@ -152,14 +152,14 @@ def clustering_schedule(
 def clustering_unschedule(
     path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
 ) -> None:
-    """Take a planned clustering back."""
+    """Cancel a pending clustering."""
     done = _opened(path, options).unschedule_clustering(instant, dry_run=dry_run)
     show(done.to_dict(), as_json=as_json)
 
 
 @click.group()
 def ttl() -> None:
-    """Delete partitions that have lived long enough."""
+    """Delete expired partitions."""
 
 
 @ttl.command("run")
@@ -168,7 +168,7 @@ def ttl() -> None:
 @option
 @as_json
 def ttl_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Delete what has expired by the options `hoodie.partition.ttl.*`."""
+    """Delete partitions that have expired according to `hoodie.partition.ttl.*`."""
     show(_opened(path, options).expire_partitions(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
@@ -183,7 +183,7 @@ def clean() -> None:
 @option
 @as_json
 def clean_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Carry out planned cleans, then plan one and carry it out."""
+    """Run pending cleans, then plan one and run it."""
     show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
@@ -191,8 +191,8 @@ def clean_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> Non
 @click.argument("path")
 @as_json
 def clean_holds(path: str, as_json: bool) -> None:
-    """Snapshots that readers keep from being cleaned."""
-    show([held.to_dict() for held in _opened(path, ()).holds()], as_json=as_json)
+    """Show snapshots that readers have pinned against cleaning."""
+    show([pinned.to_dict() for pinned in _opened(path, ()).holds()], as_json=as_json)
 
 
 @click.group()
@@ -214,13 +214,13 @@ def rollback_run(path: str, instant: str, dry_run: bool, options: Settings, as_j
 
 @click.group()
 def savepoint() -> None:
-    """Keep snapshots from cleaning and archival."""
+    """Protect snapshots from cleaning and archival."""
 
 
 @savepoint.command("create")
 @click.argument("path")
 @click.argument("instant", required=False)
-@click.option("--comment", default="", help="Why it is kept.")
+@click.option("--comment", default="", help="Why it is protected.")
 @dry_run
 @option
 @as_json
@@ -232,7 +232,7 @@ def savepoint_create(
     options: Settings,
     as_json: bool,
 ) -> None:
-    """Keep the snapshot at INSTANT, or the newest."""
+    """Protect the snapshot at INSTANT, or the newest."""
     saved = _opened(path, options).savepoint(comment, instant, dry_run=dry_run)
     show(saved.to_dict(), as_json=as_json)
 
@@ -241,7 +241,7 @@ def savepoint_create(
 @click.argument("path")
 @as_json
 def savepoint_show(path: str, as_json: bool) -> None:
-    """Savepoints, oldest first."""
+    """Show savepoints, oldest first."""
     show([each.to_dict() for each in _opened(path, ()).savepoints()], as_json=as_json)
 
 
@@ -254,14 +254,14 @@ def savepoint_show(path: str, as_json: bool) -> None:
 def savepoint_delete(
     path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
 ) -> None:
-    """Let the snapshot at INSTANT go."""
+    """Delete the savepoint at INSTANT."""
     released = _opened(path, options).delete_savepoint(instant, dry_run=dry_run)
     show({"deleted": instant} | released.to_dict(), as_json=as_json)
 
 
 @click.group()
 def restore() -> None:
-    """Make the table what it was at a commit."""
+    """Restore the table to its state at a commit."""
 
 
 @restore.command("run")
@@ -271,7 +271,7 @@ def restore() -> None:
 @option
 @as_json
 def restore_run(path: str, instant: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Take back everything that was written after the commit at INSTANT."""
+    """Undo everything that was written after the commit at INSTANT."""
     show(_opened(path, options).restore(instant, dry_run=dry_run).to_dict(), as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`pyhudi table`, `pyhudi timeline`."""
+"""`pyhudi table`, `pyhudi timeline`: commands for a table and its timeline."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Command = Callable[..., Any]
 
 @click.group()
 def table() -> None:
-    """What a table is and holds."""
+    """Properties, schema and upgrade of a table."""
 
 
 @table.command("info")
 @click.argument("path")
 @as_json
 def table_info(path: str, as_json: bool) -> None:
-    """Type, keys, size and last commit."""
+    """Show type, keys, size and last commit."""
     opened = pyhudi.open_table(path)
     config = opened.config
     slices = opened.file_slices()
@@ -57,7 +57,7 @@ def table_info(path: str, as_json: bool) -> None:
 @click.argument("path")
 @as_json
 def table_schema(path: str, as_json: bool) -> None:
-    """Columns and types of the newest snapshot."""
+    """Show columns and types of the newest snapshot."""
     schema = pyhudi.open_table(path).schema
     show([{"column": f.name, "type": str(f.type)} for f in schema], as_json=as_json)
 
@@ -75,7 +75,7 @@ def _columns(flag: str, what: str) -> Callable[[Command], Command]:
 @_columns("--partition-by", "A partition column, if the table does not state it")
 @_columns("--ordering", "An ordering column, if the table does not state it")
 @click.option("--dry-run", is_flag=True, help="Report what would change; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before the upgrade.")
+@click.option("--yes", is_flag=True, help="Do not prompt before the upgrade.")
 @as_json
 def table_upgrade(
     path: str,
@@ -94,23 +94,23 @@ def table_upgrade(
     )
     if not (dry_run or yes):
         planned = run(dry_run=True)
-        question = f"upgrade from version {planned.from_version} to {to}? There is no way back."
+        question = f"upgrade from version {planned.from_version} to {to}? This cannot be undone."
         click.confirm(question, abort=True)
     show(run(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @click.group()
 def timeline() -> None:
-    """What happened to a table."""
+    """The timeline of a table."""
 
 
 @timeline.command("show")
 @click.argument("path")
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="Newest instants to show.")
-@click.option("--archived", is_flag=True, help="Those of the archive instead.")
+@click.option("--archived", is_flag=True, help="Show archived instants instead.")
 @as_json
 def timeline_show(path: str, limit: int, archived: bool, as_json: bool) -> None:
-    """Instants of the active timeline, oldest first."""
+    """Show instants of the active timeline, oldest first."""
     table = pyhudi.open_table(path)
     instants = (table.archived_timeline if archived else table.timeline).instants[-limit:]
     rows = [

@@ -1,4 +1,4 @@
-"""Types of the command line's values: what cannot be right is an error of usage (exit code 2)."""
+"""Types of command line values; an invalid value is a usage error (exit code 2)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 import click
 
 COUNT: Final = click.IntRange(min=1, max=2**31 - 1)
-"""A number of things, at least one."""
+"""A count of at least one."""
 
 Settings = tuple[tuple[str, str], ...]
 """Options as pairs of name and value."""
 
 
 def seconds(text: str) -> float:
-    """A pause: a finite number of seconds above zero that a system call can wait."""
+    """An interval in seconds: above zero and at most the longest timeout the system supports."""
     try:
         found = float(text)
     except ValueError:
@@ -26,17 +26,17 @@ def seconds(text: str) -> float:
 
 
 def name_of(text: str) -> str:
-    """A text that is not empty."""
+    """A non-empty name."""
     if not text.strip():
-        raise click.BadParameter("an empty text names nothing.")
+        raise click.BadParameter("the name must not be empty.")
     return text
 
 
 def setting(text: str) -> tuple[str, str]:
-    """NAME=VALUE, as a pair."""
+    """A pair from NAME=VALUE."""
     name, separator, value = text.partition("=")
     if not (name.strip() and separator):
-        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
+        raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE.")
     return name.strip(), value
 
 

@@ -1,4 +1,4 @@
-"""Tables on Spark: the only package that imports PySpark."""
+"""Tables on Spark; except for this package and `pyspark_pyhudi`, pyhudi needs no PySpark."""
 
 from pyhudi.spark.engine import SparkEngine as SparkEngine
 from pyhudi.spark.foreach_batch import foreach_batch as foreach_batch

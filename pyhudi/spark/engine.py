@@ -1,4 +1,4 @@
-"""SparkEngine: tasks of a write or a read on Spark's executors, one job a run."""
+"""SparkEngine: runs tasks of writes and reads on Spark executors, one Spark job per run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 class SparkEngine:
-    """Runs tasks on the executors of a session, classic or Connect."""
+    """Runs tasks on the executors of a Spark session, classic or Connect."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -33,14 +33,15 @@ class SparkEngine:
     def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:
         """Results in order.
 
-        Items travel together, so what they share travels once, and are dealt in turn to as many
-        Spark tasks as run at one time: each Spark task has a price, whatever it does.
+        All items are pickled together, so objects that they share are sent once.  They are
+        distributed round-robin over as many Spark tasks as run concurrently, because every Spark
+        task has a fixed cost.
         """
         if not items:
             return []
-        hands = min(len(items), self._parallelism)
-        frame = numbers(self.spark, hands, slices=hands)
-        order = TaskOrder(run_items, Items(task, tuple(items), hands))
+        task_count = min(len(items), self._parallelism)
+        frame = numbers(self.spark, task_count, slices=task_count)
+        order = TaskOrder(run_items, Items(task, tuple(items), task_count))
         results: dict[int, _R] = {}
         for returned in ship(frame, order, label=label):
             number, result = returned.value

@@ -1,4 +1,4 @@
-"""Batches of a stream into a table by the verbs of Spark: a function for `foreachBatch`."""
+"""Functions for `foreachBatch` that write batches of a stream to a table."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def foreach_batch(
 ) -> Callable[[DataFrame, int], None]:
     """A function for `writeStream.foreachBatch(...)` that writes each batch once.
 
-    For batches of any size: the work is spread over the executors.  A batch that Spark replays is
-    found by its stream and number in the commits, and passed over.  query: names the stream; None
-    takes the id of the streaming query, which Spark Connect does not tell.  The other arguments
-    are those of `upsert`.  Raises UserError for an unknown operation.
+    For batches of any size: the executors share the work.  A batch that Spark replays is detected
+    by the stream identifier and batch number in the commits, and skipped.  query: the stream
+    identifier; None uses the id of the streaming query, which is not available on Spark Connect.
+    The other arguments are those of `upsert`.  Raises UserError for an unknown operation.
     """
     if operation not in _VERBS:
         raise UserError("unknown operation", operation=operation, hint="use " + ", ".join(_VERBS))
@@ -71,6 +71,7 @@ def _query_of(frame: DataFrame) -> str:
     found = None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY)
     if found is None:
         raise UserError(
-            "Spark does not tell whose batch this is", hint="foreach_batch(path, query='a name')"
+            "the streaming query of this batch is unknown",
+            hint="pass query=: foreach_batch(path, query='a name')",
         )
     return str(found)

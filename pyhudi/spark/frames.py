@@ -1,4 +1,4 @@
-"""DataFrames, classic and Connect alike: the few calls on which they differ stand here."""
+"""Helpers for DataFrames and sessions that hide the differences of classic and Connect."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _DESCRIPTION: Final = "spark.job.description"
 _MAP_IN_ARROW: Final = 207
-"""PySpark's number for a function over an iterator of Arrow batches (`SQL_MAP_ARROW_ITER_UDF`)."""
+"""PySpark's code for a function over an iterator of Arrow batches (`SQL_MAP_ARROW_ITER_UDF`)."""
 
 
 def is_connect(of: DataFrame | SparkSession) -> bool:
-    """Whether a session, or that of a DataFrame, is a client of Spark Connect."""
+    """Whether a session, or the session of a DataFrame, is a Spark Connect client."""
     return type(of).__module__.startswith("pyspark.sql.connect")
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame, of whatever kind."""
+    """Whether a value is a DataFrame, classic or Connect."""
     return isinstance(value, DataFrame) or type(value).__module__.startswith(
         "pyspark.sql.connect.dataframe"
     )
 
 
 def collected(frame: DataFrame) -> pa.Table:
-    """The rows of a DataFrame, on the driver."""
+    """The rows of a DataFrame, collected on the driver."""
     known: Any = frame
     if hasattr(DataFrame, "toArrow"):
         whole: pa.Table = known.toArrow()
@@ -46,8 +46,8 @@ def collected(frame: DataFrame) -> pa.Table:
 def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataFrame:
     """`frame.mapInArrow(function, schema)`.
 
-    PySpark asks for pandas here on the driver, though nothing of it is used; without pandas the
-    same plan is built from the same pieces.
+    PySpark requires pandas on the driver for this call but does not use it; without pandas, this
+    function builds the same plan itself.
     """
     if is_connect(frame) or importlib.util.find_spec("pandas") is not None:
         return frame.mapInArrow(function, schema)
@@ -63,12 +63,12 @@ def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataF
 
 
 def numbers(spark: SparkSession, count: int, *, slices: int) -> DataFrame:
-    """A column of the numbers below `count`, in order, spread over `slices` partitions."""
+    """A column of the numbers below `count`, in order, in `slices` partitions."""
     return spark.range(0, count, 1, slices)
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """How many tasks the session is set up to run at one time."""
+    """Number of tasks that the session is configured to run concurrently."""
     if not is_connect(spark):
         return max(1, spark.sparkContext.defaultParallelism)
     for name in ("spark.default.parallelism", "spark.sql.shuffle.partitions"):
@@ -80,7 +80,7 @@ def default_parallelism(spark: SparkSession) -> int:
 
 @contextmanager
 def with_job_description(spark: SparkSession, text: str) -> Iterator[None]:
-    """Jobs started here are shown under this name, where the session can show one."""
+    """Set the description of jobs started in the block, if the session supports it."""
     if is_connect(spark):
         yield
         return

@@ -1,7 +1,7 @@
-"""Sending work to Spark's workers, and bringing values and errors back.
+"""Submission of Spark jobs, and the transport of their values and errors.
 
-What is sent is one function pickled by value that needs nothing but Python's own library to
-start: a worker that lacks pyhudi or pyarrow, or has another release, can so say what it lacks.
+A job is a function that is pickled by value and imports only the Python standard library to
+start, so that a worker without pyhudi or pyarrow, or with another release, can report that.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]*)"')
 
 
 class WorkerPythonError(UserError):
-    """Spark's workers run a Python that cannot do the work."""
+    """The Python of Spark's workers cannot run pyhudi."""
 
     code = "WORKER_PYTHON"
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """One value and where it came from: the task's number, and its place in the task."""
+    """One value and its origin: the number of the task, and its position in the task."""
 
     task: int
     place: int
@@ -53,10 +53,11 @@ class Returned:
 
 
 def ship(frame: DataFrame, order: TaskOrder, *, label: str) -> list[Returned]:
-    """Run an order over every partition of a DataFrame in one job; its values by task and place.
+    """Run an order over every partition of a DataFrame in one job.  Returns its values, sorted by
+    task and position.
 
-    A task may run twice: the values of one attempt come back.  Raises the pyhudi error a task
-    raised, WorkerPythonError, or what Spark raised for any other reason.
+    If a task runs twice, the values of one attempt are returned.  Raises the pyhudi error that a
+    task raised, WorkerPythonError, or the error of Spark in any other case.
     """
     spark = frame.sparkSession
     with with_job_description(spark, f"pyhudi: {label}"), translated():
@@ -73,13 +74,13 @@ def ship(frame: DataFrame, order: TaskOrder, *, label: str) -> list[Returned]:
 
 
 def remote(order: TaskOrder, entry: str) -> MapArrow:
-    """A function over Arrow batches that does `order` by `pyhudi.spark.worker.<entry>`."""
+    """A function over Arrow batches that runs `order` by `pyhudi.spark.worker.<entry>`."""
     packed = cloudpickle.dumps(order)  # type: ignore[no-untyped-call]
     release = own_version()
     mark = _LACKING
 
     def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Pickled by value, so it may not lean on anything of this module.
+        # Pickled by value, so it must not refer to globals of this module.
         import importlib
         import sys
 
@@ -96,7 +97,7 @@ def remote(order: TaskOrder, entry: str) -> MapArrow:
 
 
 class translated:
-    """Turns Spark's failures into the pyhudi errors they were on the worker."""
+    """Converts failures of Spark jobs into the pyhudi errors that workers raised."""
 
     def __enter__(self) -> None:
         return None
@@ -114,7 +115,7 @@ def _is_sparks(error: BaseException) -> bool:
 
 
 def translation(text: str) -> PyhudiError | None:
-    """The pyhudi error behind the text of a failed job; None if there is none."""
+    """The pyhudi error in the message of a failed job; None if there is none."""
     error = read_error(text)
     if error is not None:
         return error
@@ -125,7 +126,7 @@ def translation(text: str) -> PyhudiError | None:
     if missing is not None:
         return _worker_error(missing.group(0))
     if _OTHER_PYTHON.search(text) is not None:
-        return _worker_error("another version of Python than the driver's")
+        return _worker_error("a Python version other than the driver's")
     absent = _NO_PYTHON.search(text)
     if absent is not None and "ython" in absent.group(1):
         return _worker_error("no such program", python=absent.group(1))
@@ -137,6 +138,6 @@ def _worker_error(what: str, *, python: str | None = None) -> WorkerPythonError:
         "the Python of Spark's workers cannot run pyhudi",
         found=what,
         python=python,
-        hint=f"set PYSPARK_PYTHON={sys.executable} (or a Python with pyhudi of this release) "
+        hint=f"set PYSPARK_PYTHON={sys.executable} (or a Python with this pyhudi release) "
         "before the session starts",
     )

@@ -1,9 +1,9 @@
-"""Frames that are nothing but Parquet files: workers read those files themselves.
+"""Direct reads of DataFrames that are plain Parquet files: workers read the files themselves.
 
-Rows cost the JVM more on their way to Python than all the work on them there, so a frame as
-`spark.read.parquet` gives it, with nothing done to it yet, does not take that way.  Taken only
-where both ways give the same rows for certain: flat columns whose types Spark and Arrow read
-alike, local files, a plan of one file relation without partition columns, nothing cached.
+The transfer of rows from the JVM to Python costs more than processing them, so the rows of an
+unmodified `spark.read.parquet` frame are read without the JVM.  Used only where both ways are
+certain to return the same rows: flat columns whose types Spark and Arrow read identically, local
+files, a plan of one file relation without partition columns, nothing cached.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _ALIKE: Final = frozenset(
     [pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
 )
 _LEGACY: Final = b"org.apache.spark.legacy"
-"""Prefix of footer keys of files whose days count by another calendar."""
+"""Prefix of the footer keys of files whose dates may use the legacy hybrid calendar."""
 
 _FIRST_YEAR: Final = 1900
-"""Days before it may have been written by another calendar; Spark decides what they are."""
+"""Earlier dates may have been written in another calendar; Spark decides how to read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Some row groups of one file, with the columns wanted."""
+    """Some row groups of one file, and the columns to read."""
 
     path: str
     groups: tuple[int, ...]
@@ -44,9 +44,10 @@ class RowGroups:
 def row_groups(
     frame: DataFrame, schema: pa.Schema, columns: Sequence[str], *, rows: int
 ) -> list[RowGroups] | None:
-    """The frame's rows as stretches of files of about `rows` rows; None if Spark must read them.
+    """The frame's rows as ranges of row groups of about `rows` rows each; None if Spark must read
+    them.
 
-    schema: that of the frame.  Cost: a footer a file.
+    schema: the schema of the frame.  Cost: one footer per file.
     """
     paths = _plain_files(frame)
     if paths is None:
@@ -62,17 +63,17 @@ def row_groups(
                     return None
                 found += _stretches(path, file.metadata, [f.name for f in wanted], rows)
         except (OSError, pa.ArrowException):
-            return None  # whatever is wrong with it is Spark's to say
+            return None  # left to Spark, which reports the error
     return found
 
 
 def _plain_files(frame: DataFrame) -> list[str] | None:
-    """Paths of the local Parquet files that a frame is; None if it is anything else."""
+    """Paths of the local Parquet files that a frame reads; None for any other frame."""
     if is_connect(frame) or frame.isStreaming:
         return None
     java: Any = frame._jdf
     plan = java.queryExecution().optimizedPlan()
-    if plan.nodeName() != "LogicalRelation":  # a cached frame's is another
+    if plan.nodeName() != "LogicalRelation":  # for example, a cached frame
         return None
     relation = plan.relation()
     if relation.getClass().getSimpleName() != "HadoopFsRelation":
@@ -88,7 +89,7 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
 
 
 def _reads_alike(file: pq.ParquetFile, wanted: Sequence[pa.Field]) -> bool:
-    """Whether Arrow gives the columns as Spark would."""
+    """Whether Arrow and Spark read the columns identically."""
     metadata = file.metadata
     if any(key.startswith(_LEGACY) for key in metadata.metadata or {}):
         return False
@@ -107,7 +108,7 @@ def _reads_alike(file: pq.ParquetFile, wanted: Sequence[pa.Field]) -> bool:
 
 
 def _is_recent(metadata: pq.FileMetaData, name: str) -> bool:
-    """Whether statistics show every day of a column to be of a year both calendars agree on."""
+    """Whether statistics prove that both calendars agree on all dates of a column."""
     columns = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
     at = columns.index(name)
     if metadata.schema.column(at).physical_type == "INT96":
@@ -126,23 +127,23 @@ def _is_recent(metadata: pq.FileMetaData, name: str) -> bool:
 def _stretches(
     path: str, metadata: pq.FileMetaData, columns: Sequence[str], rows: int
 ) -> list[RowGroups]:
-    """Row groups of a file, small neighbours together."""
+    """Ranges of row groups of a file; small adjacent row groups are combined."""
     found: list[RowGroups] = []
     groups: list[int] = []
-    first = held = 0
+    first = row_count = 0
     for group in range(metadata.num_row_groups):
         groups.append(group)
-        held += metadata.row_group(group).num_rows
-        if held >= rows:
+        row_count += metadata.row_group(group).num_rows
+        if row_count >= rows:
             found.append(RowGroups(path, tuple(groups), tuple(columns), first))
-            first, held, groups = first + held, 0, []
-    if held:
+            first, row_count, groups = first + row_count, 0, []
+    if row_count:
         found.append(RowGroups(path, tuple(groups), tuple(columns), first))
     return found
 
 
 def read_row_groups(stretch: RowGroups, *, rows: int) -> Any:
-    """The rows of a stretch as record batches of at most `rows` rows."""
+    """The rows of a range as record batches of at most `rows` rows."""
     with pq.ParquetFile(stretch.path) as file:
         yield from file.iter_batches(
             batch_size=rows, row_groups=list(stretch.groups), columns=list(stretch.columns)

@@ -1,9 +1,9 @@
-"""Slices that are one base file each, read by Spark's own Parquet reader.
+"""Reads of file slices without logs by Spark's own Parquet reader.
 
-Nothing is merged there, so Python adds nothing but the way; and Spark hands its columns and
-filters down to its own reader.  Taken only where that reader is sure to give the same rows: the
-file's commit states the types the table has now, no filter of ours, a local file of a name that
-is no pattern.
+Such slices need no merge, so Python would only add the cost of transfer, and Spark pushes its
+columns and filters down to its own reader.  Used only where that reader is certain to return the
+same rows: the file's commit has the current column types of the table, the scan has no filter,
+and the file is local with a name that is not a glob pattern.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pyhudi.storage.filesystem import FileSystem
 
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
 _PARTITIONS_MAX: Final = 1000
-"""More values of partition columns than this make a plan that is slow to handle."""
+"""With more partition values than this, the Spark plan becomes slow."""
 
 _OPTIONS: Final[Mapping[str, str]] = {
-    "recursiveFileLookup": "true",  # or folders named `a=b` are taken for columns
+    "recursiveFileLookup": "true",  # otherwise folders named `a=b` become columns
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "ignoreMissingFiles": "false",
@@ -43,7 +43,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
 
 
 def native_tasks(state: TableState, plan: ScanPlan) -> frozenset[int]:
-    """Positions of the plan's tasks that Spark's reader may read."""
+    """Positions of the tasks of the plan that Spark's reader can read."""
     if plan.where is not None or not plan.tasks or not _is_plain(plan):
         return frozenset()
     if not state.config.has_meta_columns or not state.fs.url.startswith("/"):
@@ -69,21 +69,21 @@ def native_tasks(state: TableState, plan: ScanPlan) -> frozenset[int]:
 
 
 def _is_plain(plan: ScanPlan) -> bool:
-    """Whether names and partition values of the plan can be said to Spark's reader."""
+    """Whether Spark's reader supports the column names, types and partition values of the plan."""
     folded = {name.lower() for name in plan.tasks[0].spec.table.names}
     if len(folded) != len(plan.tasks[0].spec.table.names) or not plan.schema.names:
         return False
-    told = {frozenset(task.partition_values) for task in plan.tasks}
-    if len(told) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
+    partition_columns = {frozenset(task.partition_values) for task in plan.tasks}
+    if len(partition_columns) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         return False
     return not any(pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {}) for f in plan.schema)
 
 
 def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
-    """Whether a file's columns have the labels that the table's types have.
+    """Whether the timestamp columns of a file have the logical types of the table.
 
-    Cost: the footer of one file of a commit, and only where older writers may have mislabelled
-    one: all files of a commit are of one writer.
+    Cost: the footer of one file per commit, as one writer wrote all files of a commit; and only
+    for types that older writers may have mislabelled.
     """
     names = [f.name for f in schema if may_be_mislabelled(f.type)]
     if not names:
@@ -98,7 +98,7 @@ def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
 
 
 def _states(avro: str, schema: pa.Schema) -> bool:
-    """Whether a commit's schema gives each column it has the type it has in `schema`."""
+    """Whether the columns in a commit's schema have the same types in `schema`."""
     stated = user_columns(avro_to_arrow(avro))
     return all(
         field.name in META_COLUMNS
@@ -109,11 +109,11 @@ def _states(avro: str, schema: pa.Schema) -> bool:
 
 
 def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
-    """The rows of tasks chosen by `native_tasks`, with the columns of the plan."""
-    told = tasks[0].partition_values
-    fields = [field for field in plan.schema if field.name not in told]
+    """The rows of tasks selected by `native_tasks`, with the columns of the plan."""
+    by_partition = tasks[0].partition_values
+    fields = [field for field in plan.schema if field.name not in by_partition]
     names = [field.name for field in fields]
-    by_path = any(name in told for name in plan.schema.names)
+    by_path = any(name in by_partition for name in plan.schema.names)
     if by_path and PARTITION_PATH not in names:
         fields.append(pa.field(PARTITION_PATH, pa.string()))
     paths = [f"file://{task.fs.url}/{task.slice.base.path}" for task in tasks if task.slice.base]
@@ -121,15 +121,15 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask])
     frame = reader.parquet(*paths)
     columns = []
     for field, wanted in zip(plan.schema, to_spark(plan.schema).fields, strict=True):
-        if field.name in told:
-            columns.append(_told(field.name, wanted, tasks).alias(field.name))
+        if field.name in by_partition:
+            columns.append(_partition_value(field.name, wanted, tasks).alias(field.name))
         else:
             columns.append(frame["`" + field.name.replace("`", "``") + "`"])
     return frame.select(*columns)
 
 
-def _told(name: str, wanted: Any, tasks: Sequence[ReadTask]) -> Column:
-    """The value that a row's partition path tells."""
+def _partition_value(name: str, wanted: Any, tasks: Sequence[ReadTask]) -> Column:
+    """The value of a partition column, from the row's partition path."""
     values = {task.slice.partition: task.partition_values[name].as_py() for task in tasks}
     pairs = []
     for path, value in values.items():

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame, keyed and put aside on the workers in one job.
+"""Staging of the rows of a DataFrame: workers compute keys and spill the rows in one job.
 
-The DataFrame is computed once: what its tasks return are files, and everything after reads those.
-A task that runs twice writes files twice; only those it returned count.
+The DataFrame is computed once: its tasks return files, and all later steps read those.  A task
+that runs twice writes its files twice; only the files of the returned attempt are used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SparkRows:
         if stretches is not None:
             cuts = [FileCut(work, stretch) for stretch in stretches]
             found = engine.run(stage_file, cuts, label="key")
-            return [part for parts in found for part in parts]
+            return [chunk for chunks in found for chunk in chunks]
         frame = _selected(self.frame, plan.schema.names)
         return _staged(frame, TaskOrder(stage_batches, work))
 
@@ -56,8 +56,8 @@ class SparkRows:
 class SparkKeys:
     """Records to delete: rows with the key columns of `rule`, or with one column of keys.
 
-    They tell their partitions by `_hoodie_partition_path`, or, tells_partitions, by the columns of
-    the rule if they have them.
+    Their partitions are taken from `_hoodie_partition_path` or, if tells_partitions, from the
+    partition columns of the rule, where these columns exist.
     """
 
     frame: DataFrame
@@ -73,7 +73,7 @@ class SparkKeys:
         absent = [name for name in names if name not in self.frame.columns]
         if absent:
             raise SchemaError(
-                "the rows to delete lack key columns", columns=", ".join(absent),
+                "key columns are missing in the rows to delete", columns=", ".join(absent),
                 schema=", ".join(self.frame.columns),
             )  # fmt: skip
         work = StageWork(replace(plan, rule=self.rule), staging, self.tells_partitions)
@@ -82,12 +82,12 @@ class SparkKeys:
 
 
 def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The columns wanted, where the others would only cost time."""
+    """The frame with only the requested columns that it has."""
     wanted = set(names)
     if set(frame.columns) <= wanted:
         return frame
-    kept = [name for name in frame.columns if name in wanted]
-    return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in kept))
+    selected = [name for name in frame.columns if name in wanted]
+    return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in selected))
 
 
 def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:
@@ -96,7 +96,7 @@ def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a task needs to key rows and put them aside.  tells_partitions: see `SparkKeys`."""
+    """What a task needs to key and spill rows.  tells_partitions: see `SparkKeys`."""
 
     plan: KeyPlan
     staging: Staging
@@ -104,7 +104,7 @@ class StageWork:
 
 
 def stage_batches(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
-    """Parts of the rows that come in the batches; runs on workers."""
+    """Chunks of the rows in the batches; runs on workers."""
     first = 0
     for rows in in_bounded_batches(batches):
         yield stage_rows(rows, work.plan, work.staging, first_row=first)
@@ -113,25 +113,25 @@ def stage_batches(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
 
 @dataclass(frozen=True, slots=True)
 class FileCut:
-    """Some row groups to key."""
+    """A range of row groups to key."""
 
     work: StageWork
     stretch: RowGroups
 
 
 def stage_file(cut: FileCut) -> list[BatchChunk]:
-    """Parts of the rows of some row groups; runs on workers."""
+    """Chunks of the rows of a range of row groups; runs on workers."""
     first = cut.stretch.first_row
-    parts = []
+    chunks = []
     for batch in read_row_groups(cut.stretch, rows=PART_ROWS):
         rows = pa.Table.from_batches([batch])
-        parts.append(stage_rows(rows, cut.work.plan, cut.work.staging, first_row=first))
+        chunks.append(stage_rows(rows, cut.work.plan, cut.work.staging, first_row=first))
         first += batch.num_rows
-    return parts
+    return chunks
 
 
 def stage_keys(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
-    """Parts of the keys that come in the batches; runs on workers."""
+    """Chunks of the keys in the batches; runs on workers."""
     first = 0
     for rows in in_bounded_batches(batches):
         keys = record_keys(rows, work.plan.rule, first_row=first)
@@ -141,7 +141,7 @@ def stage_keys(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
 
 
 def _paths(work: StageWork, rows: pa.Table) -> pa.ChunkedArray | None:
-    """Partition paths of rows to delete; None where they do not tell."""
+    """Partition paths of rows to delete; None if unknown."""
     if PARTITION_PATH in rows.schema.names:
         return rows.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
     return paths_if_told(rows, work.plan.rule) if work.tells_partitions else None

@@ -1,6 +1,6 @@
-"""A scan as a DataFrame: planned on the driver, read on the workers, a task a file slice.
+"""Scans as DataFrames: planned on the driver, read on the workers, one task per file slice.
 
-Slices with nothing to merge are read by Spark itself where that gives the same rows.
+File slices that need no merge are read by Spark itself if that returns the same rows.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from pyhudi.spark.worker import Batches, TaskOrder
 
 _BATCH_ROWS: Final = 32 * 1024
 _WAVES: Final = 32
-"""Spark tasks per slot and scan at most."""
+"""Maximum number of Spark tasks per slot and scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadWork:
-    """Slices to read, each pickled for itself, and the schema in which Spark takes the rows."""
+    """File slices to read, each pickled separately, and the schema that Spark expects of rows."""
 
     tasks: tuple[bytes, ...]
     schema: pa.Schema
 
 
 def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan.  The snapshot is that of the plan, however often the frame is used."""
+    """The rows of a plan.  Every use of the frame reads the snapshot of the plan."""
     native = native_tasks(state, plan)
     rest = [task for number, task in enumerate(plan.tasks) if number not in native]
     if not native:
@@ -46,7 +46,7 @@ def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFr
 
 
 def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
-    """Rows of tasks that workers read with pyhudi."""
+    """The rows of tasks that workers read with pyhudi."""
     packed = tuple(cloudpickle.dumps(task) for task in tasks)  # type: ignore[no-untyped-call]
     work = ReadWork(packed, as_spark(plan.schema))
     slices = max(1, min(len(tasks), _WAVES * default_parallelism(spark)))
@@ -55,7 +55,7 @@ def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask])
 
 
 def read_batches(work: ReadWork, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Rows of the slices whose numbers come in the batches; runs on workers."""
+    """Rows of the file slices whose numbers are in the batches; runs on workers."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             task: ReadTask = pickle.loads(work.tasks[number])

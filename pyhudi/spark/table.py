@@ -1,4 +1,4 @@
-"""The door of `pyhudi.spark`: tables whose verbs take and return DataFrames."""
+"""The public API on Spark: tables whose methods take and return DataFrames."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def open_table(
     storage_options: Mapping[str, Any] | None = None,
     merge: MergeFunction | None = None,
 ) -> SparkTable:
-    """The table at a path that every worker reaches under the same name.
+    """The table at a path that every worker can access under the same name.
 
-    options: `hoodie.*` keys.  merge: the function the table was created with, if it was with one.
+    options: `hoodie.*` keys.  merge: the merge function the table was created with, if any.
     Raises TableNotFoundError, UnsupportedTableError, OptionError.
     """
     fs = _shared(locate(path, storage_options=storage_options))
@@ -75,15 +75,16 @@ def create_table(
     storage_options: Mapping[str, Any] | None = None,
     merge: MergeFunction | None = None,
 ) -> SparkTable:
-    """A new, empty table, as `pyhudi.create_table` makes it.
+    """A new, empty table; see `pyhudi.create_table`.
 
     schema: StructType, DataFrame, pyarrow.Schema or anything with `__arrow_c_schema__`.
-    partition_by: columns and TimestampPartition; PythonKeys are for one machine.
+    partition_by: columns and TimestampPartition; PythonKeys are not supported on Spark
+    (UserError).
     """
     if isinstance(partition_by, PythonKeys):
         raise UserError(
-            "keys of your own functions are made on one machine only", path=os.fspath(path),
-            hint="compute a column of the paths and partition by it",
+            "custom key functions are not supported on Spark", path=os.fspath(path),
+            hint="compute a column of partition paths and partition by it",
         )  # fmt: skip
     _shared(locate(path, storage_options=storage_options))
     api.create_table(
@@ -117,10 +118,10 @@ def upsert(
     dry_run: bool = False,
     schema_mode: str | None = None,
 ) -> WriteReport:
-    """Upsert a DataFrame into the table at `path`, which is created where there is none.
+    """Upsert a DataFrame into the table at `path`; create the table if it does not exist.
 
-    The arguments between path and options describe the new table; a table that is there keeps
-    what it has.
+    The arguments between path and options describe the new table; they do not change an existing
+    one.
     """
     spark = frame.sparkSession
     try:
@@ -148,15 +149,15 @@ def read(
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """A snapshot of the table at `path`; arguments as those of `SparkTable.scan`."""
+    """A snapshot of the table at `path`; arguments as for `SparkTable.scan`."""
     table = open_table(spark, path, options=options, storage_options=storage_options)
     return table.scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
 
 
 class SparkTable(api.Table):
-    """A table whose verbs take and return DataFrames.
+    """A table whose methods take and return DataFrames.
 
-    Writes and scans run on the session's executors; look-ups by key run on the driver.
+    Writes and scans run on the session's executors; lookups by key run on the driver.
     """
 
     def __init__(self, spark: SparkSession, fs: FileSystem, *, options: Options) -> None:
@@ -172,10 +173,10 @@ class SparkTable(api.Table):
         mode: str = "snapshot",
         with_meta: bool = True,
     ) -> DataFrame:
-        """Rows of a snapshot; arguments as those of `pyhudi.Table.scan`.
+        """Rows of a snapshot; arguments as for `pyhudi.Table.scan`.
 
-        The frame keeps the snapshot it was planned on.  Name the columns and the filter here:
-        Spark hands none of its own down.
+        The frame reads the snapshot it was planned on.  Pass the columns and the filter here:
+        Spark does not push its own down.
         """
         found: Any = super().scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
         frame: DataFrame = found
@@ -209,7 +210,7 @@ class SparkTable(api.Table):
         return self._fetch(keys, selected_columns(columns), LocalEngine())
 
     def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
-        """A DataFrame of keys is collected: look-ups by key run on the driver."""
+        """Keys as text; a DataFrame of keys is collected, as lookups run on the driver."""
         return super()._key_texts(collected(keys) if is_frame(keys) else keys, state)
 
     def delete(
@@ -221,9 +222,9 @@ class SparkTable(api.Table):
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
-        """Delete records: by `keys` (as for `lookup`, or a DataFrame of one column or of the key
-        columns), by rows (a DataFrame with the key columns), or by a predicate, as
-        `pyhudi.Table.delete` does."""
+        """Delete records as `pyhudi.Table.delete` does: by `keys` (as for `lookup`, or a DataFrame
+        of one column or of the key columns), by rows (a DataFrame with the key columns), or by a
+        predicate."""
         return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
@@ -242,7 +243,7 @@ class SparkTable(api.Table):
         if not fields or not set(fields) <= set(keys.columns):
             if len(keys.columns) != 1:
                 raise UserError(
-                    "the keys are neither one column nor the key columns",
+                    "keys must be one column or the key columns",
                     columns=", ".join(keys.columns), key_columns=", ".join(fields),
                 )  # fmt: skip
             name = keys.columns[0]
@@ -265,15 +266,15 @@ class SparkTable(api.Table):
 
 
 def _text_rule(column: str) -> KeyRule:
-    """A rule by which a column is the key itself."""
+    """A key rule that uses a column unchanged as the record key."""
     return KeyRule((column,), (), composite=False, hive_style=False, url_encoded=False)
 
 
 def _shared(fs: FileSystem) -> FileSystem:
-    """A store that workers reach too.  Raises UserError."""
+    """A file system that workers can access too.  Raises UserError."""
     if fs.url.startswith("memory:"):
         raise UserError(
-            "Spark's workers cannot reach a table in the driver's memory", path=fs.url,
-            hint="use a path that every worker sees",
+            "Spark workers cannot access a table in the driver's memory", path=fs.url,
+            hint="use a path that every worker can access",
         )  # fmt: skip
     return fs

@@ -1,14 +1,15 @@
-"""Spark's types as Arrow's, and back.
+"""Conversion between Spark types and Arrow types.
 
-Spark to Arrow follows what `mapInArrow` hands to Python.  Arrow to Spark is what a table's columns
-are in a DataFrame; `as_spark` brings Arrow data to exactly the types Spark then expects.
+Spark to Arrow yields the types that `mapInArrow` passes to Python.  Arrow to Spark yields the
+types of a table's columns in a DataFrame; `as_spark` returns exactly the Arrow types that Spark
+then expects.
 
     timestamp with zone   TimestampType       timestamp without   TimestampNTZType
     timestamp[ms]         as microseconds     time                TimeType where PySpark has it
     VECTOR                ArrayType           VARIANT             VariantType
 
-A vector of the table has its Hudi type in the metadata of the Spark column too, under `hudi_type`,
-as Apache Hudi gives and takes it.
+The metadata of the Spark column of a vector has its Hudi type under `hudi_type`, as Apache Hudi
+reads and writes it.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ _VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
-"""What Spark exchanges variants in; the metadata of a field is how it finds them."""
+"""The Arrow type in which Spark exchanges variants, which it detects by the field metadata."""
 
 
 def arrow_schema_of(schema: Any) -> Any:
-    """The Arrow schema of a StructType or DataFrame; anything else is handed back."""
+    """The Arrow schema of a StructType or DataFrame; any other value is returned unchanged."""
     if is_frame(schema):
         schema = schema.schema
     if isinstance(schema, sql.StructType):
@@ -63,7 +64,7 @@ def arrow_schema_of(schema: Any) -> Any:
 
 
 def to_arrow(schema: sql.StructType) -> pa.Schema:
-    """Raises SchemaError for a type that tables cannot hold."""
+    """The Arrow schema of a StructType.  Raises SchemaError for a type that tables cannot store."""
     return pa.schema([_field(field, field.name) for field in schema.fields])
 
 
@@ -98,13 +99,13 @@ def _arrow(kind: sql.DataType, path: str) -> pa.DataType:
     found = _TO_ARROW.get(type(kind).__name__)
     if found is None:
         raise SchemaError(
-            "tables cannot hold columns of this type", column=path, type=kind.simpleString()
+            "column type not supported by tables", column=path, type=kind.simpleString()
         )
     return found
 
 
 def to_spark(schema: pa.Schema) -> sql.StructType:
-    """Raises SchemaError for a type that Spark lacks."""
+    """The StructType of an Arrow schema.  Raises SchemaError for a type that Spark lacks."""
     return sql.StructType([_spark_field(field, field.name) for field in schema])
 
 
@@ -134,7 +135,7 @@ def _spark(kind: pa.DataType, path: str) -> sql.DataType:
         return sql.BinaryType()
     name = _SPARK_NAMES.get(kind)
     if name is None or not hasattr(sql, name):
-        raise SchemaError("this Spark has no type for a column", column=path, type=str(kind))
+        raise SchemaError("this Spark release lacks the type", column=path, type=str(kind))
     found: sql.DataType = getattr(sql, name)()
     return found
 
@@ -147,7 +148,7 @@ _SPARK_NAMES = {kind: name for name, kind in reversed(_TO_ARROW.items())} | {
 
 
 def as_spark(schema: pa.Schema) -> pa.Schema:
-    """The Arrow schema in which Spark takes columns of `schema`."""
+    """The Arrow schema in which Spark accepts the columns of `schema`."""
     return to_arrow(to_spark(schema))
 
 
@@ -158,7 +159,7 @@ def spark_batches(table: pa.Table, schema: pa.Schema, *, rows: int) -> list[pa.R
 
 
 def _widened(table: pa.Table) -> pa.Table:
-    """Columns whose cast is not one of `conform`'s: fixed-size binary."""
+    """Cast fixed-size binary columns to binary, a cast that `conform` does not do."""
     for position, field in enumerate(table.schema):
         if pt.is_fixed_size_binary(field.type) and not pt.is_decimal(field.type):
             table = table.set_column(position, field.name, table.column(position).cast(pa.binary()))

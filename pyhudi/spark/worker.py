@@ -1,7 +1,7 @@
-"""What runs on Spark's workers: outcomes of a function over the batches of one task.
+"""Entry points of Spark workers: running a function over the batches of one task.
 
-A worker yields rows of [task: int, place: int, body: binary]: the task's number, the outcome's
-number in it, and a pickled `Value` or `Failure`.
+`outcomes` yields rows of [task: int, place: int, body: binary]: the number of the task, the number
+of the outcome in it, and a pickled `TaskValue` or `Failure`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _MARKED: Final = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 
 @dataclass(frozen=True, slots=True)
 class TaskValue:
-    """One thing a task gave back."""
+    """One value that a task returned."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that another attempt would meet again."""
+    """An error that another attempt would raise again."""
 
     error: PyhudiError
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """What a task is to do: `function(argument, batches)` gives its values."""
+    """The work of a task: `function(argument, batches)` yields its values."""
 
     function: Function
     argument: Any
@@ -54,11 +54,11 @@ _RETRYABLE: Final = {kind.__name__: kind for kind in (StorageError, FileMissingE
 
 
 class _TryAgainError(Exception):
-    """Ends one attempt of a task; the error rides in the text, which is all that Spark hands on."""
+    """Ends one attempt of a task.  Carries the error in its message, all that Spark passes on."""
 
 
 def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Run an order over the batches of this task.  Errors worth another attempt are raised."""
+    """Run an order over the batches of this task.  Raises retryable errors, returns others."""
     work = _opened(order)
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
@@ -75,15 +75,16 @@ def outcomes(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def rows(order: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The batches an order's function yields, as they are; errors end the task."""
+    """The batches that the function of an order yields, unchanged; errors end the task."""
     work = _opened(order)
     with line_first():
         yield from work.function(work.argument, batches)
 
 
 def _opened(order: bytes) -> TaskOrder:
-    """The order.  What its modules made stays for good and is kept from the garbage collector,
-    which PySpark runs in full after each task: that costs more than a small task does."""
+    """Unpickle an order.  The objects of imported modules are permanent, so they are excluded from
+    garbage collection: PySpark runs a full one after each task, which costs more than a small
+    task."""
     work: TaskOrder = pickle.loads(order)
     if not gc.get_freeze_count():
         gc.collect()
@@ -102,8 +103,8 @@ def _row(task: int, place: int, outcome: TaskValue | Failure) -> pa.RecordBatch:
 
 
 def _written(error: StorageError) -> str:
-    """The error in words, and as JSON for `read_error`: what stands in the text of a failure may
-    come from the rows, so it is nothing that could run when it is read."""
+    """The error as a message and as JSON for `read_error`.  Not pickled, because the text of a
+    failure may contain data of rows, and unpickling could execute code."""
     facts = {k: v if isinstance(v, (str, int, float)) else str(v) for k, v in error.facts.items()}
     kind = FileMissingError if isinstance(error, FileMissingError) else StorageError
     parts = {"kind": kind.__name__, "what": error.what, "hint": error.hint, "facts": facts}
@@ -112,7 +113,7 @@ def _written(error: StorageError) -> str:
 
 
 def read_error(text: str) -> StorageError | None:
-    """The retryable error that stands in the text of a failed Spark job."""
+    """The retryable error in the message of a failed Spark job; None if there is none."""
     found = _MARKED.search(text)
     if found is None:
         return None
@@ -125,7 +126,7 @@ def read_error(text: str) -> StorageError | None:
 
 
 def own_version() -> str:
-    """The release of pyhudi installed here; a source tree that is not installed has none."""
+    """The installed pyhudi release; "source" for a source tree that is not installed."""
     try:
         return version("pyhudi")
     except PackageNotFoundError:
@@ -134,7 +135,7 @@ def own_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A task of an engine and the items it is to be run on, dealt in turn to `hands`."""
+    """A task of an engine and its items, distributed round-robin over `hands` Spark tasks."""
 
     task: Callable[[Any], Any]
     items: tuple[Any, ...]
@@ -142,7 +143,7 @@ class Items:
 
 
 def run_items(work: Items, batches: Batches) -> Iterator[tuple[int, Any]]:
-    """(number, result) of the items of the hands whose numbers come in the batches."""
+    """Yield (number, result) of the items of the Spark tasks whose numbers are in the batches."""
     for batch in batches:
         for hand in batch.column(0).to_pylist():
             for number in range(hand, len(work.items), work.hands):

@@ -72,7 +72,7 @@ def test_a_property_of_the_table_is_not_overruled_when_it_is_opened(
     tmp_path, option, value
 ) -> None:
     create(tmp_path / "trips")
-    with pytest.raises(pyhudi.OptionError, match="something else"):
+    with pytest.raises(pyhudi.OptionError, match="conflicts with the table"):
         pyhudi.open_table(tmp_path / "trips", options={option: value})
     create(tmp_path / "b", **{option: value})
     pyhudi.open_table(tmp_path / "b", options={option: value})

@@ -265,7 +265,7 @@ def test_the_command_reports_asks_and_upgrades(tmp_path: Path) -> None:
     told = answer("table", "upgrade", root, "--dry-run")
     assert isinstance(told, dict) and (told["from_version"], told["dry_run"]) == (4, True)
     unanswered = run("table", "upgrade", root)
-    assert unanswered.returncode == 1 and "no way back" in unanswered.stdout
+    assert unanswered.returncode == 1 and "cannot be undone" in unanswered.stdout
     assert content(root) == before
     done = answer("table", "upgrade", root, "--yes", "--to", 6)
     assert isinstance(done, dict) and done["to_version"] == 6

@@ -147,9 +147,9 @@ def test_deletes_by_rows_keys_and_predicate(spark: Any, tmp_path: Path) -> None:
     assert table.delete(where=pc.field("v") >= 8).deleted == 2
     assert table.delete(rows.where("v = 3"), dry_run=True).matched == 1
     assert sorted(row.v for row in table.scan().collect()) == [3, 4, 5, 6, 7]
-    with pytest.raises(UserError, match="one way"):
+    with pytest.raises(UserError, match="exactly one of"):
         table.delete(rows, keys=["k1"])
-    with pytest.raises(SchemaError, match="lack key columns"):
+    with pytest.raises(SchemaError, match="key columns are missing"):
         table.delete(rows.select("v"))
 
 
@@ -164,11 +164,11 @@ def test_what_is_refused_changes_nothing(spark: Any, small: Path) -> None:
     with pytest.raises(UserError, match="a record key is null or empty") as caught:
         table.upsert(rows.coalesce(1))
     assert caught.value.facts["row"] == 1
-    with pytest.raises(SchemaError, match="cannot hold"):
+    with pytest.raises(SchemaError, match="not supported by tables"):
         hudi.create_table(spark, small / "x", _interval_schema(), record_key="id")
     with pytest.raises(TableNotFoundError):
         hudi.open_table(spark, small / "nothing")
-    with pytest.raises(UserError, match="workers cannot reach"):
+    with pytest.raises(UserError, match="workers cannot access"):
         hudi.open_table(spark, "memory://t")
     assert list(table.timeline) == before
     assert not list((small / ".hoodie" / ".temp").glob("pyhudi-*"))

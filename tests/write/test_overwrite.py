@@ -176,7 +176,7 @@ def test_deleting_a_partition_that_is_not_there_changes_nothing(fs: MemoryFileSy
     assert report.instant is None
     assert report.notes == ("nothing to write", "no such partition: zzz")
     assert table(fs).timeline.times == times
-    with pytest.raises(UserError, match="no partition is named"):
+    with pytest.raises(UserError, match="no partitions given"):
         table(fs).delete_partitions([])
 
 

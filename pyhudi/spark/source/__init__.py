@@ -1,1 +1,1 @@
-"""`format("pyhudi")`: batch and stream sources and sinks of Spark."""
+"""Spark data source `format("pyhudi")`: batch and streaming reads and writes."""

@@ -1,9 +1,9 @@
-"""Batch reads of `format("pyhudi")`: planned in a process of the driver, read by workers.
+"""Batch reads of `format("pyhudi")`: planned in a Python process of the driver, read by workers.
 
-Spark asks for the schema once, when a frame is made, and plans when the frame runs, once or every
-time, as its caches have it.  So the newest commit is noted with the schema, and a frame gives that
-snapshot whenever it runs.  A partition is a pickled list of slices, or of row groups of a large
-one.
+Spark requests the schema once, when a DataFrame is created, and plans when the DataFrame runs,
+once or every time, depending on its caches.  The newest commit is therefore recorded with the
+schema, and a DataFrame returns that snapshot whenever it runs.  A partition is a pickled list of
+file slices, or of row groups of a large one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyhudi.spark.types import as_spark, spark_batches, to_spark
 
 _BATCH_ROWS: Final = 32 * 1024
 _TASKS_WANTED: Final = 32
-"""A small table is cut into about so many partitions; the planner is not told of cores."""
+"""Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -37,8 +37,8 @@ _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The snapshot a frame was made on.  newest: its last commit; completed: when that was, or any
-    before it, by the times the table knows."""
+    """The snapshot a DataFrame was created on.  newest: its last commit; completed: the latest
+    completion time of its commits, or their instant time where no completion time is known."""
 
     newest: InstantTime
     completed: InstantTime
@@ -52,25 +52,25 @@ class Pin:
             last.time if last else BEFORE_ALL_INSTANTS, max(ends, default=BEFORE_ALL_INSTANTS)
         )
 
-    def request(self, state: TableState, asked: ScanRequest) -> ScanRequest:
-        """What was asked, of this snapshot; as it stands where there is no newer one."""
-        if asked.as_of is not None or Pin.of(state) == self:
-            return asked
-        if asked.changes is None:
-            return replace(asked, as_of=self.newest)
-        if asked.changes.until is None:
-            return replace(asked, changes=replace(asked.changes, until=self.completed))
-        return asked
+    def request(self, state: TableState, request: ScanRequest) -> ScanRequest:
+        """The request restricted to this snapshot; unchanged if no newer snapshot exists."""
+        if request.as_of is not None or Pin.of(state) == self:
+            return request
+        if request.changes is None:
+            return replace(request, as_of=self.newest)
+        if request.changes.until is None:
+            return replace(request, changes=replace(request.changes, until=self.completed))
+        return request
 
 
 def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
-    """The columns a read gives, meta columns first, and the snapshot it is of.
+    """The columns that a read returns, meta columns first, and its snapshot.
 
     Raises TableNotFoundError, OptionError, UserError.
     """
-    asked = read_asked(options)
-    state = load_state(asked.fs, asked.options.read, for_reading=True)
-    request = asked.request
+    settings = read_asked(options)
+    state = load_state(settings.fs, settings.options.read, for_reading=True)
+    request = settings.request
     _check(request, state)
     if request.as_of is not None or request.changes is not None:
         return to_spark(plan_scan(state, request).schema), Pin.of(state)
@@ -80,22 +80,22 @@ def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
 
 
 def _check(request: ScanRequest, state: TableState) -> None:
-    """Raise UserError for a range of changes that ends before it begins, as it was requested: one
-    whose end is that of the frame's snapshot may be empty."""
+    """Raise UserError for a requested range of changes that ends before it begins.  A range that
+    ends at the frame's snapshot by default may be empty."""
     if request.changes is not None:
         check_range(request.changes.since, request.changes.until, state.zone)
 
 
 def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> DataSourceReader:
-    """The reader for a planner: with filters where the session hands any down.  pin: None for the
-    newest snapshot.
+    """The reader for the planner, with support for filters if the session pushes filters down.
+    pin: None for the newest snapshot.
 
-    PySpark refuses a reader that takes filters in a session that hands none down, and tells
-    readers by nothing but the module that asks.
+    PySpark rejects a reader with `pushFilters` in a session that does not push filters down; the
+    only sign of the latter is the module that calls.
     """
-    asked = read_asked(options)
+    settings = read_asked(options)
     kind = FilteringReader if _hands_filters_down() else TableReader
-    return kind(asked, schema, pin)
+    return kind(settings, schema, pin)
 
 
 def _hands_filters_down() -> bool:
@@ -118,29 +118,31 @@ class Slices(InputPartition):
 class TableReader(DataSourceReader):
     """Reads the columns of `schema`."""
 
-    def __init__(self, asked: ReadAsked, schema: StructType, pin: Pin | None) -> None:
-        self.asked = asked
+    def __init__(self, settings: ReadAsked, schema: StructType, pin: Pin | None) -> None:
+        self.settings = settings
         self.schema = schema
         self.pin = pin
         self.filters: tuple[Any, ...] = ()
 
     @line_first()
     def partitions(self) -> list[InputPartition]:
-        """Plans the scan: listings and the footers of files larger than a partition."""
-        asked = self.asked
-        state = load_state(asked.fs, asked.options.read, for_reading=True)
-        _check(asked.request, state)
-        request = asked.request if self.pin is None else self.pin.request(state, asked.request)
+        """Plan the scan: reads listings, and the footers of files larger than a partition."""
+        settings = self.settings
+        state = load_state(settings.fs, settings.options.read, for_reading=True)
+        _check(settings.request, state)
+        request = (
+            settings.request if self.pin is None else self.pin.request(state, settings.request)
+        )
         plan = plan_batch_scan(state, request, self.schema, self.filters)
-        return list(partitions(plan.tasks, asked.partition_bytes))
+        return list(partitions(plan.tasks, settings.partition_bytes))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches of a partition, in exactly the types Spark expects; runs on workers."""
+        """Batches of a partition, in exactly the types that Spark expects; runs on workers."""
         return read_slices(partition)
 
 
 class FilteringReader(TableReader):
-    """A reader that is handed filters; Spark applies them again."""
+    """A reader that accepts filters; Spark applies them again."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         self.filters = tuple(filters)
@@ -150,9 +152,9 @@ class FilteringReader(TableReader):
 def plan_batch_scan(
     state: TableState, request: ScanRequest, schema: StructType, filters: Sequence[Any]
 ) -> ScanPlan:
-    """The scan of the columns of `schema`, less what the filters rule out.
+    """The scan of the columns of `schema`, without data that the filters exclude.
 
-    Raises SchemaError where the schema is not that of the table.
+    Raises SchemaError where the schema does not match the table.
     """
     stored = state.schema()
     where = both(as_expression(filters, stored), keys_told(filters, state.config, stored))
@@ -174,46 +176,46 @@ def check_types(stored: pa.Schema, schema: StructType) -> None:
     ]
     if wrong:
         raise SchemaError(
-            "the schema given is not the table's", columns="; ".join(wrong),
-            hint="leave schema() out, or cast afterwards",
+            "the given schema does not match the table", columns="; ".join(wrong),
+            hint="omit schema(), or cast afterwards",
         )  # fmt: skip
 
 
 def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:
-    """Tasks dealt to partitions of about equal size, none much above `bytes_max`: small slices
-    together, large ones without logs by row groups."""
+    """Tasks grouped into partitions of about equal size, none much above `bytes_max`: small file
+    slices are combined, large ones without logs are split by row groups."""
     total = sum(task.slice.size_bytes for task in tasks)
     target = min(bytes_max, max(_PARTITION_BYTES_MIN, total // _TASKS_WANTED))
-    held: list[ReadTask] = []
+    group: list[ReadTask] = []
     size = 0
     for task in sorted(tasks, key=lambda t: (-t.slice.size_bytes, t.slice.group)):
         if task.slice.size_bytes > bytes_max:
             yield from _cut(task, bytes_max)
             continue
-        if held and size + task.slice.size_bytes > target:
-            yield Slices(held)
-            held, size = [], 0
-        held.append(task)
+        if group and size + task.slice.size_bytes > target:
+            yield Slices(group)
+            group, size = [], 0
+        group.append(task)
         size += task.slice.size_bytes
-    if held:
-        yield Slices(held)
+    if group:
+        yield Slices(group)
 
 
 def _cut(task: ReadTask, bytes_max: int) -> Iterator[Slices]:
-    """One slice by its row groups, as many together as make up a partition."""
-    pieces = list(task.pieces())
+    """One file slice split by row groups into partitions of at most about `bytes_max`."""
+    parts = list(task.pieces())
     wanted = max(1, -(-task.slice.size_bytes // bytes_max))
-    step = max(1, -(-len(pieces) // wanted))
-    for start in range(0, len(pieces), step):
-        yield Slices(pieces[start : start + step])
+    step = max(1, -(-len(parts) // wanted))
+    for start in range(0, len(parts), step):
+        yield Slices(parts[start : start + step])
 
 
 def read_slices(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Batches of a partition.  Memory: a row group, or a whole slice where it has logs."""
+    """Batches of a partition.  Memory: a row group, or a whole file slice if it has logs."""
     if not isinstance(partition, Slices):
-        return  # what PySpark makes of no partitions at all
+        return  # PySpark's placeholder for an empty list of partitions
     with line_first():
         for task in partition.tasks:
-            for piece in task.pieces():
-                schema = as_spark(piece.spec.schema)
-                yield from spark_batches(read_task(piece), schema, rows=_BATCH_ROWS)
+            for part in task.pieces():
+                schema = as_spark(part.spec.schema)
+                yield from spark_batches(read_task(part), schema, rows=_BATCH_ROWS)

@@ -1,8 +1,8 @@
-"""Batch writes of `format("pyhudi")`: workers park the rows, one process of the driver writes them.
+"""Batch writes of `format("pyhudi")`: workers spill rows to files, one driver process writes them.
 
-Spark gives a data source no shuffle, so what a task returns is files of rows as they came; the
-commit keys, tags and writes them in the threads of one process.  That is for batches of a size;
-above it the error names `pyhudi.spark.upsert`, which spreads all of it.
+Spark provides no shuffle to a data source, so each task returns files of unsorted rows; the commit
+keys, tags and writes them in threads of one process.  The batch size is therefore limited; the
+error above the limit refers to `pyhudi.spark.upsert`, which distributes the whole write.
 """
 
 from __future__ import annotations
@@ -30,73 +30,75 @@ _LOG: Final = logging.getLogger("pyhudi")
 def writer(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceArrowWriter:
-    """The writer of a batch.  Raises what can be said before any row is computed."""
-    asked = save_asked(options, overwrite=overwrite)
-    check(asked, to_arrow(schema))
-    return TableWriter(asked, to_arrow(schema))
+    """The writer of a batch.  Raises errors that can be detected before any row is computed."""
+    settings = save_asked(options, overwrite=overwrite)
+    check(settings, to_arrow(schema))
+    return TableWriter(settings, to_arrow(schema))
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedBatch(WriterCommitMessage):
-    """What one task parked; `is_whole` is false where it gave up above the limits."""
+    """The files that one task spilled; `is_whole` is false if it stopped above the limits."""
 
     files: tuple[Parked, ...]
     is_whole: bool
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Parks rows in one folder, and writes them when every task has."""
+    """Spills rows to one folder, and writes them to the table when every task is done."""
 
-    def __init__(self, asked: SaveAsked, schema: pa.Schema) -> None:
-        self.asked = asked
+    def __init__(self, settings: SaveAsked, schema: pa.Schema) -> None:
+        self.settings = settings
         self.schema = schema
         self.folder = parking_folder()
 
     @line_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ParkedBatch:
         """Runs on workers."""
-        return parked_batch(self.asked, self.folder, iterator)
+        return parked_batch(self.settings, self.folder, iterator)
 
     @line_first()
     def commit(self, messages: list[Any]) -> None:
-        fs = self.asked.fs
+        fs = self.settings.fs
         try:
-            files = parked_files(self.asked, messages)
-            logged(save(fs, self.asked, self.schema, files))
+            files = parked_files(self.settings, messages)
+            logged(save(fs, self.settings, self.schema, files))
         finally:
             fs.delete_folder(self.folder)
 
     @line_first()
     def abort(self, messages: list[Any]) -> None:
-        self.asked.fs.delete_folder(self.folder)
+        self.settings.fs.delete_folder(self.folder)
 
 
-def parked_batch(asked: SaveAsked, folder: str, batches: Iterator[pa.RecordBatch]) -> ParkedBatch:
-    """Park the rows of a task, up to the limits of a batch: more would be refused anyway."""
+def parked_batch(
+    settings: SaveAsked, folder: str, batches: Iterator[pa.RecordBatch]
+) -> ParkedBatch:
+    """Spill the rows of a task, up to the limits of a batch: a larger batch is rejected."""
     files: list[Parked] = []
-    for parked in park(asked.fs, folder, in_bounded_batches(batches)):
+    for parked in park(settings.fs, folder, in_bounded_batches(batches)):
         files.append(parked)
-        if not asked.limits.allow(files):
+        if not settings.limits.allow(files):
             return ParkedBatch(tuple(files), is_whole=False)
     return ParkedBatch(tuple(files), is_whole=True)
 
 
-def parked_files(asked: SaveAsked, messages: Sequence[ParkedBatch | None]) -> tuple[Parked, ...]:
-    """Every file of a batch.  Raises UserError where the batch is too large."""
+def parked_files(settings: SaveAsked, messages: Sequence[ParkedBatch | None]) -> tuple[Parked, ...]:
+    """All files of a batch.  Raises UserError if the batch is too large."""
     came = [message for message in messages if message is not None]
     files = tuple(file for message in came for file in message.files)
-    if not asked.limits.allow(files) or not all(message.is_whole for message in came):
+    if not settings.limits.allow(files) or not all(message.is_whole for message in came):
         raise UserError(
-            "the batch is too large to be written by one process",
-            path=asked.path,
-            rows_max=asked.limits.rows_max,
-            bytes_max=asked.limits.bytes_max,
-            hint="pyhudi.spark.upsert(df, path, ...) and the verbs of pyhudi.spark.open_table "
-            "spread it over the workers; options maxBatchBytes and maxBatchRows raise the limits",
+            "the batch is too large for one process",
+            path=settings.path,
+            rows_max=settings.limits.rows_max,
+            bytes_max=settings.limits.bytes_max,
+            hint="use pyhudi.spark.upsert(df, path, ...) or methods of pyhudi.spark.open_table to "
+            "distribute the write; options maxBatchBytes and maxBatchRows raise the limits",
         )
     return files
 
 
 def logged(report: WriteReport) -> None:
-    """Spark's `save` returns nothing, so the log has the report."""
+    """Log the report, as Spark's `save` returns nothing."""
     _LOG.info("%s", report.to_dict())

@@ -1,8 +1,8 @@
-"""Filters that Spark hands down, as Arrow's, and the record keys they tell.
+"""Conversion of filters that Spark pushes down to Arrow expressions and record keys.
 
-Every filter is also left to Spark, so what is made here may let more rows pass, never fewer: a
-filter without an exact likeness is none.  Where the two differ, Spark counts: NaN equals itself
-and is greater than any number.
+Spark also applies every filter itself, so the converted filters may accept more rows, never fewer:
+a filter without an exact equivalent is dropped.  Where semantics differ, those of Spark apply: NaN
+equals itself and is greater than any number.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pyhudi.records import RECORD_KEY
 from pyhudi.table.properties import TableConfig
 
 KEYS_MAX: Final = 10_000
-"""More keys than these are not worth asking the index for, beside a scan."""
+"""For more keys than this, a scan is cheaper than an index lookup."""
 
 _NOT_A_VALUE: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def as_expression(filters: Iterable[Any], schema: pa.Schema) -> pc.Expression | None:
-    """The conjunction of those filters that have a likeness; None if there is none.
+    """The conjunction of the filters that have an equivalent; None if there is none.
 
     filters: of `pyspark.sql.datasource`.  schema: the table's columns.
     """
@@ -84,7 +84,7 @@ def _compared(
 
 
 def _with_both_zeros(values: pa.Array) -> pa.Array:
-    """To Spark 0.0 and -0.0 are equal; Arrow's `is_in` compares bits."""
+    """Add both zeros if one is there: equal in Spark, but Arrow's `is_in` compares bits."""
     if not pt.is_floating(values.type) or 0.0 not in values.to_pylist():
         return values
     return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])
@@ -102,7 +102,7 @@ def _text_match(kind: str, column: pc.Expression, text: Any) -> pc.Expression | 
 
 
 def _values(values: Iterable[Any], data_type: pa.DataType) -> pa.Array | None:
-    """Values as the column's type; None where one is null, NaN or no such value."""
+    """Values in the column's type; None if one is null, NaN or not convertible."""
     given = list(values)
     if any(value is None or value != value for value in given):
         return None
@@ -114,11 +114,11 @@ def _values(values: Iterable[Any], data_type: pa.DataType) -> pa.Array | None:
         made = pa.array(given, data_type)
     except _NOT_A_VALUE:
         return None
-    return made if made.to_pylist() == given else None  # a narrower type may have cut them short
+    return made if made.to_pylist() == given else None  # a narrower type may have truncated them
 
 
 def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
-    """The conjunction of two filters, of which either may be none."""
+    """The conjunction of two filters, either of which may be None."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -127,32 +127,33 @@ def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expressio
 def keys_told(
     filters: Iterable[Any], config: TableConfig, schema: pa.Schema
 ) -> pc.Expression | None:
-    """What equality and IN on every column of a key of several say of the record key, so that the
-    index can be asked; None where they do not tell, and for keys of one column."""
+    """The condition on the record key that follows from equality or IN filters on every column of
+    a composite key, so that the index can be used.  None if a column has no such filter, and for
+    keys of one column."""
     fields = config.record_key_fields
     if len(fields) < 2 or RECORD_KEY not in schema.names or is_encoding_open(config):
         return None
-    told: dict[str, pa.Array] = {}
+    by_column: dict[str, pa.Array] = {}
     for one in filters:
         name = one.attribute[0] if type(one).__name__ in ("EqualTo", "In") else None
-        if name in fields and name in schema.names and name not in told:
+        if name in fields and name in schema.names and name not in by_column:
             values = one.value if type(one).__name__ == "In" else [one.value]
             made = _values(values, schema.field(name).type)
             if made is not None and _one_text(made):
-                told[name] = made
-    keys = _composed(told, config)
+                by_column[name] = made
+    keys = _composed(by_column, config)
     return None if keys is None else pc.field(RECORD_KEY).isin(pc.unique(keys))
 
 
-def _composed(told: dict[str, pa.Array], config: TableConfig) -> pa.ChunkedArray | None:
-    """Keys of every combination of the key columns' values."""
+def _composed(by_column: dict[str, pa.Array], config: TableConfig) -> pa.ChunkedArray | None:
+    """Record keys of all combinations of the values; None if a key column lacks values."""
     try:
         rule = key_rule(config, Options(), with_paths=False)
     except UnsupportedTableError:
         return None
-    if not set(rule.key_fields) <= told.keys():
+    if not set(rule.key_fields) <= by_column.keys():
         return None
-    columns = [told[name] for name in rule.key_fields]
+    columns = [by_column[name] for name in rule.key_fields]
     if not 0 < prod(map(len, columns)) <= KEYS_MAX:
         return None
     rows: Sequence[tuple[Any, ...]] = list(product(*(column.to_pylist() for column in columns)))
@@ -164,6 +165,6 @@ def _composed(told: dict[str, pa.Array], config: TableConfig) -> pa.ChunkedArray
 
 
 def _one_text(column: pa.Array) -> bool:
-    """Whether equal values of the column have one and the same text in keys, whoever wrote them."""
+    """Whether every writer formats equal values of the column identically in record keys."""
     kind = column.type
     return bool(pt.is_string(kind) or pt.is_integer(kind))

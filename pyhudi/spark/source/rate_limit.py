@@ -1,4 +1,4 @@
-"""The stream reader for PySpark 4.2 and newer, which tell a batch's start and the limit to keep."""
+"""The stream reader for PySpark 4.2 and newer, which pass the start and the limit of a batch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from pyhudi.spark.source.stream_reader import TableStream, newest_offset
 
 
 class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
-    """Keeps the limits of the options where Spark asks for a limited batch."""
+    """Applies the limits of the options when Spark requests a limited batch."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Any limit stands for all that are set: Spark has no kind for commits."""
-        limits = self.asked.limits
+        """Any limit represents all limits of the options: Spark has none for commits."""
+        limits = self.settings.limits
         return ReadMaxRows(limits.rows) if limits.are_set else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         everything = isinstance(limit, ReadAllAvailable)
-        return self.after(InstantTime(start["instant"]), None if everything else self.asked.limits)
+        return self.after(
+            InstantTime(start["instant"]), None if everything else self.settings.limits
+        )
 
     @line_first()
     def reportLatestOffset(self) -> dict[str, str]:

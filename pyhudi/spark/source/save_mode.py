@@ -1,10 +1,10 @@
-"""The table that a save of `format("pyhudi")` is to reach: made, matched or made anew.
+"""Save modes of `format("pyhudi")`: creation, check and replacement of the target table.
 
-append               the table there, or a new one
-overwrite            a new table in place of the one there, all its history gone, as Apache Hudi
+append               writes to the existing table, or creates a new one
+overwrite            replaces the existing table and its history by a new one, as Apache Hudi
                      does; insert_overwrite and insert_overwrite_table keep the table
-ignore               nothing where there is a table
-errorifexists        an error where there is a table
+ignore               does nothing if a table exists
+errorifexists        raises an error if a table exists
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SaveLimits:
 
 @dataclass(frozen=True, slots=True)
 class SaveAsked:
-    """A save as its options ask for it."""
+    """A save as its options describe it."""
 
     path: str
     mode: SaveMode
@@ -91,23 +91,26 @@ class SaveAsked:
 
     @property
     def goes_beside(self) -> bool:
-        """Whether a table that is there is written to beside other writers."""
-        asks = self.mode in (SaveMode.IGNORE, SaveMode.ERROR)
-        return self.keeps_table and not asks and self.options.write.concurrency.optimistic
+        """Whether an existing table is written concurrently with other writers."""
+        must_not_exist = self.mode in (SaveMode.IGNORE, SaveMode.ERROR)
+        optimistic = self.options.write.concurrency.optimistic
+        return self.keeps_table and not must_not_exist and optimistic
 
     @property
     def options(self) -> Options:
-        """The `hoodie.*` options; those of reads mean nothing to a save."""
+        """The `hoodie.*` options, without the read options."""
         return replace(parse_options(self.hoodie), query=QueryRequest())
 
 
 def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
-    """What a save asks for.  Raises OptionError."""
+    """The save described by options.  Raises OptionError."""
     found = given(options)
     operation = parse_options(found.hoodie).request.operation or "upsert"
     mode = _mode(found, overwrite)
     if operation == "delete" and mode is not SaveMode.APPEND:
-        raise OptionError("deletes are appended only", option=_OPERATION, mode=mode.value)
+        raise OptionError(
+            "operation delete requires save mode append", option=_OPERATION, mode=mode.value
+        )
     limits = SaveLimits(
         found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30)
     )
@@ -123,41 +126,43 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
         mode = SaveMode(plain)
     except ValueError:
         raise OptionError(
-            "impossible value", option="saveMode", value=text,
+            "invalid option value", option="saveMode", value=text,
             hint="allowed: " + ", ".join(mode.value for mode in SaveMode),
         ) from None  # fmt: skip
     if overwrite and mode is not SaveMode.OVERWRITE:
-        raise OptionError("two save modes", option="saveMode", value=text, mode="overwrite")
+        raise OptionError(
+            "saveMode conflicts with mode()", option="saveMode", value=text, mode="overwrite"
+        )
     return mode
 
 
-def check(asked: SaveAsked, schema: pa.Schema) -> None:
-    """Raise what can be told from the options, the table and the schema of the rows alone."""
-    fs = asked.fs
+def check(settings: SaveAsked, schema: pa.Schema) -> None:
+    """Raise errors that can be detected from the options, the table and the schema of the rows."""
+    fs = settings.fs
     config = existing(fs)
-    if config is not None and asked.mode is SaveMode.ERROR:
-        raise UserError("there is a table here already", path=fs.url, mode=asked.mode.value)
-    if config is not None and asked.mode is SaveMode.IGNORE:
+    if config is not None and settings.mode is SaveMode.ERROR:
+        raise UserError("a table already exists here", path=fs.url, mode=settings.mode.value)
+    if config is not None and settings.mode is SaveMode.IGNORE:
         return
-    if config is None or not asked.keeps_table:
-        _rehearse(asked, schema, ())
+    if config is None or not settings.keeps_table:
+        _rehearse(settings, schema, ())
         return
-    table = Receiver(fs, options=agreed(asked.options, config), engine=LocalEngine())
-    if asked.operation not in _WITHOUT_ROWS:
-        rules = schema_rules(config, asked.options.write)
+    table = Receiver(fs, options=agreed(settings.options, config), engine=LocalEngine())
+    if settings.operation not in _WITHOUT_ROWS:
+        rules = schema_rules(config, settings.options.write)
         fit_schema(schema, without_meta(table.schema), rules)
         return
-    wanted = config.record_key_fields if asked.operation == "delete" else ()
+    wanted = config.record_key_fields if settings.operation == "delete" else ()
     absent = [name for name in wanted if name not in schema.names]
     if absent:
         raise SchemaError(
-            "the rows to delete lack key columns", columns=", ".join(absent),
+            "key columns are missing in the rows to delete", columns=", ".join(absent),
             schema=", ".join(schema.names),
         )  # fmt: skip
 
 
 def existing(fs: FileSystem) -> TableConfig | None:
-    """The properties of the table that is there; None if there is none."""
+    """The configuration of the existing table; None if there is no table."""
     try:
         return load_config(fs)
     except TableNotFoundError:
@@ -165,34 +170,34 @@ def existing(fs: FileSystem) -> TableConfig | None:
 
 
 def save(
-    fs: FileSystem, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+    fs: FileSystem, settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
-    """Write parked rows.  Raises what the verb of the table raises, with the table as it was;
-    but where a table is overwritten, what was there is gone once its first file is."""
+    """Write spilled rows.  Raises the errors of the table's write method, after which the table is
+    unchanged; but a table that is being overwritten is lost once its first file is deleted."""
     config = existing(fs)
-    if config is not None and asked.goes_beside:
-        return _written(_receiver(fs, asked, config), asked, schema, files)
+    if config is not None and settings.goes_beside:
+        return _written(_receiver(fs, settings, config), settings, schema, files)
     with TableLock(
         fs,
         purpose="save",
-        wait_seconds=asked.options.write.lock_seconds,
-        rules=asked.options.write.lock,
+        wait_seconds=settings.options.write.lock_seconds,
+        rules=settings.options.write.lock,
     ):
         config = existing(fs)
-        if config is not None and asked.mode is SaveMode.IGNORE:
-            return WriteReport(asked.operation, notes=("there is a table: nothing written",))
-        if config is not None and asked.mode is SaveMode.ERROR:
-            raise UserError("there is a table here already", path=fs.url, mode=asked.mode.value)
-        if config is None or not asked.keeps_table:
-            _rehearse(asked, schema, files)
+        if config is not None and settings.mode is SaveMode.IGNORE:
+            return WriteReport(settings.operation, notes=("a table exists: nothing written",))
+        if config is not None and settings.mode is SaveMode.ERROR:
+            raise UserError("a table already exists here", path=fs.url, mode=settings.mode.value)
+        if config is None or not settings.keeps_table:
+            _rehearse(settings, schema, files)
             clear(fs)
-            config = _create(asked.path, asked, schema)
+            config = _create(settings.path, settings, schema)
         sweep_parked(fs)
-        return _written(_receiver(fs, asked, config), asked, schema, files)
+        return _written(_receiver(fs, settings, config), settings, schema, files)
 
 
 class Receiver(api.Table):
-    """A table whose verbs take rows as `Rows`."""
+    """A table whose methods take rows as `Rows`."""
 
     def _incoming(self, rows: Any) -> Rows:
         found: Rows = rows
@@ -202,48 +207,48 @@ class Receiver(api.Table):
         return self._write(Operation.DELETE, rows, dry_run=False)
 
 
-def _receiver(fs: FileSystem, asked: SaveAsked, config: TableConfig) -> Receiver:
-    return Receiver(fs, options=agreed(asked.options, config), engine=LocalEngine())
+def _receiver(fs: FileSystem, settings: SaveAsked, config: TableConfig) -> Receiver:
+    return Receiver(fs, options=agreed(settings.options, config), engine=LocalEngine())
 
 
 def _written(
-    table: Receiver, asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+    table: Receiver, settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
-    if asked.operation == "delete":
-        told = set(table.config.partition_fields) <= set(schema.names)
-        return table.delete_rows(ParkedKeys(files, told))
-    if asked.operation == "delete_partition":
-        named = asked.options.request.partitions_to_delete
+    if settings.operation == "delete":
+        has_paths = set(table.config.partition_fields) <= set(schema.names)
+        return table.delete_rows(ParkedKeys(files, has_paths))
+    if settings.operation == "delete_partition":
+        named = settings.options.request.partitions_to_delete
         return table.delete_partitions(named or partitions_of(files, table.key_rule()))
-    verb = getattr(table, asked.operation)
+    verb = getattr(table, settings.operation)
     report: WriteReport = verb(ParkedRows(schema, files))
     return report
 
 
-def _rehearse(asked: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
-    """Make the new table in memory and plan the write there, so that what is wrong with either is
-    said while the place is as it was."""
-    if asked.operation in _WITHOUT_ROWS:
-        raise TableNotFoundError("no table here to delete from", path=asked.path)
-    alone = {n: v for n, v in asked.hoodie.items() if not n.startswith(_CONCURRENCY)}
-    asked = replace(asked, hoodie=alone, storage={})  # nobody else is there
+def _rehearse(settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
+    """Create the new table in memory and plan the write there, so that errors of either are raised
+    before the path is changed."""
+    if settings.operation in _WITHOUT_ROWS:
+        raise TableNotFoundError("no table to delete from", path=settings.path)
+    alone = {n: v for n, v in settings.hoodie.items() if not n.startswith(_CONCURRENCY)}
+    settings = replace(settings, hoodie=alone, storage={})  # there are no other writers
     stage = f"memory://rehearsal-{secrets.token_hex(8)}"
     try:
-        config = _create(f"{stage}/table", asked, schema)
+        config = _create(f"{stage}/table", settings, schema)
         if files:
-            table = _receiver(locate(f"{stage}/table"), asked, config)
-            getattr(table, asked.operation)(ParkedRows(schema, files), dry_run=True)
+            table = _receiver(locate(f"{stage}/table"), settings, config)
+            getattr(table, settings.operation)(ParkedRows(schema, files), dry_run=True)
     finally:
         locate(stage).delete_folder("table")
 
 
-def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> TableConfig:
-    """A new table as the options describe it."""
-    request = asked.options.request
+def _create(path: str, settings: SaveAsked, schema: pa.Schema) -> TableConfig:
+    """Create the table that the options describe."""
+    request = settings.options.request
     if not request.record_key:
         raise OptionError(
-            "a new table needs a record key", path=asked.path,
-            hint="option hoodie.datasource.write.recordkey.field",
+            "a new table requires a record key", path=settings.path,
+            hint="set option hoodie.datasource.write.recordkey.field",
         )  # fmt: skip
     table = api.create_table(
         path,
@@ -252,16 +257,16 @@ def _create(path: str, asked: SaveAsked, schema: pa.Schema) -> TableConfig:
         partition_by=request.partition_by or (),
         ordering=request.ordering,
         table_type=request.table_type or "cow",
-        name=request.name or table_name(asked.path),
-        options={name: value for name, value in asked.hoodie.items() if name not in _OF_READS},
-        storage_options=asked.storage,
+        name=request.name or table_name(settings.path),
+        options={name: value for name, value in settings.hoodie.items() if name not in _OF_READS},
+        storage_options=settings.storage,
     )
     return table.config
 
 
 def clear(fs: FileSystem) -> None:
-    """Remove a table, all but what its writers hold: data first and the properties last, so that
-    what a crash leaves is a table that is visibly broken, and cleared by the next overwrite."""
+    """Remove a table, except for locks and spilled rows of writers: data first and properties last,
+    so that a crash leaves a visibly broken table, which the next overwrite removes."""
     if not fs.exists(PROPERTIES):
         return
     for entry in fs.children():

@@ -1,7 +1,7 @@
-"""What the options of `format("pyhudi")` ask for.
+"""Options of `format("pyhudi")`.
 
-Spark hands options over in lower case.  Names of `hoodie.*` mean what they mean to Apache Hudi;
-those of this source, in Spark's own spelling, are in `OWN`; any other name is an OptionError.
+Spark passes option names in lower case.  `hoodie.*` options have their meaning in Apache Hudi; the
+options of this source, in Spark's spelling, are in `OWN`; any other name is an OptionError.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 
 OWN: Final[Mapping[str, str]] = {
-    "columns": "read these columns only: names with commas between them, or a JSON list",
+    "columns": "read these columns only: comma-separated names, or a JSON list",
     "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
-    "maxBatchBytes": "the largest batch one commit of this source takes, as Arrow data (1g)",
-    "maxBatchRows": "the largest batch one commit of this source takes, in rows (10000000)",
-    "maxCommitsPerTrigger": "commits that one batch of a stream takes at most (all)",
-    "maxRowsPerTrigger": "rows that they wrote, at most; one commit is always taken (all)",
-    "maxBytesPerTrigger": "bytes that they wrote, at most; one commit is always taken (all)",
-    "failOnDataLoss": "whether a stream fails where files it needs have been cleaned (true)",
-    "storage_options": "what the store needs (endpoint, keys, ...), as a JSON object; or each as "
-    "storage_options.<name>",
-    "saveMode": "append, overwrite, ignore or errorifexists, where Spark takes only two of them",
+    "maxBatchBytes": "largest batch that one commit of this source writes, as Arrow data (1g)",
+    "maxBatchRows": "largest batch that one commit of this source writes, in rows (10000000)",
+    "maxCommitsPerTrigger": "maximum commits in one batch of a stream (all)",
+    "maxRowsPerTrigger": "maximum rows written by these commits; at least one commit is read (all)",
+    "maxBytesPerTrigger": "maximum bytes written by these commits; at least one is read (all)",
+    "failOnDataLoss": "whether a stream fails if files that it needs have been cleaned (true)",
+    "storage_options": "settings of the storage (endpoint, keys, ...), as a JSON object; or each "
+    "as storage_options.<name>",
+    "saveMode": "append, overwrite, ignore or errorifexists, as Spark supports only two of them",
 }
-"""Options of this source itself, with what each is for and its default."""
+"""Options of this source, with description and default."""
 
 _QUERY: Final = "hoodie.datasource.query.type"
 _BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
@@ -47,9 +47,10 @@ _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Options sorted by whose they are; `own` in lower case, `hoodie` in its full spelling.
+    """Options by origin: `own` (of this source, in lower case), `hoodie` (in full spelling) and
+    `sparks` (of Spark).
 
-    storage: what the store at `path` needs.
+    storage: settings of the storage at `path`.
     """
 
     path: str
@@ -59,19 +60,19 @@ class Given:
     storage: Mapping[str, Any]
 
     def size(self, name: str, default: int) -> int:
-        """The value of an own option: a whole number, with a unit or without."""
+        """The value of an option of this source: a whole number, with or without a unit."""
         text = self.own.get(name.lower())
         if text is None:
             return default
         match = _SIZE.fullmatch(text.strip().lower())
         value = int(match[1]) << _POWERS[match[2]] if match else 0
         if value <= 0:
-            raise OptionError("impossible value", option=name, value=text, hint="such as 128m")
+            raise OptionError("invalid option value", option=name, value=text, hint="such as 128m")
         return value
 
 
 def given(options: Mapping[str, str]) -> Given:
-    """Sort options.  Raises OptionError for an unknown name or a missing path."""
+    """Sort options by origin.  Raises OptionError for an unknown name or a missing path."""
     spelling = {name.lower(): name for name in BY_NAME}
     own_names = {name.lower() for name in OWN}
     own, hoodie, sparks = {}, {}, {}
@@ -91,7 +92,7 @@ def given(options: Mapping[str, str]) -> Given:
         else:
             raise _unknown(name)
     if "path" not in sparks:
-        raise OptionError("a table needs a path", option="path", hint="load(path), save(path)")
+        raise OptionError("no path given", option="path", hint="load(path), save(path)")
     return Given(sparks["path"], own, hoodie, sparks, storage)
 
 
@@ -101,21 +102,21 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise OptionError("impossible value", option=_STORAGE, hint=OWN[_STORAGE])
+        raise OptionError("invalid option value", option=_STORAGE, hint=OWN[_STORAGE])
     return found
 
 
 def _unknown(name: str) -> OptionError:
     spelling = {n.lower(): n for n in (*OWN, *BY_NAME)}
     near = difflib.get_close_matches(name.lower(), spelling, n=1, cutoff=0.6)
-    known = f"it has {', '.join(OWN)} and the hoodie.* names"
+    known = f"supported: {', '.join(OWN)} and hoodie.*"
     hint = f"did you mean {spelling[near[0]]}?" if near else known
     return OptionError('unknown option of format("pyhudi")', option=name, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAsked:
-    """A read: what to scan, and how large its partitions may be."""
+    """A read: the scan request and the maximum size of its partitions."""
 
     path: str
     request: ScanRequest
@@ -129,7 +130,7 @@ class ReadAsked:
 
 
 def read_asked(options: Mapping[str, str]) -> ReadAsked:
-    """What a batch read asks for.  Raises OptionError."""
+    """The batch read described by options.  Raises OptionError."""
     found = given(options)
     parsed = parse_options(found.hoodie)
     columns = _columns(found.own.get("columns"))
@@ -143,9 +144,11 @@ def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
     bounds = {_BEGIN: query.since, _END: query.until}
     if query.query_type == "incremental":
         if query.since is None:
-            raise OptionError("an incremental query needs a begin", option=_BEGIN)
+            raise OptionError("an incremental query requires a begin instant", option=_BEGIN)
         if query.as_of is not None:
-            raise OptionError("not of an incremental query", option=_AS_OF, hint=f"use {_END}")
+            raise OptionError(
+                "option not supported by incremental queries", option=_AS_OF, hint=f"use {_END}"
+            )
         changes = ChangeRange(
             query.since,
             query.until,
@@ -158,7 +161,7 @@ def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
     for name, value in bounds.items():
         if value is not None:
             raise OptionError(
-                "only an incremental query has bounds", option=name, hint=f"set {_QUERY}"
+                "only incremental queries have bounds", option=name, hint=f"set {_QUERY}"
             )
     mode = ScanMode(query.query_type or "snapshot")
     # Apache Hudi gives no rows for a time before the first commit
@@ -175,5 +178,5 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
             names = None
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return tuple(names)
-        raise OptionError("impossible value", option="columns", value=text, hint=OWN["columns"])
+        raise OptionError("invalid option value", option="columns", value=text, hint=OWN["columns"])
     return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,19 +1,19 @@
-"""Streams out of tables: `readStream.format("pyhudi")` gives what each commit changed.
+"""Streaming reads: `readStream.format("pyhudi")` returns the changes of each commit.
 
-An offset is {"instant": T}: everything up to and including T was read.  A batch is the changes of
-the commits between two offsets: of each key the state at the later one, deleted keys not at all.
-It ends before the first write that is still pending, so that nothing slips in behind; a clustering
-that is planned or running brings no rows, and is not waited for.
+An offset is {"instant": T}: everything up to and including T was read.  A batch has the changes of
+the commits between two offsets: the state of each key at the later one, without deleted keys.  It
+ends before the first pending write, so that no commit is missed; a pending clustering adds no rows
+and does not end the batch.
 
 ```
-startOffset   earliest (all rows there are), latest, or a point in time
-limits        maxCommitsPerTrigger, maxRowsPerTrigger, maxBytesPerTrigger: a batch takes at least
-              one commit, and of more as many as fit all three
+startOffset   earliest (all existing rows), latest, or a point in time
+limits        maxCommitsPerTrigger, maxRowsPerTrigger, maxBytesPerTrigger: a batch has at least one
+              commit, and further commits while all three limits hold
 ```
 
-Where a snapshot's files have been cleaned the stream fails; with failOnDataLoss=false it reads of
-the newest snapshot what the batch's commits left there: what later commits overwrote comes with
-them.
+If files of a snapshot have been cleaned, the stream fails.  With failOnDataLoss=false it reads the
+rows of the batch's commits that remain in the newest snapshot; rows that later commits overwrote
+are returned with those commits.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from pyhudi.timeline.instant_files import TimelineLog
 _START: Final = "hoodie.datasource.streaming.startOffset"
 _NO_LIMIT: Final = (1 << 63) - 1
 _MOVES_ROWS: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-"""Operations of commits that change no row."""
+"""Operations of commits that change no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What a batch takes at most."""
+    """Maximum size of a batch."""
 
     commits: int
     rows: int
@@ -65,7 +65,7 @@ class ReadLimits:
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """A stream as its options ask for it."""
+    """A stream as its options describe it."""
 
     path: str
     start: str
@@ -81,14 +81,14 @@ class StreamAsked:
 
 
 def stream_asked(options: Mapping[str, str]) -> StreamAsked:
-    """Raises OptionError."""
+    """The stream described by options.  Raises OptionError."""
     found = given(options)
     parsed = parse_options(found.hoodie)
     query = parsed.query
     if query.as_of or query.since or query.until or query.query_type == "read_optimized":
         raise OptionError(
-            "a stream has no bounds but its start", option=_START,
-            hint="leave as.of.instant, the query type and the instants of a read out",
+            "the only bound of a stream is its start", option=_START,
+            hint="omit as.of.instant, the query type and the begin and end instants",
         )  # fmt: skip
     names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
     limits = ReadLimits(*(found.size(name, _NO_LIMIT) for name in names))
@@ -106,42 +106,46 @@ def stream_asked(options: Mapping[str, str]) -> StreamAsked:
 def _flag(found: Given, name: str) -> bool:
     text = found.own.get(name.lower(), "true").strip().lower()
     if text not in ("true", "false"):
-        raise OptionError("impossible value", option=name, value=text, hint="true or false")
+        raise OptionError("invalid option value", option=name, value=text, hint="true or false")
     return text == "true"
 
 
 class TableStream(DataSourceStreamReader):
     """Reads the columns of `schema` from one offset to another."""
 
-    def __init__(self, asked: StreamAsked, schema: StructType) -> None:
-        self.asked = asked
+    def __init__(self, settings: StreamAsked, schema: StructType) -> None:
+        self.settings = settings
         self.schema = schema
         self.target: InstantTime | None = None
 
     @line_first()
     def initialOffset(self) -> dict[str, str]:
         state = self._state()
-        match self.asked.start.lower():
+        match self.settings.start.lower():
             case "earliest":
                 return {"instant": BEFORE_ALL_INSTANTS}
             case "latest":
                 return {"instant": newest_offset(state, BEFORE_ALL_INSTANTS)}
-        return {"instant": as_bound(self.asked.start, state.zone)}
+        return {"instant": as_bound(self.settings.start, state.zone)}
 
     @line_first()
     def after(self, start: InstantTime, limits: ReadLimits | None) -> dict[str, str]:
-        """The offset a batch from `start` ends at; `start` where there is nothing to read."""
+        """The end offset of a batch that begins at `start`; `start` if there is nothing to read."""
         state = self._state()
         self._check_not_ahead(state, start)
         return {"instant": batch_end(state, start, limits, until=self.target)}
 
     def _check_not_ahead(self, state: TableState, start: InstantTime) -> None:
         last = newest_offset(state, BEFORE_ALL_INSTANTS)
-        if self.asked.fails_on_loss and start > last and not _is_future(self.asked, state, start):
+        if (
+            self.settings.fails_on_loss
+            and start > last
+            and not _is_future(self.settings, state, start)
+        ):
             raise SnapshotExpiredError(
-                "the stream is ahead of the table, which was restored or made anew",
-                path=self.asked.path, offset=start, newest=last,
-                hint="start it from a new checkpoint, or set failOnDataLoss=false",
+                "the stream is ahead of the table, which was restored or recreated",
+                path=self.settings.path, offset=start, newest=last,
+                hint="start the stream from a new checkpoint, or set failOnDataLoss=false",
             )  # fmt: skip
 
     @line_first()
@@ -150,28 +154,28 @@ class TableStream(DataSourceStreamReader):
         if since >= until:
             return []
         state = self._state()
-        plan = plan_changes(state, self.asked, self.schema, since, until)
-        return list(partitions(plan.tasks, self.asked.partition_bytes))
+        plan = plan_changes(state, self.settings, self.schema, since, until)
+        return list(partitions(plan.tasks, self.settings.partition_bytes))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs on workers."""
         return read_slices(partition)
 
     def _state(self) -> TableState:
-        return load_state(self.asked.fs, self.asked.options.read, for_reading=True)
+        return load_state(self.settings.fs, self.settings.options.read, for_reading=True)
 
 
-def _is_future(asked: StreamAsked, state: TableState, start: InstantTime) -> bool:
-    """Whether the offset is where the user said the stream starts, which may be yet to come."""
-    if asked.start.lower() in ("earliest", "latest"):
+def _is_future(settings: StreamAsked, state: TableState, start: InstantTime) -> bool:
+    """Whether the offset is the requested start of the stream, which may be in the future."""
+    if settings.start.lower() in ("earliest", "latest"):
         return False
-    return start == as_bound(asked.start, state.zone)
+    return start == as_bound(settings.start, state.zone)
 
 
 def commits_after(
     state: TableState, since: InstantTime
 ) -> Iterator[tuple[InstantTime, CommitMetadata]]:
-    """Commits that ended after `since` and before any that is pending, in the order they count."""
+    """Commits that completed after `since` and before any pending one, in completion order."""
     pending = None
     if state.log.layout == 1:
         pending = next((i.time for i in state.timeline.pending if _brings_rows(state.log, i)), None)
@@ -187,12 +191,12 @@ def commits_after(
 
 
 def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
-    """Whether a pending instant may bring rows when it completes."""
+    """Whether a pending instant may add rows when it completes."""
     return pending.action in COMMITS and not log.is_clustering(pending)
 
 
 def newest_offset(state: TableState, since: InstantTime) -> InstantTime:
-    """The end of the last commit that can be read; `since` if none is later."""
+    """The completion time of the last commit that can be read; `since` if none is later."""
     last = since
     for end, _ in commits_after(state, since):
         last = end
@@ -202,7 +206,7 @@ def newest_offset(state: TableState, since: InstantTime) -> InstantTime:
 def batch_end(
     state: TableState, since: InstantTime, limits: ReadLimits | None, *, until: InstantTime | None
 ) -> InstantTime:
-    """Where a batch ends; see the top of the file.  Reads the metadata of commits after `since`."""
+    """The end offset of a batch; see the module.  Reads the metadata of commits after `since`."""
     last = since
     commits = rows = size = 0
     for end, commit in commits_after(state, since):
@@ -220,15 +224,15 @@ def batch_end(
 
 def plan_changes(
     state: TableState,
-    asked: StreamAsked,
+    settings: StreamAsked,
     schema: StructType,
     since: InstantTime,
     until: InstantTime,
 ) -> ScanPlan:
     """The changes between two offsets.  Raises SnapshotExpiredError."""
-    changes = ChangeRange(since, until, HolesPolicy.BLOCK, asked.options.read.partition_glob)
+    changes = ChangeRange(since, until, HolesPolicy.BLOCK, settings.options.read.partition_glob)
     request = ScanRequest(columns=tuple(schema.names), changes=changes)
-    plan = plan_scan(state, request) if asked.fails_on_loss else _whole(state, request)
+    plan = plan_scan(state, request) if settings.fails_on_loss else _whole(state, request)
     if plan is None:
         plan = plan_scan(
             state,
@@ -243,11 +247,11 @@ def plan_changes(
 
 
 def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
-    """The plan, if every file it names is there still.  Asks for each."""
+    """The plan if all of its files still exist, otherwise None.  Checks each file."""
     try:
         plan = plan_scan(state, request)
     except SnapshotExpiredError:
-        if state.log.layout != 1:  # instants do not bound the rows of a range there
+        if state.log.layout != 1:  # instants do not bound the rows of a range in this layout
             raise
         return None
     paths = (file.path for task in plan.tasks for file in task.slice.files)

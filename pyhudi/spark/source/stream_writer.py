@@ -1,10 +1,11 @@
-"""Streams into tables: `writeStream.format("pyhudi")`, and a function for `foreachBatch`.
+"""Streaming writes: `writeStream.format("pyhudi")`.
 
-Each batch is one commit that says whose batch it is (`write/input/stream_idempotency`), so a batch
-that is replayed after a crash is found and passed over: every row counts once, whatever the
-operation.  Workers park the rows in folders owned by the stream; the commit of a batch removes
-them, and what older runs of the stream have left.  What fails, fails the stream, after
-`hoodie.datasource.write.streaming.retry.count` more attempts at what may mend.
+Each batch is one commit that records its stream and batch number
+(`write/input/stream_idempotency`), so a batch that is replayed after a crash is detected and
+skipped: every row is written once, for all operations.  Workers spill rows to folders owned by the
+stream; the commit of a batch removes them, and those that older runs of the stream left.  Errors
+stop the stream; errors that a retry may resolve do so only after
+`hoodie.datasource.write.streaming.retry.count` more attempts.
 """
 
 from __future__ import annotations
@@ -45,27 +46,27 @@ _QUERY: Final = "sql.streaming.queryId"
 
 def sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TableSink:
     """The writer of a stream.  overwrite: every batch is the whole result (complete mode)."""
-    asked = save_asked(options, overwrite=False)
-    if asked.mode is not SaveMode.APPEND:
-        raise UserError("a stream appends or replaces all rows", saveMode=asked.mode.value)
+    settings = save_asked(options, overwrite=False)
+    if settings.mode is not SaveMode.APPEND:
+        raise UserError("save mode not supported by streams", saveMode=settings.mode.value)
     if overwrite:
-        asked = replace(asked, operation="insert_overwrite_table")
-    return TableSink(asked, to_arrow(schema))
+        settings = replace(settings, operation="insert_overwrite_table")
+    return TableSink(settings, to_arrow(schema))
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart(ParkedBatch):
-    """What one task of a batch parked.  identifier: whose batch it is."""
+    """The files that one task of a batch spilled.  identifier: the stream of the batch."""
 
     identifier: str
     folder: str
 
 
 class TableSink(DataSourceStreamArrowWriter):
-    """Parks the rows of each batch and writes them when every task has."""
+    """Spills the rows of each batch, and writes them to the table when every task is done."""
 
-    def __init__(self, asked: SaveAsked, schema: pa.Schema) -> None:
-        self.asked = asked
+    def __init__(self, settings: SaveAsked, schema: pa.Schema) -> None:
+        self.settings = settings
         self.schema = schema
 
     @line_first()
@@ -73,14 +74,14 @@ class TableSink(DataSourceStreamArrowWriter):
         """Runs on workers."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
-        identifier = self.asked.options.stream.identifier or query
+        identifier = self.settings.options.stream.identifier or query
         if identifier is None:
             raise UserError(
-                "Spark does not tell whose batch this is",
-                hint="option hoodie.datasource.write.streaming.checkpoint.identifier",
+                "the streaming query of this batch is unknown",
+                hint="set option hoodie.datasource.write.streaming.checkpoint.identifier",
             )
         folder = parking_folder(_owner(identifier))
-        done = parked_batch(self.asked, folder, iterator)
+        done = parked_batch(self.settings, folder, iterator)
         return StreamPart(done.files, done.is_whole, identifier, folder)
 
     @line_first()
@@ -88,18 +89,18 @@ class TableSink(DataSourceStreamArrowWriter):
         parts = [part for part in messages if part is not None]
         if not parts:
             return
-        fs = self.asked.fs
+        fs = self.settings.fs
         batch = StreamBatch(parts[0].identifier, batchId)
         try:
-            files = parked_files(self.asked, parts)
-            mine = replace(self.asked, hoodie={**self.asked.hoodie, **batch.metadata})
+            files = parked_files(self.settings, parts)
+            mine = replace(self.settings, hoodie={**self.settings.hoodie, **batch.metadata})
             logged(attempted(lambda: save(fs, mine, self.schema, files), mine.options.stream))
         finally:
             remove_parked(fs, parts[0].identifier, until=max(part.folder for part in parts))
 
     @line_first()
     def abort(self, messages: list[Any], batchId: int) -> None:
-        fs = self.asked.fs
+        fs = self.settings.fs
         for part in messages:
             if part is not None:
                 fs.delete_folder(part.folder)
@@ -110,9 +111,9 @@ def _owner(identifier: str) -> str:
 
 
 def remove_parked(fs: FileSystem, identifier: str, *, until: str) -> None:
-    """Remove what a stream has parked up to a folder of the batch that is through with.
+    """Remove the spilled rows of a stream, up to the folder of the completed batch.
 
-    Later folders are of later batches: this process may be one that was given up for dead.
+    Later folders belong to later batches: Spark may have replaced this process already.
     """
     for folder in parked_of(fs, _owner(identifier)):
         if folder <= until:
@@ -120,17 +121,17 @@ def remove_parked(fs: FileSystem, identifier: str, *, until: str) -> None:
 
 
 def attempted(write: Callable[[], WriteReport], options: StreamOptions) -> WriteReport:
-    """One write, tried again where another attempt may mend what was wrong."""
+    """Run a write; retry it after errors that a retry may resolve."""
     for left in range(options.retry_count, -1, -1):
         try:
             return write()
         except (StorageError, LockError, WriteConflictError) as error:
-            if not left or not _may_mend(error):
+            if not left or not _is_retryable(error):
                 raise
-            _LOG.warning("a batch is tried again, %d attempts left: %s", left, error)
+            _LOG.warning("retrying a batch, %d attempts left: %s", left, error)
             time.sleep(options.retry_seconds)
     raise AssertionError("the last attempt returns or raises")
 
 
-def _may_mend(error: PyhudiError) -> bool:
+def _is_retryable(error: PyhudiError) -> bool:
     return not isinstance(error, StorageError) or error.retryable

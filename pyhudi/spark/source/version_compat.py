@@ -1,4 +1,4 @@
-"""Which face a stream shows to the PySpark that is installed; those of 4.0 and 4.1 are here."""
+"""Stream readers by PySpark version, with the one for PySpark 4.0 and 4.1."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from pyhudi.spark.source.stream_reader import TableStream, stream_asked
 
 @line_first()
 def stream(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of a stream, with the face that the installed PySpark knows."""
-    asked = stream_asked(options)
+    """The stream reader for the installed PySpark version."""
+    settings = stream_asked(options)
     if find_spec("pyspark.sql.streaming.datasource") is None:
-        return PlainStream(asked, schema)
+        return PlainStream(settings, schema)
     from pyhudi.spark.source.rate_limit import AdmittingStream
 
-    return AdmittingStream(asked, schema)
+    return AdmittingStream(settings, schema)
 
 
 class PlainStream(TableStream):
-    """For PySpark 4.0 and 4.1, which tell neither start nor limit: both are remembered."""
+    """For PySpark 4.0 and 4.1, which pass neither start nor limit of a batch: it tracks the start
+    and applies the limits of the options."""
 
     last: InstantTime | None = None
 
@@ -36,7 +37,7 @@ class PlainStream(TableStream):
 
     def latestOffset(self) -> dict[str, str]:  # type: ignore[override]
         start = self.last or BEFORE_ALL_INSTANTS
-        limits = self.asked.limits if self.last is not None else None
+        limits = self.settings.limits if self.last is not None else None
         return self.after(start, limits)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
