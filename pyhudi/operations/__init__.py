@@ -1,1 +1,1 @@
-"""One module a command, from the table's lock to the report.  Called by the API and the CLI."""
+"""Commands, one per module, from the table's lock to the report; used by the API and the CLI."""

@@ -1,4 +1,4 @@
-"""Create a table, from the lock to its first files."""
+"""Creation of a table, from the lock to its first files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pyhudi.write.table_creation import config_of
 
 
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
-    """Create an empty table with its index.  Raises UserError if there is a table already."""
+    """Create an empty table with its index.  Raises UserError if a table already exists."""
     config = config_of(table)
     wait, rules = table.options.write.lock_seconds, table.options.write.lock
     with TableLock(fs, purpose="create", wait_seconds=wait, rules=rules):
         if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
             raise UserError(
-                "there is a table here already", path=fs.url, hint="open_table opens it"
+                "a table already exists here", path=fs.url, hint="open it with open_table"
             )
         config = store_config(fs, config)
         if table.index.traits.grows:

@@ -1,8 +1,9 @@
-"""Which table services are due: one policy for services after a write and for `services.run`.
+"""Due policies of table services, used for services after a write and for `services.run`.
 
-A policy has two halves.  The trigger reads the timeline only, so that a write can ask it: a plan
-that is pending, or enough commits since the last run.  The work is what the service would find:
-it may read logs and listings, and `services.run` asks it to say why a service is not due.
+A policy has two parts.  The trigger reads only the timeline, so that every write can evaluate it:
+a pending plan, or enough commits since the last run.  The work check determines what the service
+would find: it may read logs and listings, and `services.run` uses it to report why a service is
+not due.
 
 Source: BaseHoodieWriteClient.runTableServicesInline, CleanPlanActionExecutor.
 """
@@ -25,7 +26,7 @@ from pyhudi.timeline.timeline import Timeline
 
 
 class OnTimeline(Protocol):
-    """What a trigger reads of a table: `TableState` has it, and a write that has committed."""
+    """The table properties that a trigger reads, of a `TableState` or after a commit."""
 
     @property
     def config(self) -> TableConfig: ...
@@ -39,8 +40,8 @@ class OnTimeline(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Whether a service is due.  why: the reason, either way.  is_planned: a plan is pending, and
-    is carried out before another one is made."""
+    """Whether a service is due.  why: the reason in both cases.  is_planned: a plan is pending and
+    runs before another one is created."""
 
     is_due: bool
     why: str
@@ -49,14 +50,14 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class DuePolicy:
-    """When a service is due.  name: as reports have it.  work: None where the trigger is all."""
+    """When a service is due.  name: used in reports.  work: None if the trigger is sufficient."""
 
     name: str
     trigger: Callable[[OnTimeline, Options], Due]
     work: Callable[[TableState, Options], Due] | None = None
 
     def due(self, state: TableState, options: Options) -> Due:
-        """Trigger and work.  Raises what the service would raise before it changes anything."""
+        """Trigger and work check.  Raises what the service would raise before any change."""
         triggered = self.trigger(state, options)
         if self.work is None or triggered.is_planned or not triggered.is_due:
             return triggered
@@ -127,7 +128,7 @@ def _clean_trigger(table: OnTimeline, options: Options) -> Due:
 
 def _clean_work(state: TableState, options: Options) -> Due:
     count = cleaning.propose_clean(state, options).file_count
-    return Due(bool(count), f"{count} files that no reader needs")
+    return Due(bool(count), f"{count} files are not needed by any reader")
 
 
 def _archival_trigger(table: OnTimeline, options: Options) -> Due:
@@ -141,7 +142,7 @@ def _archival_work(state: TableState, options: Options) -> Due:
     found = archival.describe_archival(state, options)
     why = f"{len(found.instants)} old instants"
     if found.held_by:
-        why += f", more are held by {found.held_by}"
+        why += f", more are retained by {found.held_by}"
     return Due(bool(found.instants), why)
 
 

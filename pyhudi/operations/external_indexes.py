@@ -1,5 +1,5 @@
-"""Indexes outside the table built out of its keys, verified, repaired and in figures, from the
-lock to the report."""
+"""Rebuild, verification, repair and statistics of external indexes, from the lock to the
+report."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from pyhudi.transaction.begin import check_table
 
 
 class Rebuild(Protocol):
-    """How one kind of index outside the table is rebuilt."""
+    """Rebuild of one kind of external index."""
 
     def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
-        """What `run` would do now; nothing changes."""
+        """What `run` would do now; changes nothing."""
         ...
 
     def run(
@@ -51,8 +51,8 @@ class Rebuild(Protocol):
 
 
 class HBaseRebuild:
-    """An entry is put for each key.  Rows of keys that the table does not have stay, and are
-    ignored where they name a file group that is gone."""
+    """Puts an entry for each key.  Rows of keys that are not in the table stay, and are ignored if
+    they refer to a file group that no longer exists."""
 
     def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
         return IndexRebuild(0, 0, len(state.view().latest_slices()), 0, dry_run=True)
@@ -73,8 +73,8 @@ class HBaseRebuild:
 
 
 class RocksDBRebuild:
-    """As the record index: keys are spilled without the lock, and a build that was killed goes on
-    where it stopped."""
+    """Like the record index: keys are spilled without the lock, and a killed build resumes where
+    it stopped."""
 
     def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
         before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
@@ -112,7 +112,7 @@ _REBUILDS: Final[Mapping[IndexKind, Rebuild]] = {
 def rebuild_store_plan(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
-    """What `rebuild_store` would do now; nothing changes."""
+    """What `rebuild_store` would do now; changes nothing."""
     return _REBUILDS[kind].plan(state, options, buckets)
 
 
@@ -124,7 +124,7 @@ def rebuild_store(
     buckets: int | None,
     tell: ReportProgress,
 ) -> IndexRebuild:
-    """Rebuild an index outside the table.  buckets: of the new one, where the kind has some."""
+    """Rebuild an external index.  buckets: of the new index, if its kind has buckets."""
     began = time.monotonic()
     check_table(load_state(fs, options.read).config)
     done = _REBUILDS[kind].run(fs, options, engine, buckets, tell)
@@ -134,9 +134,9 @@ def rebuild_store(
 def verify_store(
     state: TableState, options: Options, engine: Engine, kind: IndexKind
 ) -> IndexCheck:
-    """Compare the index with the table, every key and every entry.
+    """Compare every key of the table and every entry of the index.
 
-    Raises IndexNotReadyError where it is not up with the table's newest commit.
+    Raises IndexNotReadyError if the index is behind the table's newest commit.
     """
     began = time.monotonic()
     opened = _opened(state, options, engine, kind)
@@ -147,7 +147,7 @@ def verify_store(
 def repair_store_plan(
     state: TableState, options: Options, engine: Engine, kind: IndexKind
 ) -> IndexRepair:
-    """What `repair_faults` would do now; nothing changes."""
+    """What `repair_faults` would do now; changes nothing."""
     began = time.monotonic()
     opened = _opened(state, options, engine, kind)
     with key_spill(state.fs, engine) as staging:
@@ -173,7 +173,7 @@ def repair_faults(fs: FileSystem, options: Options, engine: Engine, kind: IndexK
 def stats_of_store(
     state: TableState, options: Options, engine: Engine, kind: IndexKind
 ) -> IndexStats:
-    """Figures of the index."""
+    """Statistics of the index."""
     return store_stats(_opened(state, options, engine, kind), engine)
 
 

@@ -1,7 +1,7 @@
-"""Table services after a write: which are enabled, which are due, and what each of them did.
+"""Table services that run after a write.
 
-The write has committed by then.  A service that fails therefore does not make it fail: the report
-says what failed, and the next write, or `table.services.run`, tries again.
+The write is already committed, so a failing service does not make it fail: the report contains
+the failure, and the next write, or `table.services.run`, tries again.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def after_write(
 ) -> WriteReport:
     """The report of a write, with a note for each inline service that was due.
 
-    commit: does a write without inline services.  Nothing runs after a dry run, a write without
-    a commit or one that is not published.  Raises what a service raises only if
+    commit: runs a write without inline services.  No service runs after a dry run, a write without
+    a commit or an unpublished write.  Raises errors of services only if
     `hoodie.fail.writes.on.inline.table.service.exception` or
-    `hoodie.fail.on.timeline.archiving` asks for it.
+    `hoodie.fail.on.timeline.archiving` is set.
     """
     rules = options.services
     if not rules.enabled or report.instant is None or not report.published:
@@ -70,13 +70,13 @@ def after_write(
 def _failure(name: str, error: Exception) -> str:
     is_busy = isinstance(error, LockError | WriteConflictError)
     outcome = "did not run" if is_busy else "failed"
-    return f"{name} after this write {outcome}, and is due again at the next one: {error}"
+    return f"{name} after this write {outcome} and is due again after the next write: {error}"
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A table after a write: what triggers read.  The timeline is listed once, for all services
-    until one has changed it."""
+    """A table after a write, as triggers read it.  The timeline is listed once and reused until a
+    service changes it."""
 
     fs: FileSystem
     options: Options
@@ -164,8 +164,8 @@ def _never(_: ServiceOptions) -> bool:
 class _Service:
     """A service that may run after a write.
 
-    name: in notes.  runs, plans: whether the options ask for the service, or for its plan alone.
-    run, plan: what does it; one note for each outcome.
+    name: used in notes.  runs, plans: whether the options enable the service, or only its planning.
+    run, plan: run or plan it; they return one note per result.
     """
 
     name: str
@@ -176,7 +176,7 @@ class _Service:
     plan: Callable[[_Table], Iterable[str]] = lambda _: ()
 
     def after(self, table: _Table) -> list[str]:
-        """Do what is due; notes on it."""
+        """Run or plan the service if due; returns notes."""
         rules = table.options.services
         if not (self.runs(rules) or self.plans(rules)):
             return []
@@ -215,4 +215,4 @@ _SERVICES: Final = (
     _Service("cleaning", due_policy.CLEAN, lambda rules: rules.cleans_inline, _clean),
     _Service("archival", due_policy.ARCHIVAL, lambda rules: rules.archives_inline, _archive),
 )
-"""Cleaning comes after what makes files obsolete, archival after what makes instants old."""
+"""Cleaning follows services that make files obsolete; archival follows all other services."""

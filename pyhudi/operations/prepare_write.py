@@ -1,8 +1,8 @@
-"""What stands before the plan of a write: a table that can be written, and how it is written.
+"""Preparation of a write: recovery, index creation, and the write context.
 
 ```
-make_ready     crashed writers rolled back -> batch of a stream not written before -> index ready
-make_setting   the table as it is now -> columns fitted -> index opened
+make_ready     crashed writers rolled back -> stream batch not yet written -> index ready
+make_context   current table state -> schema fitted -> index opened
 ```
 
 The caller holds the table's lock.
@@ -55,7 +55,7 @@ from pyhudi.write.write_steps import WriteContext, WriteRequest
 
 
 def wants_records(index: IndexKind, options: Options) -> bool:
-    """Whether the table has to have a record index: to be asked, or to be kept beside another."""
+    """Whether the table needs a record index, to be queried or maintained next to another index."""
     by_record, keep = index.traits.is_default, options.write.keep_record_index
     if by_record and keep is False:
         raise OptionError(
@@ -69,7 +69,7 @@ def wants_records(index: IndexKind, options: Options) -> bool:
 def with_facts(
     fs: FileSystem, config: TableConfig, options: Options, engine: Engine
 ) -> TableConfig:
-    """The table with the column statistics and blooms that the options ask for."""
+    """Create the column statistics and bloom filters that the options enable."""
     facts = options.write.facts
     wanted = {}
     if facts.column_stats:
@@ -83,9 +83,9 @@ def with_facts(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A table that a write can begin on, its lock held.
+    """A table that is ready for a write; its lock is held.
 
-    timeline: as listed under the lock; None if it has to be listed anew.
+    timeline: as listed under the lock; None if it must be listed again.
     """
 
     config: TableConfig
@@ -94,8 +94,8 @@ class Ready:
 
 
 def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
-    """Remains of the dead gone, index and facts there; or the report of a write that is in the
-    table already.  The caller holds the table's lock."""
+    """Recover from crashed writers and create index and statistics; or the report of a write that
+    is already in the table.  The caller holds the table's lock."""
     config = load_config(fs)
     check_table(config)
     log = timeline_log(fs, config)
@@ -113,7 +113,7 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
 
 
 def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> WriteReport | None:
-    """The report of a stream's batch that is in the table already; None for any other write."""
+    """The report of a stream batch that is already in the table; None for any other write."""
     batch = StreamBatch.of(request.options.write.commit_metadata)
     if batch is None:
         return None
@@ -121,15 +121,15 @@ def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Wri
     done = written_before(batch, timeline_log(fs, config), archive)
     if done is None:
         return None
-    note = f"batch {batch.number} of stream {batch.identifier} is in the table, by {done[0]}"
+    note = f"batch {batch.number} of stream {batch.identifier} was already written by {done[0]}"
     return WriteReport(request.operation.value.lower(), notes=(note,))
 
 
 def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> TableConfig:
-    """The table with a metadata table, and with a record index where that is the write's index.
+    """Create the metadata table, and the record index if it is the write's index.
 
-    An empty table of which nobody says its index gets a record index.  Raises IndexNotReadyError
-    for any other such table.
+    An empty table without a configured index gets a record index.  Raises IndexNotReadyError for
+    any other table without one.
     """
     if FILES.path not in config.metadata_partitions:
         config = finish_swap(fs, config)
@@ -156,7 +156,7 @@ def make_context(
     request: WriteRequest,
     staging: Staging,
 ) -> tuple[WriteContext, FittedSchema]:
-    """now: the timeline, listed under a lock that is held still; None: it is listed."""
+    """now: the timeline, listed under a lock that is still held; None: it is listed here."""
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
@@ -210,7 +210,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:
-    """The schema text of the commit: the table's own while it stays the same."""
+    """The schema text of the commit: the table's existing text if the schema is unchanged."""
     text = schema_text(state.log, state.timeline, state.archive, state.config)
     if text is not None and not fitted.has_changed:
         return text
@@ -222,8 +222,9 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
 def write_spill(
     fs: FileSystem, request: WriteRequest, given: Staging | None = None
 ) -> Iterator[Staging]:
-    """Where the write stages its rows: memory if tasks share it and the rows are in it anyway;
-    else a temporary folder, of this machine where only its tasks read it and the table is far."""
+    """Where the write stages its rows: in memory if tasks share it and the rows are in memory;
+    else in a temporary folder, on this machine if only its tasks read it and the table is
+    remote."""
     if given is not None:
         yield given
         return

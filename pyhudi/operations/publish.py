@@ -1,4 +1,4 @@
-"""Publish or discard a write with a deferred publish, from the lock to the report."""
+"""Publication and discarding of deferred writes, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from pyhudi.write.write_report import WriteReport
 
 
 def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
-    """Complete a write that was kept back; its report.
+    """Complete a deferred write; returns its report.
 
-    Raises UserError if there is none, WriteConflictError if the table has changed under it.
+    Raises UserError if there is none, WriteConflictError if a conflicting change was made since.
     """
     with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
@@ -43,7 +43,7 @@ def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
 
 
 def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
-    """Roll back a write that was kept back.  Raises UserError if there is none."""
+    """Roll back a deferred write.  Raises UserError if there is none."""
     with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
@@ -55,11 +55,11 @@ def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
 
 
 def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
-    """Complete a kept write: from here on every reader sees it.
+    """Complete a deferred write, which makes it visible to readers.
 
-    Raises UserError if there is none at `time`; WriteConflictError if a commit has completed,
-    whatever its instant, or a commit was taken back, or a service planned for its file groups,
-    since it was planned; the write is then kept still.
+    Raises UserError if there is none at `time`; WriteConflictError if, since it was planned, any
+    commit has completed, a commit was rolled back, or a service was planned for its file groups;
+    the write then stays deferred.
     """
     timeline = log.load()
     instant = _find(fs, timeline, time)
@@ -79,8 +79,8 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
 
 
 def _conflict(log: TimelineLog, kept: Kept, now: Timeline, mine: Instant) -> Conflict | None:
-    """What has come between.  Nothing of the plan was retained but the file groups, so any commit
-    may have changed a key that the write looked up."""
+    """The first conflict.  Only the file groups of the plan are stored, so any commit may have
+    changed a key that the write looked up."""
     touched = WriteSet(read_commit(kept.content, path=log.path(mine)).groups)
     found = find_conflict(log, before=kept.known, now=now, mine=mine, touched=touched)
     if found is not None and not found.instant.is_completed:
@@ -93,7 +93,7 @@ def _conflict(log: TimelineLog, kept: Kept, now: Timeline, mine: Instant) -> Con
 
 
 def as_if_published(state: TableState, time: InstantTime) -> TableState:
-    """The table as it will be once the kept write is published.  Raises UserError."""
+    """The table as it will be after the deferred write is published.  Raises UserError."""
     fs, config = state.fs, state.config
     instant = _find(fs, state.timeline, time)
     completed = replace(instant, state=State.COMPLETED)
@@ -112,7 +112,7 @@ def _discard(
     time: InstantTime,
     heartbeats: Heartbeats | None = None,
 ) -> list[RolledBack]:
-    """Roll a kept write back.  Raises UserError if there is none at `time`."""
+    """Roll back a deferred write.  Raises UserError if there is none at `time`."""
     forget_kept(fs, _find(fs, log.load(), time))
     return roll_back_failed(
         fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
@@ -125,10 +125,10 @@ def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:
         if instant.time == time:
             return instant
     if any(i.time == time for i in timeline.commits):
-        raise UserError("this write is published already", instant=time)
+        raise UserError("this write is already published", instant=time)
     raise UserError(
-        "no kept write at this instant",
+        "no deferred write at this instant",
         instant=time,
         kept=", ".join(i.time for i in kept) or None,
-        hint="another writer may have rolled it back: look at table.timeline",
+        hint="another writer may have rolled it back: check table.timeline",
     )

@@ -1,4 +1,4 @@
-"""Services of the record index, each from the lock to the report."""
+"""Verification, repair and rebuild of the record index, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ _REBUILD_SHARE = 0.2
 
 
 def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
-    """Hold the index against the table, whole or at `sample` rows and as many entries."""
+    """Verify the index against the table: all of it, or `sample` rows and as many entries."""
     began = time.monotonic()
     if sample is not None:
         seed = secrets.randbits(63)
-        return _told(state, check_sample(state, engine, sample, seed=seed), began)
+        return _check_of(state, check_sample(state, engine, sample, seed=seed), began)
     with key_spill(state.fs, engine) as store:
         return _report(state, check_index(state, engine, store), began)
 
 
 def compare(state: TableState, engine: Engine, since: str, until: str | None) -> IndexCheck:
-    """Hold what commits of a range changed against the index; `instant` is where the next such
-    check begins."""
+    """Verify the changes of a range of commits against the index.  The report's `instant` is the
+    start of the next such check."""
     began = time.monotonic()
     newest = state.timeline.commits.last
     upto = until or (newest.time if newest else since)
     return replace(
-        _told(state, check_changes(state, engine, since, upto), began), instant=str(upto)
+        _check_of(state, check_changes(state, engine, since, upto), began), instant=str(upto)
     )
 
 
 def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
-    """Check the index and mend what is wrong, under the table's lock."""
+    """Check the index and repair wrong entries, under the table's lock."""
     with alone(fs, options, "repair index") as state, key_spill(fs, engine) as store:
         began = time.monotonic()
         checks = check_index(state, engine, store)
         check = _report(state, checks, began)
         if check.is_exact:
-            return IndexRepair(check, notes=("nothing to mend",))
+            return IndexRepair(check, notes=("nothing to repair",))
         put, ended = mended(checks)
         done = mend(state, checks, engine, options.write)
         faulty = sum(1 for each in checks if each.faults is not None)
@@ -69,7 +69,7 @@ def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepai
 
 
 def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
-    """What `repair` would do now; nothing changes."""
+    """What `repair_index` would do now; changes nothing."""
     began = time.monotonic()
     with key_spill(state.fs, engine) as store:
         checks = check_index(state, engine, store)
@@ -78,14 +78,14 @@ def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
         check = _report(state, checks, began)
         notes: tuple[str, ...] = ()
         if put + ended > _REBUILD_SHARE * max(1, check.keys):
-            notes = ("so much is wrong that a rebuild is cheaper",)
+            notes = ("so many entries are wrong that a rebuild is cheaper",)
         return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
 
 
 def rebuild_plan(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
-    """What `rebuild` would do now; nothing changes."""
+    """What `rebuild_index` would do now; changes nothing."""
     wanted = _wanted(state, options, kind, buckets)
     plan, before = plan_build(state, wanted.hash), wanted.before
     return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
@@ -99,7 +99,7 @@ def rebuild_index(
     buckets: int | None,
     tell: ReportProgress,
 ) -> IndexRebuild:
-    """Put keys aside without the lock; then, under it, those that changed since, and the rest."""
+    """Spill keys without the lock; then, under it, the keys changed since, and build the index."""
     began = time.monotonic()
     state = load_state(fs, options.read)
     check_table(state.config)
@@ -125,22 +125,22 @@ def rebuild_index(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The index to be built.  rule: of an elastic one; before: buckets of the one there is."""
+    """The index to build.  rule: of an elastic index; before: buckets of the existing index."""
 
     hash: KeyHash
     rule: IndexRule | None
     before: int
 
 
-def _wanted(state: TableState, options: Options, kind: IndexKind, asked: int | None) -> _Wanted:
-    """As asked; else as before; else by the options, and more if the table's rows want more."""
+def _wanted(state: TableState, options: Options, kind: IndexKind, requested: int | None) -> _Wanted:
+    """The requested count; else the existing; else by the options, more if the rows need more."""
     before = _buckets_before(state)
     if not kind.traits.grows:
-        return _Wanted(KeyHash(_bucket_count(state, options, asked or before)), None, before)
+        return _Wanted(KeyHash(_bucket_count(state, options, requested or before)), None, before)
     last = last_state(state.fs)
     rule = anew(last.rule if last else None, options.write.index_rules)
     before = before or (last.bucket_count if last else 0)
-    count = _bucket_count(state, options, asked, rule.entries, at_least=before)
+    count = _bucket_count(state, options, requested, rule.entries, at_least=before)
     return _Wanted(KeyHash.named(rule.hash, count), rule, before)
 
 
@@ -154,12 +154,12 @@ def _buckets_before(state: TableState) -> int:
 def _bucket_count(
     state: TableState,
     options: Options,
-    asked: int | None,
+    requested: int | None,
     entries: int | None = None,
     *,
     at_least: int = 0,
 ) -> int:
-    count = asked or 0
+    count = requested or 0
     if not count:
         count = planned_groups(state, options.write, entries=entries, at_least=at_least)
     if not 1 <= count <= SHARDS_MAX:
@@ -168,10 +168,10 @@ def _bucket_count(
 
 
 def _report(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexCheck:
-    return _told(state, summarize(checks), began)
+    return _check_of(state, summarize(checks), began)
 
 
-def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
+def _check_of(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
     newest = state.timeline.commits.last
     return IndexCheck(
         instant=newest.time if newest else None,
@@ -182,8 +182,8 @@ def _told(state: TableState, found: dict[str, Any], began: float) -> IndexCheck:
 
 @contextmanager
 def key_spill(fs: FileSystem, engine: Engine) -> Iterator[Staging]:
-    """Where keys are put aside: this machine's disk, or, for tasks elsewhere, a folder below the
-    table that writers which begin meanwhile leave alone."""
+    """Where keys are spilled: this machine's disk, or, for tasks on other machines, a folder below
+    the table that concurrent writers do not remove."""
     place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
     with spill(fs, place, parking_folder()) as staging:
         yield staging

@@ -1,4 +1,4 @@
-"""Taking back: rollback, savepoints, restore; each from the lock to the report."""
+"""Rollback, savepoints and restore, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from pyhudi.transaction.rollback import plan_rollback, roll_back_newest
 class RollbackReport(Report):
     """What a rollback undid, or (instant None) would undo.
 
-    instant: of the rollback.  undone: the commit taken back.  deleted: its files, from the
-    table's root.  command_blocks: slices whose logs were answered by a command block.
+    instant: of the rollback.  undone: the undone commit.  deleted: its files, from the table's
+    root.  command_blocks: slices that got a command block.
     """
 
     undone: str
@@ -61,12 +61,12 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
     _end_cleans(fs, options, "rollback")
     with alone(fs, options, "rollback") as state:
         _check_no_clean(state)
-        _tell_hbase(state, options, {InstantTime(instant)})
+        _reread_hbase(state, options, {InstantTime(instant)})
         done = roll_back_newest(
             fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata,
             heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
-        _put_right(fs, options)
+        _sync_hbase(fs, options)
     return RollbackReport(
         undone=done.failed.time,
         instant=done.at,
@@ -76,7 +76,7 @@ def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
 
 
 def rollback_plan(state: TableState, instant: str) -> RollbackReport:
-    """What `rollback` would do now; nothing changes."""
+    """What `rollback` would do now; changes nothing."""
     planned = plan_rollback(state.fs, state.config, state.log, InstantTime(instant))
     deleted, command_blocks = _removed([planned])
     return RollbackReport(
@@ -85,24 +85,24 @@ def rollback_plan(state: TableState, instant: str) -> RollbackReport:
 
 
 def _removed(plans: Sequence[RollbackPlan]) -> tuple[tuple[str, ...], int]:
-    """Paths that would be deleted, and how many slices would be answered by a command block."""
+    """Paths that would be deleted, and the number of slices that would get a command block."""
     removals = [removal for planned in plans for removal in planned.removals]
     deleted = tuple(path for removal in removals for path in removal.files)
     return deleted, sum(1 for removal in removals if removal.logs)
 
 
 def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
-    """No clean may be planned: it would delete what is to come back.
+    """End pending cleans, which would delete files that the caller restores.
 
-    A plan of which nothing was done is forgotten, one that a dead process began is carried out.
-    Raises WriteConflictError for one that is being carried out.
+    A clean that has not started is removed; one that a crashed process started is finished.
+    Raises WriteConflictError for one that is running.
     """
     with alone(fs, options, purpose) as state, ExitStack() as beats:
         begun = []
         for clean in pending_cleans(state.timeline):
             beat = claim_clean(state, clean, options)
             if beat is None:
-                raise _clean_under_way(clean)
+                raise _clean_running(clean)
             beats.callback(beat.stop)
             if clean.state is State.REQUESTED:
                 state.log.forget(clean)
@@ -116,30 +116,30 @@ def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
 
 def _check_no_clean(state: TableState) -> None:
     for clean in pending_cleans(state.timeline):
-        raise _clean_under_way(clean)
+        raise _clean_running(clean)
 
 
-def _clean_under_way(clean: Instant) -> WriteConflictError:
+def _clean_running(clean: Instant) -> WriteConflictError:
     return WriteConflictError(
-        "a clean is under way, and may delete what is to come back",
+        "a clean is running and may delete files that would be restored",
         instant=clean.time,
-        hint="try again when it is done",
+        hint="try again when it has finished",
     )
 
 
 def savepoint(fs: FileSystem, options: Options, comment: str, instant: str | None) -> Savepoint:
-    """Keep the snapshot at a commit (None: the newest)."""
+    """Retain the snapshot at a commit (None: the newest)."""
     with alone(fs, options, "savepoint") as state:
         return create_savepoint(state, comment, None if instant is None else InstantTime(instant))
 
 
 def savepoint_plan(state: TableState, comment: str, instant: str | None) -> Savepoint:
-    """What `savepoint` would protect now; nothing changes."""
+    """What `savepoint` would protect now; changes nothing."""
     return planned_savepoint(state, comment, None if instant is None else InstantTime(instant))
 
 
 def saved_at(state: TableState, instant: str) -> Savepoint:
-    """What `delete_savepoint` would release now; nothing changes."""
+    """What `delete_savepoint` would release now; changes nothing."""
     return replace(savepoint_at(state, InstantTime(instant)), dry_run=True)
 
 
@@ -152,22 +152,22 @@ def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> Savepoin
 
 
 def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
-    """Take back everything after a commit."""
+    """Undo everything after a commit."""
     _end_cleans(fs, options, "restore")
     with alone(fs, options, "restore") as state:
-        _check_nobody_writes(state, options)
+        _check_no_writers(state, options)
         _check_no_clean(state)
         planned = write_restore_plan(state, InstantTime(instant))
         if planned is None:
             return RestoreReport(instant, notes=("nothing was written after it",))
-        _tell_hbase(state, options, {i.time for i in state.timeline if i.time > instant})
+        _reread_hbase(state, options, {i.time for i in state.timeline if i.time > instant})
         report = execute_restore(fs, state.config, state.log, planned)
-        _put_right(fs, options)
+        _sync_hbase(fs, options)
         return report
 
 
-def _tell_hbase(state: TableState, options: Options, times: AbstractSet[InstantTime]) -> None:
-    """Commits are about to be taken back: what they deleted and moved in HBase is to be put
+def _reread_hbase(state: TableState, options: Options, times: AbstractSet[InstantTime]) -> None:
+    """Before commits are undone: request that the entries they deleted and moved in HBase are put
     again."""
     undone = [i for i in state.timeline.commits if i.time in times]
     kinds = kinds_beside(state.config, options.write)
@@ -175,20 +175,20 @@ def _tell_hbase(state: TableState, options: Options, times: AbstractSet[InstantT
         ask_to_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
 
 
-def _put_right(fs: FileSystem, options: Options) -> None:
-    """Put it now, where that is asked for; else the next writer does."""
+def _sync_hbase(fs: FileSystem, options: Options) -> None:
+    """Put the HBase entries now if the options enable it; else the next writer puts them."""
     rules = options.write.index_rules.hbase
     if rules.rollback_sync:
         open_hbase(load_state(fs, options.read), rules, LocalEngine())
 
 
-def _check_nobody_writes(state: TableState, options: Options) -> None:
-    """What is worked on outside the lock would lose what it builds on."""
+def _check_no_writers(state: TableState, options: Options) -> None:
+    """Raise WriteConflictError for live writers outside the lock, whose base would be undone."""
     alive = living(state.fs, options.write.concurrency.heartbeats)
     for pending in state.timeline.where(WRITES, State.REQUESTED, State.INFLIGHT):
         if pending.time in alive:
             raise WriteConflictError(
-                "somebody is writing to the table",
+                "another process is writing to the table",
                 instant=pending.time,
                 action=pending.action.value,
                 hint="stop the writers, then restore",
@@ -196,7 +196,7 @@ def _check_nobody_writes(state: TableState, options: Options) -> None:
 
 
 def restore_plan(state: TableState, instant: str) -> RestoreReport:
-    """What `restore` would take back now; nothing changes."""
+    """What `restore` would undo now; changes nothing."""
     plans = propose_restore(state, InstantTime(instant))
     deleted, command_blocks = _removed(plans)
     return RestoreReport(

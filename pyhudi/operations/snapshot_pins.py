@@ -1,4 +1,4 @@
-"""A hold from the lock to the reader's hands."""
+"""Creation of snapshot pins, under the table's lock."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyhudi.transaction.begin import check_table, table_lock
 
 
 def hold(fs: FileSystem, options: Options, as_of: PointInTime | None) -> Hold:
-    """Keep a snapshot from cleaning for as long as the result lives.
+    """Protect a snapshot from cleaning as long as the result exists.
 
-    Remains of dead writers are not looked after: a reader changes no row.
+    Does not roll back crashed writers: a reader changes no rows.
     """
     with table_lock(fs, options.write, "hold"):
         state = load_state(fs, options.read)

@@ -1,6 +1,6 @@
-"""Table services, each from the lock to the report.
+"""Table services, from the lock to the report.
 
-lock -> own remains rolled back -> plan written to the timeline -> carried out on the engine
+lock -> crashed writers rolled back -> plan written to the timeline -> plan run on the engine
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pyhudi.transaction.begin import check_table, open_locked
 
 
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
-    """Carry out what is planned, or, where nothing is, plan a compaction and carry it out."""
+    """Run the pending compactions, or plan and run one if there are none."""
     with alone(fs, options, "compact") as state:
         pending = pending_compactions(state.timeline)
         if not pending:
@@ -55,7 +55,7 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
         taken = [claim_plan(state, each, options) for each in pending]
     mine = [each for each in taken if each is not None]
     if not mine:
-        nothing = "no file group has logs" if not pending else "another process carries it out"
+        nothing = "no file group has logs" if not pending else "another process runs it"
         return CompactionReport(notes=(nothing,))
     with ExitStack() as beats:  # a failure ends all claims
         for each in mine:
@@ -80,33 +80,33 @@ def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
 def unschedule_plan(
     fs: FileSystem, options: Options, instant: str, actions: frozenset[Action], *, dry_run: bool
 ) -> UnscheduleReport:
-    """Take a plan of these actions off the timeline for good."""
+    """Remove a plan of these actions from the timeline permanently."""
     with alone(fs, options, "unschedule") as state:
         return unschedule(state, instant, actions, options, dry_run=dry_run)
 
 
 def preview_compaction(state: TableState, options: Options) -> CompactionReport:
-    """What `compact` would do now; nothing changes."""
-    pieces = propose_compaction(state, options)
+    """What `compact` would do now; changes nothing."""
+    slices = propose_compaction(state, options)
     return CompactionReport(
-        file_groups=len(pieces),
-        log_files=sum(len(p.logs) for p in pieces),
-        log_bytes=sum(p.log_bytes for p in pieces),
+        file_groups=len(slices),
+        log_files=sum(len(s.logs) for s in slices),
+        log_bytes=sum(s.log_bytes for s in slices),
         dry_run=True,
         notes=_would_run_first(pending_compactions(state.timeline)),
     )
 
 
 def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
-    return tuple(f"planned already, would run first: {instant.time}" for instant in pending)
+    return tuple(f"already planned, would run first: {instant.time}" for instant in pending)
 
 
 def cluster(
     fs: FileSystem, options: Options, engine: Engine, *, also_plans: bool = False
 ) -> ClusteringReport:
-    """Carry out what is planned, or, where nothing is, plan a clustering and carry it out.
+    """Run the pending clusterings, or plan and run one if there are none.
 
-    also_plans: plan one in any case, of what no plan has claimed.
+    also_plans: always plan one, of file groups that are in no plan.
     """
     with alone(fs, options, "cluster") as state:
         pending = pending_clusterings(state.log, state.timeline)
@@ -116,11 +116,11 @@ def cluster(
             if planned:
                 pending.append(planned)
             else:
-                notes = (*notes, "no file group to lay out anew")
+                notes = (*notes, "no file group to rewrite")
         taken = [claim_plan(state, each, options) for each in pending]
     mine = [each for each in taken if each is not None]
     if len(mine) < len(taken):
-        notes = (*notes, "another process carries out what is planned")
+        notes = (*notes, "another process runs the pending clusterings")
     with ExitStack() as beats:  # a failure ends all claims
         for each in mine:
             beats.callback(each.beat.stop)
@@ -148,7 +148,7 @@ def schedule_clustering(fs: FileSystem, options: Options) -> str | None:
 
 
 def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
-    """What `cluster` would do now; nothing changes."""
+    """What `cluster` would do now; changes nothing."""
     plan = propose_clustering(state, options)
     return ClusteringReport(
         partitions=len({group.partition for group in plan.groups}),
@@ -163,7 +163,7 @@ def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
 
 
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
-    """Carry out what is planned, then plan a clean and carry it out."""
+    """Run the pending cleans, then plan a clean and run it."""
     with alone(fs, options, "clean") as state:
         dropped = drop_dead_holds(fs, options.write.concurrency.heartbeats)
         left = pending_cleans(state.timeline)
@@ -172,7 +172,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
             execute_clean(state, each, beat, options) for each, beat in beats if beat is not None
         ]
         if len(reports) < len(left):
-            return CleanReport(dropped=dropped, notes=("another process cleans",))
+            return CleanReport(dropped=dropped, notes=("another process is cleaning",))
         if reports:
             state = load_state(fs, options.read)
         planned = write_clean_plan(state, options)
@@ -180,7 +180,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     if planned and beat:
         reports.append(execute_clean(state, planned, beat, options))
     if not reports:
-        return CleanReport(dropped=dropped, notes=("nothing can go",))
+        return CleanReport(dropped=dropped, notes=("no files are eligible for cleaning",))
     return CleanReport(
         instants=tuple(time for report in reports for time in report.instants),
         files=sum(report.files for report in reports),
@@ -192,7 +192,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
 
 
 def clean_plan(state: TableState, options: Options) -> CleanReport:
-    """What `clean` would do now; nothing changes."""
+    """What `clean` would do now; changes nothing."""
     plan = propose_clean(state, options)
     return CleanReport(
         files=plan.file_count,
@@ -205,14 +205,14 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
 
 
 def archive(fs: FileSystem, options: Options) -> ArchiveReport:
-    """Move what is old from the timelines of the table and its metadata table to the archive."""
+    """Move old instants of the table and its metadata table to the archive."""
     with alone(fs, options, "archive") as state:
         return execute_archival(state, options)
 
 
 @contextmanager
 def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, without remains of dead writers."""
+    """The table under its lock, after recovery from crashed writers."""
     with open_locked(fs, options, purpose) as state:
         check_table(state.config)
         yield state

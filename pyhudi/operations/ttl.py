@@ -1,4 +1,4 @@
-"""Partitions deleted when they have lived long enough: chosen under the lock that deletes them."""
+"""Partition TTL: deletion of expired partitions, selected under the lock of the deletion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi.write.write_steps import Commit, Operation, WriteRequest
 
 @dataclass(frozen=True, slots=True)
 class ExpiryReport(Report):
-    """Partitions that were deleted, or (dry_run) would be.  rows: in them."""
+    """Partitions that were deleted, or (dry_run) would be.  rows: the rows in them."""
 
     instant: str | None = None
     partitions: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class ExpiryReport(Report):
 
 
 class _Choice:
-    """What has expired, chosen anew each time the write is planned."""
+    """Selection of expired partitions, repeated each time the write is planned."""
 
     def __init__(self, options: ExpiryOptions) -> None:
         self._options = options
@@ -48,20 +48,20 @@ class _Choice:
         view = state.view(partitions=[])
         claimed = {group.partition for group in view.pending.claimed}
         busy = [path for path in expired(since, self._options, limit=limit) if path in claimed]
-        odd = [path for path in since if "*" in path]  # a pattern, to the verb that deletes
+        odd = [path for path in since if "*" in path]  # the delete operation treats it as a pattern
         for path in {*busy, *odd}:
             since.pop(path)
         self.partitions = expired(since, self._options, limit=limit)
         self.notes = (
-            *(f"left alone, as a pending service works on it: {path}" for path in busy),
-            *(f"left alone, as its path holds a `*`: {path}" for path in odd),
+            *(f"skipped, because a pending service covers it: {path}" for path in busy),
+            *(f"skipped, because its path contains a `*`: {path}" for path in odd),
             *(() if self.partitions else ("no partition has expired",)),
         )
         return self.partitions
 
 
 def _commits(state: TableState, limit: InstantTime) -> dict[str, InstantTime]:
-    """Partition -> the newest commit of the timeline from `limit` on that wrote to it."""
+    """Partition -> the newest commit of the timeline, not before `limit`, that wrote to it."""
     newest: dict[str, InstantTime] = {}
     for instant in state.timeline.commits:
         if instant.time >= limit:
@@ -70,7 +70,7 @@ def _commits(state: TableState, limit: InstantTime) -> dict[str, InstantTime]:
 
 
 def _created(state: TableState) -> dict[str, InstantTime]:
-    """Partition -> the instant its metafile names.  A read a partition."""
+    """Partition -> the instant in its metafile.  Cost: one read per partition."""
     found: dict[str, InstantTime] = {}
     for partition in state.partitions():
         for line in state.fs.read(join(partition, PARTITION_METAFILE)).decode().splitlines():
@@ -83,13 +83,13 @@ def _created(state: TableState) -> dict[str, InstantTime]:
 def expire(
     fs: FileSystem, options: Options, engine: Engine, commit: Commit, *, dry_run: bool
 ) -> ExpiryReport:
-    """Delete the partitions that have expired, in one replace commit.
+    """Delete the expired partitions in one replace commit.
 
-    Raises OptionError where no number of days is set.
+    Raises OptionError if no number of days is set.
     """
     if options.services.expiry.days <= 0:
         raise OptionError(
-            "nothing says how long partitions live", value=options.services.expiry.days,
+            "the retention time of partitions is not set", value=options.services.expiry.days,
             option="hoodie.partition.ttl.strategy.days.retain",
         )  # fmt: skip
     choice = _Choice(options.services.expiry)
@@ -108,5 +108,5 @@ def expire(
 
 
 def expired_now(state: TableState, options: Options) -> tuple[str, ...]:
-    """Partitions that `expire` would delete now; the options say how long they live."""
+    """Partitions that `expire` would delete now, by the retention time in the options."""
     return _Choice(options.services.expiry)(state)

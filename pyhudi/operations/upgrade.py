@@ -1,4 +1,4 @@
-"""A table of versions 0 to 5 upgraded to version 6, from the lock to the report."""
+"""Upgrade of a table from versions 0 to 5 to version 6, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def upgrade(
 ) -> UpgradeReport:
     """Upgrade the table under its lock; everything is verified before anything is written.
 
-    Markers of versions before 1 name files in another way: the files of failed writes are found
-    by listing.
+    Markers of versions before 1 have another format, so files of failed writes are found by
+    listing.
     """
     check_target(load_config(fs), to)
     if dry_run:
@@ -47,5 +47,5 @@ def _planned(state: TableState, options: Options, to: int, given: KeyColumns) ->
     check_target(state.config, to)
     check_none_kept(state.fs, state.timeline)
     plan = plan_upgrade(state, options, given)
-    check_table(plan.config)  # what could not be written after it is refused before
+    check_table(plan.config)  # reject tables that could not be written afterwards
     return plan

@@ -1,8 +1,8 @@
-"""A write from the lock to the report; an upsert top to bottom.
+"""Write operations, from the lock to the report.
 
 ```
 write          the write, then the table services that are due       services -> report
-  commit       attempts, until no other writer comes between
+  commit       attempts, until there is no conflict
     _attempt   lock -> crashed writers rolled back, index ready      operations/prepare_write
       _plan      batch -> deduplicate, tag -> contest -> assign      write/plan_steps
       _start     T requested, T inflight                             transaction/protocol
@@ -10,10 +10,10 @@ write          the write, then the table services that are due       services ->
       _publish   conflicts -> metadata table -> commit point         transaction/protocol
 ```
 
-Whether the lock is held throughout or at the begin and the end only is the `LockPolicy` of the
-transaction; a write that lost a race is planned again on the new state, after a random pause.
-The last attempt holds the lock throughout, so every write ends however busy the table is.
-docs/transactions.md describes what both policies guarantee.
+The `LockPolicy` of the transaction determines whether the lock is held for the whole write or only
+at begin and end.  After a conflict the write is planned again on the new state, after a random
+pause.  The last attempt holds the lock throughout, so every write ends however busy the table is.
+docs/transactions.md describes the guarantees of both policies.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, wr
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
-    """Do one write and the table services that are due after it; the report of both.
+    """Run one write and the table services that are due after it; returns the report of both.
 
-    Errors as of `commit`; of a service only where the options say that it fails the write.
+    Raises the errors of `commit`; errors of a service only if the options make them fail the
+    write.
     """
     report = commit(fs, request)
     return after_write(fs, request.options, request.engine, report, commit)
 
 
 def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
-    """Do one write and report it.
+    """Run one write; returns its report.
 
-    Raises SchemaError, UserError before anything changes; LockError, WriteConflictError once the
-    retries are spent, StorageError with the table as it was.
+    Raises SchemaError, UserError before any change; LockError; WriteConflictError after all
+    retries have failed; StorageError with the table unchanged.
     """
     if request.dry_run:
         return _dry_run(fs, request)
@@ -76,7 +77,7 @@ def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
 
 
 def _dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
-    """What the write would do to the table as it is now."""
+    """What the write would do to the current table."""
     with write_spill(fs, request) as staging:
         setting, _ = make_context(fs, None, request, staging)
         planned = _plan(setting, request)
@@ -92,7 +93,7 @@ def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> Wr
         policy = LockPolicy.WHOLE_WRITE if last else LockPolicy.BEGIN_AND_END
         try:
             report = _attempt(fs, request, policy, staging)
-            notes = (*report.notes, *(f"planned anew: {error}" for error in met))
+            notes = (*report.notes, *(f"planned again: {error}" for error in met))
             return replace(report, conflicts=len(met), notes=notes)
         except OvertakenError as overtaken:
             met.append(overtaken)
@@ -104,7 +105,7 @@ def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> Wr
 
 
 def pause_seconds(rules: Concurrency, conflicts: int) -> float:
-    """How long to wait after so many conflicts: random, so that two writers that met separate."""
+    """Random wait time after a number of conflicts, so that competing writers separate."""
     longest = min(rules.retry_seconds * 2.0 ** (conflicts - 1), rules.retry_seconds_max)
     return random.uniform(0, longest)
 
@@ -112,7 +113,7 @@ def pause_seconds(rules: Concurrency, conflicts: int) -> float:
 def _attempt(
     fs: FileSystem, request: WriteRequest, policy: LockPolicy, staging: Staging | None = None
 ) -> WriteReport:
-    """One transaction.  staging: where rows are put aside; None: a place for this attempt."""
+    """One transaction.  staging: where rows are staged; None: a place for this attempt."""
     options, operation = request.options.write, request.operation
     with Transaction(fs, options, policy, operation.value.lower()) as transaction:
         ready = make_ready(fs, request)
@@ -127,11 +128,11 @@ def _attempt(
                 transaction.forget()
                 return _nothing_to_write(setting, planned)
             done = _Write(transaction, request, setting, planned, fitted, ready)
-            return done.carry_out()
+            return done.run()
 
 
 def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
-    """What goes where; the table is only read.  Raises UserError, SchemaError,
+    """Plan the write; only reads the table.  Raises UserError, SchemaError,
     WriteConflictError."""
     operation, watch = request.operation, setting.watch
     partitions = request.chooses(setting.state) if request.chooses else request.partitions
@@ -171,7 +172,7 @@ def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
 
 @dataclass
 class _Write:
-    """A planned write in its transaction.  dropped: plans of clusterings that it went into."""
+    """A planned write in its transaction.  dropped: clustering plans canceled for it."""
 
     transaction: Transaction
     request: WriteRequest
@@ -181,7 +182,7 @@ class _Write:
     ready: Ready
     dropped: tuple[str, ...] = field(default=(), init=False)
 
-    def carry_out(self) -> WriteReport:
+    def run(self) -> WriteReport:
         transaction, setting, planned = self.transaction, self.setting, self.planned
         if not transaction.is_whole and setting.options.concurrency.detects_early:
             beats = setting.options.concurrency.heartbeats
@@ -193,8 +194,8 @@ class _Write:
             return self._publish(files, entries)
 
     def _start(self) -> IndexTargets:
-        """The instant inflight; where index entries go: to the metadata table if the lock is held
-        until the commit point, else aside."""
+        """Make the instant inflight; returns the destination of index entries: the metadata table
+        if the lock is held until the commit point, else staged logs."""
         transaction, setting = self.transaction, self.setting
         transaction.request()
         entries: IndexTargets | None = None
@@ -208,8 +209,8 @@ class _Write:
         return entries or WaitingIndex(staging_folder(at), at, setting.state.zone, hash)
 
     def _begin_metadata(self) -> MetadataCommit:
-        """Begin the delta commit of the metadata table, after plans of clusterings that the write
-        goes into are rolled back where the options ask for it.  The lock is held."""
+        """Begin the delta commit of the metadata table.  If the options enable it, first cancels
+        plans of clusterings of the written groups.  The lock is held."""
         transaction, setting = self.transaction, self.setting
         if setting.options.drops_clusterings:
             groups = write_set(setting, self.planned).groups
@@ -219,7 +220,7 @@ class _Write:
         return transaction.begin_metadata(setting.engine)
 
     def _publish(self, files: WrittenFiles, entries: IndexTargets) -> WriteReport:
-        """Nothing came between, then metadata table, other indexes and the commit point."""
+        """Conflict detection, then metadata table, other indexes and the commit point."""
         transaction, setting, planned = self.transaction, self.setting, self.planned
         fs, at = setting.state.fs, transaction.instant.time
         remove_leftovers(fs, at, stats=files.stats)
@@ -247,7 +248,7 @@ class _Write:
         return self._report(files)
 
     def _ensure_partitions(self, ending: Ending) -> None:
-        """A clean of an empty partition may have deleted its metafile meanwhile."""
+        """Restore metafiles that a concurrent clean of an empty partition may have deleted."""
         if ending.cleaned:
             for partition in sorted(write_set(self.setting, self.planned).written):
                 ensure_partition(ending.state.fs, partition, ending.mine.time)
@@ -278,14 +279,14 @@ def _nothing_to_write(setting: WriteContext, planned: PlannedWrite) -> WriteRepo
 
 
 def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
-    yield from (f"option without effect here: {name}" for name in request.options.ignored)
+    yield from (f"option has no effect: {name}" for name in request.options.ignored)
     yield from (f"option {text}" for text in request.options.mapped)
     yield from (f"column added to the table: {name}" for name in fitted.added)
-    yield from (f"column widened in the table: {name}" for name in fitted.widened)
+    yield from (f"column type widened in the table: {name}" for name in fitted.widened)
 
 
 def _lost_notes(report: WriteReport, request: WriteRequest) -> Iterator[str]:
-    """How many rows of the batch changed nothing, and whether the commit has a file at all."""
+    """Note on rows of the batch without effect, and on a commit without files."""
     if not report.unchanged:
         return
     what = (

@@ -1,9 +1,9 @@
-"""The begin of a transaction: the table's lock taken, what crashed writers left rolled back.
+"""Begin of a transaction: takes the table's lock and rolls back crashed writers.
 
 ```
 opened      lock -> crashed writers rolled back -> the table as it is now      (plan, request T)
 claimed     T's heartbeat begins, still under the lock
-            no lock: the work; others begin, commit and run services meanwhile
+            without lock: the work; others begin, commit and run services concurrently
 finishing   see `finish`
 ```
 
@@ -34,7 +34,7 @@ from pyhudi.transaction.recovery import Recovered, recover
 
 
 def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock:
-    """The table's lock as the options ask to wait for it."""
+    """The table's lock, with the wait time of the options."""
     waits = 1 + options.lock_retries
     seconds = options.lock_seconds * waits + options.lock_retry_seconds * options.lock_retries
     return TableLock(fs, purpose=purpose, wait_seconds=seconds, rules=options.lock)
@@ -42,9 +42,9 @@ def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock
 
 @contextmanager
 def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, without remains of dead writers.
+    """The table under its lock, after recovery from crashed writers.
 
-    Raises LockError, WriteConflictError while a write waits to be published.
+    Raises LockError; WriteConflictError while a deferred write waits to be published.
     """
     with table_lock(fs, options.write, purpose):
         state = load_state(fs, options.read)
@@ -58,22 +58,22 @@ def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[Tabl
 
 
 def check_table(config: TableConfig) -> None:
-    """Raise UnsupportedTableError, saying why, for a table that cannot be written."""
+    """Raise UnsupportedTableError, with the reason, for a table that cannot be written."""
     check_version(config)
     if not config.has_meta_columns:
         raise UnsupportedTableError("a table without meta columns cannot be written")
     if config.drops_partition_columns:
         raise UnsupportedTableError("a table that drops partition columns cannot be written")
-    cdc_mode(config)  # raises for one that is not known
+    cdc_mode(config)  # raises for an unknown mode
     if config.partition_metafile_in_base_format:
-        raise UnsupportedTableError("partition metafiles in Parquet are not written")
+        raise UnsupportedTableError("writing partition metafiles in Parquet is not supported")
     check_writable(config)
 
 
 def roll_back_dead(
     fs: FileSystem, config: TableConfig, log: TimelineLog, now: Timeline, options: WriteOptions
 ) -> Recovered:
-    """Finish or roll back what dead writers left; the live are left alone.
+    """Finish or roll back the work of crashed writers; does not affect running writers.
 
     now: the timeline, listed under the table's lock.
     """
@@ -82,25 +82,25 @@ def roll_back_dead(
 
 
 def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbeat:
-    """The running heartbeat of an instant that is worked on outside the lock: use it in `with`,
-    or stop it.  To be called under the lock under which the instant was drawn or found free."""
+    """The running heartbeat of an instant that is processed outside the lock: use it in `with`,
+    or stop it.  Call it under the lock under which the instant was created or found unclaimed."""
     interval = options.concurrency.heartbeats.interval_seconds
     return Heartbeat(fs, instant.time, interval_seconds=interval).start()
 
 
 def is_claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> bool:
-    """Whether somebody works on a pending instant right now.  To be called under the lock."""
+    """Whether a process currently works on a pending instant.  Call it under the lock."""
     return instant.time in living(fs, options.concurrency.heartbeats)
 
 
 @contextmanager
 def undoing(failed: BaseException) -> Iterator[None]:
-    """Around the rollback of a write or service that failed.
+    """Context of the rollback of a failed write or service.
 
-    Where the rollback fails too, because the lock was lost or the store is away, `failed` stays
-    the error that is raised, with a note; the next holder of the lock rolls back.
+    If the rollback fails too, because the lock was lost or the store is unavailable, `failed` is
+    still the error raised, with a note; the next holder of the lock rolls back.
     """
     try:
         yield
     except (PyhudiError, OSError, pa.ArrowException) as error:
-        failed.add_note(f"not rolled back yet, the next writer does it: {error}")
+        failed.add_note(f"not rolled back yet; the next writer rolls it back: {error}")

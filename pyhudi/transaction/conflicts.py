@@ -1,19 +1,19 @@
-"""Conflict check: did somebody else change what this write or service builds on.
+"""Conflict detection between a write or service and concurrent changes of the table.
 
-A transaction is planned on the table as it was at its begin, and ends under the table's lock.
-What has happened between is read off the timeline:
+A transaction is planned on the table state at its begin, and ends under the table's lock.
+The timeline shows what happened in between:
 
 ```
-a commit completed since       it wrote a file group of ours; or into a partition we take out;
-                               or took out a partition we wrote to
-a service planned since        a compaction or clustering of a file group of ours: what we wrote
-                               beside its plan would be lost to it
-a rollback, a restore since    of what we were planned on
-a plan gone since              a compaction that our logs are named after was unscheduled
+a commit completed since       it wrote one of our file groups, or into a partition we replace,
+                               or replaced a partition we wrote to
+a service planned since        a compaction or clustering of one of our file groups: it would lose
+                               our concurrent writes
+a rollback, a restore since    of commits we were planned on
+a plan removed since           a compaction that our logs are named after was unscheduled
 ```
 
-A compaction that was planned before our begin is none: our logs lie on top of its files.
-Source: table_format 6.4, which knows the first two.
+A compaction planned before our begin is no conflict: our logs are on top of its files.
+Source: table_format 6.4, which has the first two cases.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _REWRITES: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})
-"""Operations that leave the rows of a partition as they are."""
+"""Operations that do not change the rows of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSet:
-    """What a transaction changes.
+    """The set of changes of a transaction.
 
-    groups: file groups written or replaced.  written: partitions that rows go to.  replaced:
-    partitions taken out as they are now, rows that others bring meanwhile too; whole_table: all
-    of them.  alike: groups of one likeness are one; a bucket index has two names for a bucket
-    that two writers begin.  on_top_of: pending compactions that its logs are named after.
+    groups: file groups written or replaced.  written: partitions that receive rows.  replaced:
+    partitions replaced completely, including rows that others add in the meantime; whole_table:
+    all partitions are.  alike: maps groups to values; groups with equal values conflict, as two
+    writers that create a bucket of a bucket index use two names for it.  on_top_of: pending
+    compactions that its logs are named after.
     """
 
     groups: frozenset[FileGroupId]
@@ -57,7 +58,7 @@ class WriteSet:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Another instant, what is wrong with it, and the file groups both changed."""
+    """A conflicting instant, the reason, and the file groups that both changed."""
 
     instant: Instant
     what: str
@@ -65,7 +66,7 @@ class Conflict:
 
 
 def completed_since(before: Timeline, now: Timeline) -> list[Instant]:
-    """Commits that are complete now and were not then, but for compactions planned by then."""
+    """Commits completed since `before`, except compactions that were planned by then."""
     known, planned = set(before.commits), before.where({Action.COMPACTION}).times
     return [i for i in now.commits if i not in known and i.time not in planned]
 
@@ -73,7 +74,7 @@ def completed_since(before: Timeline, now: Timeline) -> list[Instant]:
 def find_conflict(
     log: TimelineLog, *, before: Timeline, now: Timeline, mine: Instant, touched: WriteSet
 ) -> Conflict | None:
-    """The first instant since `before` that does not go with this transaction."""
+    """The first instant since `before` that conflicts with this transaction."""
     ours = {touched.likeness(group) for group in touched.groups}
 
     def shared(groups: Iterable[FileGroupId]) -> tuple[FileGroupId, ...]:
@@ -81,11 +82,11 @@ def find_conflict(
 
     for gone in sorted(touched.on_top_of - now.times):
         plan = Instant(gone, Action.COMPACTION, State.REQUESTED)
-        return Conflict(plan, "a compaction that logs were written on top of is planned no more")
+        return Conflict(plan, "a compaction that logs were written on top of was unscheduled")
     for lost in _archived(before, now):
-        return Conflict(lost, "what came of a write that was pending is archived by now")
+        return Conflict(lost, "a write that was pending has been archived, with unknown outcome")
     for undone in _undone(log, before, now):
-        return Conflict(undone, "commits that this one was planned on have been taken back")
+        return Conflict(undone, "commits that this operation was planned on were rolled back")
     for other in completed_since(before, now):
         if other.time == mine.time:
             continue
@@ -101,7 +102,7 @@ def find_conflict(
 
 
 def _meets(other: CommitMetadata, touched: WriteSet) -> bool:
-    """Whether one takes out a partition that the other writes to."""
+    """Whether one replaces a partition that the other writes to."""
     if other.operation in _REWRITES:
         return False
     if touched.whole_table:
@@ -111,15 +112,15 @@ def _meets(other: CommitMetadata, touched: WriteSet) -> bool:
 
 
 def _archived(before: Timeline, now: Timeline) -> list[Instant]:
-    """Writes pending then, and older now than all of the timeline: whether and what they have
-    committed is not asked there."""
+    """Writes pending in `before` that are now older than the whole active timeline: the archive is
+    not searched for their outcome."""
     first = now.first
     pending = before.where(WRITES, State.REQUESTED, State.INFLIGHT)
     return [i for i in pending if first is not None and i.time < first.time]
 
 
 def _undone(log: TimelineLog, before: Timeline, now: Timeline) -> Iterator[Instant]:
-    """Rollbacks of commits we know as completed, and restores, finished since."""
+    """Rollbacks of commits completed in `before`, and restores, finished since."""
     known = before.times
     for instant in now.where({Action.ROLLBACK, Action.RESTORE}, State.COMPLETED):
         if instant.time in known and any(i == instant for i in before):
@@ -133,7 +134,7 @@ def _undone(log: TimelineLog, before: Timeline, now: Timeline) -> Iterator[Insta
 def _planned(
     log: TimelineLog, before: Timeline, now: Timeline
 ) -> Iterator[tuple[Instant, set[FileGroupId]]]:
-    """Compactions and clusterings that are pending now and were not there then."""
+    """Compactions and clusterings pending now that did not exist in `before`."""
     actions = {Action.COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT}
     for instant in now.where(actions, State.REQUESTED, State.INFLIGHT):
         if instant.time in before.times:

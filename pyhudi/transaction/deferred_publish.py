@@ -1,18 +1,18 @@
-"""Kept writes: written in full, seen by nobody until they are published or discarded.
+"""Deferred writes: completely written, but not visible until published; or discarded.
 
-A kept write T stops one step before its commit point: data files, index entries and the delta
-commit of the metadata table are there, `T.inflight` is the newest state of its instant.
+A deferred write T stops one step before its commit point: data files, index entries and the delta
+commit of the metadata table exist, and `T.inflight` is the newest state of its instant.
 
 ```
 .hoodie/.temp/<T>/kept.json   {"known": [<files of the timeline it was planned on>],
-                               "report": {...}, "content": <what T.commit will hold>}
+                               "report": {...}, "content": <content of T.commit>}
 ```
 
-The file is what tells a kept write from a failed one.  It stands among T's markers, so whoever
-rolls T back, Apache Hudi too, removes it with them: a kept write is never half forgotten.  While
-there is one, no other write of this package begins: a commit completed past a pending instant
-would be a hole for incremental readers, and stops a writer of Apache Hudi that wants to roll the
-older one back.
+The file distinguishes a deferred write from a failed one.  It is stored among T's markers, so a
+rollback of T, by Apache Hudi too, removes it together with them.  While a deferred write exists,
+no other write of this package begins: a commit completed after a pending instant would be a
+hollow commit for incremental readers, and prevents a writer of Apache Hudi from rolling back the
+older instant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME: Final = "kept.json"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What publishing needs.  known: the timeline that the write was planned on."""
+    """A deferred write's publishing data.  known: the timeline that it was planned on."""
 
     known: Timeline
     content: bytes
@@ -49,7 +49,7 @@ def is_kept(fs: FileSystem, instant: Instant) -> bool:
 
 
 def store_kept(fs: FileSystem, instant: Instant, kept: Kept) -> None:
-    """Make a pending write a kept one; the last thing it does."""
+    """Mark a pending write as deferred; its last step."""
     known = [str(instant) for instant in kept.known]
     body = {"known": known, "report": kept.report, "content": kept.content.decode()}
     fs.create(_path(instant.time), json.dumps(body).encode())
@@ -65,26 +65,26 @@ def load_kept(fs: FileSystem, instant: Instant) -> Kept:
         )
         return Kept(known, body["content"].encode(), dict(body["report"]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
-        raise CorruptFileError("not the file of a kept write", path=path) from broken
+        raise CorruptFileError("invalid file of a deferred write", path=path) from broken
 
 
 def forget_kept(fs: FileSystem, instant: Instant) -> None:
-    """From here on the write is a failed one."""
+    """Turn the write into a failed one."""
     fs.delete([_path(instant.time)])
 
 
 def kept_writes(fs: FileSystem, timeline: Timeline) -> list[Instant]:
-    """Pending writes that wait to be published, oldest first.  Cost: a question a pending write."""
+    """Deferred writes, oldest first.  Cost: one existence request per pending write."""
     pending = timeline.where(WRITES, State.INFLIGHT)
     return [instant for instant in pending if is_kept(fs, instant)]
 
 
 def check_none_kept(fs: FileSystem, timeline: Timeline) -> None:
-    """Raise WriteConflictError, naming it, while a write waits to be published."""
+    """Raise WriteConflictError, with its instant, while a deferred write exists."""
     for instant in kept_writes(fs, timeline):
         raise WriteConflictError(
             "a write waits to be published",
             instant=instant.time,
             action=instant.action.value,
-            hint=f"table.publish('{instant.time}') or table.discard('{instant.time}') first",
+            hint=f"call table.publish('{instant.time}') or table.discard('{instant.time}') first",
         )

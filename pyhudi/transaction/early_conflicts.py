@@ -1,8 +1,8 @@
-"""Early conflict detection: a write that would lose at its end stops before it writes files.
+"""Early conflict detection: stops a write that would fail at its end before it writes files.
 
-Checked once, when a write has been planned, without the lock: commits and plans since its begin,
-and the file groups that older running writes have announced by their markers.  Of two writes that
-meet, the older one goes on, so one of them always does.
+Checked once, after planning, without the lock: commits and plans since the begin of the write, and
+the file groups for which older running writes have created markers.  Of two conflicting writes the
+older one continues, so one of them always does.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyhudi.transaction.markers import list_markers
 def check_early(
     state: TableState, mine: Instant, touched: WriteSet, heartbeats: Heartbeats
 ) -> None:
-    """Raise OvertakenError if a write of this instant would be overtaken as things stand.
+    """Raise OvertakenError if a write of this instant currently has a conflict.
 
-    state: what the write was planned on.  Cost: one listing of the timeline, and the markers of
-    each older write that is running.
+    state: the state the write was planned on.  Cost: one listing of the timeline, and the markers
+    of each older running write.
     """
     fs, log, now = state.fs, state.log, state.log.load()
     found = find_conflict(log, before=state.timeline, now=now, mine=mine, touched=touched)

@@ -1,7 +1,7 @@
-"""The end of a transaction: nobody came between, then the commit point, under the table's lock.
+"""End of a transaction: conflict detection and the commit point, under the table's lock.
 
 ```
-finishing   lock -> nobody came between -> delta commit T of the metadata table  (complete T)
+finishing   lock -> no conflicts -> delta commit T of the metadata table  (complete T)
 ```
 """
 
@@ -30,7 +30,7 @@ from pyhudi.transaction.rollback import without_lock
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A transaction about to end: the table's lock is held, nobody came between.
+    """A transaction about to end: the table's lock is held, there are no conflicts.
 
     now: the timeline.  cleaned: whether files have been cleaned since the begin.
     """
@@ -56,8 +56,8 @@ def finishing(
 ) -> Iterator[Ending]:
     """The end of a transaction, under the table's lock.
 
-    state: as `opened` gave it, before any work.  mine: inflight.  Raises OvertakenError naming
-    the instant that came between, before anything is changed; LockError.
+    state: as read under the lock at the begin.  mine: inflight.  Raises OvertakenError with the
+    conflicting instant, before any change; LockError.
     """
     with table_lock(state.fs, options, f"finish {mine.action.value} {mine.time}"):
         now = check_nothing_between(state, mine, touched)
@@ -68,8 +68,8 @@ def finishing(
 
 
 def check_nothing_between(state: TableState, mine: Instant, touched: WriteSet) -> Timeline:
-    """The timeline now, under the table's lock.  Raises OvertakenError if the table has changed
-    under a transaction."""
+    """The current timeline, under the table's lock.  Raises OvertakenError if a concurrent change
+    conflicts with the transaction."""
     config = load_config(state.fs)
     known = (state.config.version, state.config.metadata_partitions)
     if (config.version, config.metadata_partitions) != known:
@@ -86,20 +86,20 @@ def check_nothing_between(state: TableState, mine: Instant, touched: WriteSet) -
 
 
 def _check_all_hold_locks(state: TableState, now: Timeline, mine: Instant) -> None:
-    """Raise OvertakenError if another writer lost the lock at its commit point, or if a rollback
-    was cut short, perhaps of such a writer.
+    """Raise OvertakenError if another writer lost the lock at its commit point, or if a rollback,
+    possibly of such a writer, was interrupted.
 
-    Its commit may still appear, unseen by this one's search for conflicts.  The retry of this
-    write begins with the rollback of that one.
+    The other commit may still appear and was not part of this write's conflict detection.  The
+    retry of this write begins with its rollback.
     """
-    if math.isinf(lock_seconds_left(state.fs)):  # nobody can have lost it and live on
+    if math.isinf(lock_seconds_left(state.fs)):  # a process cannot lose it and continue
         return
     actions = WRITES - {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
     others = now.where(actions, State.REQUESTED, State.INFLIGHT)
     others = Timeline(tuple(i for i in others if i.time != mine.time))
     cut_short = now.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT).first
     if cut_short is not None:
-        raise OvertakenError("a rollback was cut short", instant=cut_short.time)
+        raise OvertakenError("a rollback was interrupted", instant=cut_short.time)
     for time in sorted(without_lock(state.log, others)):
         instant = next(i for i in others if i.time == time)
         if not state.log.is_clustering(instant) and not is_kept(state.fs, instant):
@@ -119,7 +119,7 @@ def overtaken_by(other: Conflict) -> OvertakenError:
 
 
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:
-    """The commit point: returns only if the instant is complete for good, and raises only if it is
-    not, or if the store does not tell.  Raises LockError if the lock was lost while it was held."""
+    """The commit point: returns only if the instant is complete permanently; raises only if it is
+    not, or if the store does not answer.  Raises LockError if the lock was lost in between."""
     check_lock(state.fs)
     return publish_instant(state.fs, state.log, mine, content, known=state.timeline)

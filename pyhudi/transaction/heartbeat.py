@@ -1,10 +1,10 @@
-"""Heartbeats: a file that is written anew every minute shows that who wrote it lives.
+"""Heartbeats: files rewritten every minute to show that their writer is alive.
 
-`.hoodie/.heartbeat/<T>` is that of an instant which is worked on outside the table's lock; readers
-have others (`services/snapshot_pins`).  On the machine that wrote one the process is asked, so a
-killed one is known at once; from elsewhere the file's age tells, as Apache Hudi does, whose
-heartbeats are empty files.  Ours state their interval, so that a caller with other options judges
-them by it. Ages compare the store's clock with this machine's.  Source: table_format 6.2.
+`.hoodie/.heartbeat/<T>` is the heartbeat of an instant that is processed outside the table's lock;
+readers have others (`services/snapshot_pins`).  On the writer's machine the process itself is
+checked, so a killed one is detected at once; other machines use the file's age, as Apache Hudi
+does, whose heartbeats are empty files.  Ours state their interval, which callers with other
+options use too.  Ages compare the store's clock with this machine's.  Source: table_format 6.2.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pyhudi.storage.filesystem import FileInfo, FileSystem
 
 INTERVAL_SECONDS: Final = Heartbeats().interval_seconds
 INTERVAL_SECONDS_MAX: Final = 24 * 3600.0
-"""A longer interval is not believed of a heartbeat's file."""
+"""A longer interval in a heartbeat file is ignored."""
 
 _BEATING: Final[set[str]] = set()
-"""Tokens of the heartbeats of this process that have not ended."""
+"""Tokens of the running heartbeats of this process."""
 
 
 def heartbeat_path(instant: InstantTime) -> str:
@@ -45,31 +45,31 @@ def remove_heartbeat(fs: FileSystem, instant: InstantTime) -> None:
 
 
 def living(fs: FileSystem, rules: Heartbeats | None = None) -> frozenset[InstantTime]:
-    """Instants whose heartbeats are alive.  Cost: one listing, and a read a heartbeat."""
+    """Instants with live heartbeats.  Cost: one listing, and one read per heartbeat."""
     rules, now = rules or Heartbeats(), time.time()
     found = (i for i in fs.children(HEARTBEATS) if not i.is_folder)
     return frozenset(InstantTime(i.name) for i in found if is_alive(fs, i, rules, now))
 
 
 def is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
-    """Whether who wrote this file lives.  now: of `time.time()`."""
+    """Whether the writer of this file is alive.  now: of `time.time()`."""
     try:
         who = _Beater.parse(fs.read(beat.path))
     except FileMissingError:
         return False
     if who is not None and who.is_here:
         return who.lives
-    if beat.modified is None:  # a store without times: never roll back what may be alive
+    if beat.modified is None:  # a store without times: never roll back a possibly live writer
         return True
     stated = rules if who is None else who.rules(rules)
     return now - beat.modified <= max(rules.seconds_max, stated.seconds_max)
 
 
 class Beat:
-    """Keeps the file `path` young from `start` to `stop`, which removes it.
+    """Rewrites the file `path` regularly from `start` to `stop`, which removes it.
 
-    facts: go into the file beside who writes it.  As a context manager it does both.  A beat the
-    store refuses is tried again at the next.
+    facts: stored in the file in addition to its writer.  Can be used as a context manager.  If the
+    store rejects a beat, the next beat is the retry.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class Beat:
         self._thread = threading.Thread(target=self._beat, name="pyhudi-heartbeat", daemon=True)
 
     def start(self) -> Self:
-        """To be called under the table's lock, which whoever judges it holds too.  Doing it
-        again changes nothing."""
+        """Call it under the table's lock, under which heartbeats are also checked.  A second call
+        has no effect."""
         if self._thread.ident is not None:
             return self
         _BEATING.add(self._who.token)
         try:
-            # a power loss ends what beats, too
+            # a power loss also ends the writer
             if not self._fs.create(self._path, self._text, durable=False):
                 self._fs.replace(self._path, self._text)
         except BaseException:
@@ -104,7 +104,7 @@ class Beat:
         return self
 
     def stop(self) -> None:
-        """Doing it again changes nothing."""
+        """A second call has no effect."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -127,7 +127,7 @@ class Beat:
 
 
 class Heartbeat(Beat):
-    """The beat of an instant."""
+    """The heartbeat of an instant."""
 
     def __init__(
         self, fs: FileSystem, instant: InstantTime, *, interval_seconds: float = INTERVAL_SECONDS
@@ -137,8 +137,8 @@ class Heartbeat(Beat):
 
 @dataclass(frozen=True, slots=True)
 class _Beater:
-    """Who writes a heartbeat.  machine: of the boot and of the process ids, "" where not known.
-    interval_seconds: between two beats, 0 where not stated."""
+    """The writer of a heartbeat.  machine: id of the boot and of the process id namespace, "" if
+    unknown.  interval_seconds: between two beats, 0 if not stated."""
 
     machine: str
     pid: int
@@ -164,14 +164,14 @@ class _Beater:
             return None
 
     def rules(self, rules: Heartbeats) -> Heartbeats:
-        """The rules of whoever judges, with the interval that this writer keeps to."""
+        """The caller's rules, with the interval that this writer states."""
         if not 0 < self.interval_seconds <= INTERVAL_SECONDS_MAX:
             return rules
         return replace(rules, interval_seconds=self.interval_seconds)
 
     @property
     def is_here(self) -> bool:
-        """Whether the process ids of this machine tell about it."""
+        """Whether the process ids of this machine apply."""
         return bool(self.machine) and self.machine == _machine()
 
     @property
@@ -183,7 +183,7 @@ class _Beater:
 
 @cache
 def _machine() -> str:
-    """This boot of this machine, and which process ids are meant; "" where it cannot be told."""
+    """Id of this boot and of the process id namespace; "" if unknown."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return join(boot, os.readlink("/proc/self/ns/pid"))
@@ -191,7 +191,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in ticks since the boot; "" if there is none, or it is a zombie."""
+    """Start time of a process in ticks since boot; "" if it does not exist or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

@@ -1,17 +1,17 @@
-"""Markers: a write says which files it will create before it creates them.
+"""Markers: empty files that a write creates before each data file.
 
 ```
 .hoodie/.temp/<T>/<partition>/<data file name>.marker.CREATE   a base file of a new file group
                                                      .MERGE    a rewritten base file
               .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file
-.hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server's form
+.hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server format
 ```
 
-Empty files, one for each data file, there before it.  What a failed task or a failed write left
-behind is found by them: markers minus write stats before the commit, all markers in a rollback.
-A log's marker bears the name of a base file that never exists: fileId, write token and base
-instant of the log, its version left open.  Apache Hudi 0.15 and 1.2 name the log itself; both
-forms are read, and the timeline server's text files, where each line is a marker's path.
+Markers identify the files that failed tasks and failed writes left behind: markers minus write
+stats before the commit, all markers in a rollback.  The marker of a log has the name of a base
+file that never exists: fileId, write token and base instant of the log, without its version.
+Apache Hudi 0.15 and 1.2 use the name of the log itself; both formats are read, as are the timeline
+server's text files, where each line is a marker's path.
 Source: table_format 6.1, writer_conformance 7.
 """
 
@@ -43,7 +43,7 @@ _SERVER_FILE: Final = re.compile(r"MARKERS\d{1,4}")
 
 
 class MarkerKind(Enum):
-    """What the announced file is."""
+    """Kind of the data file."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -52,10 +52,10 @@ class MarkerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One announced file.
+    """The marker of one data file.
 
-    `file` is its name; of a log (APPEND) either the log's, or a base name with the log's file id,
-    write token and base instant.
+    `file` is the file's name; for a log (APPEND) either the log's name, or a base file name with
+    the log's file id, write token and base instant.
     """
 
     partition: str
@@ -68,19 +68,19 @@ class Marker:
 
     @property
     def path(self) -> str:
-        """Path of the announced file from the table's root; for APPEND it may be a phony one."""
+        """Path of the file from the table's root; for APPEND the file may not exist."""
         return join(self.partition, str(self.file))
 
     @property
     def base_instant(self) -> InstantTime:
-        """Instant of the slice the file belongs to (APPEND), or of the file itself."""
+        """Instant of the file's slice (APPEND), or of the file itself."""
         return self.file.instant
 
 
 def marker_path(
     instant: InstantTime, partition: str, file: DataFileName, *, kind: MarkerKind
 ) -> str:
-    """Where the marker of a data file goes."""
+    """Path of the marker of a data file."""
     named: DataFileName = file
     if isinstance(file, LogFileName):
         named = BaseFileName(file.file_id, file.write_token or "1-0-1", file.instant)
@@ -90,22 +90,22 @@ def marker_path(
 def announce(
     fs: FileSystem, instant: InstantTime, partition: str, file: DataFileName, *, kind: MarkerKind
 ) -> None:
-    """Create the marker of a data file that is about to be written.  Again is no error."""
+    """Create the marker of a data file before writing the file.  It may already exist."""
     assert (kind is MarkerKind.APPEND) == isinstance(file, LogFileName)
     fs.create(marker_path(instant, partition, file, kind=kind), b"")
 
 
 def announce_together(fs: FileSystem, instant: InstantTime, markers: Iterable[Marker]) -> None:
-    """Markers of an instant that has none, in one file of the timeline server's form."""
+    """Create markers of an instant without any, in one file of the timeline server format."""
     names = (join(m.partition, str(MarkerName(str(m.file), m.kind.value))) for m in markers)
     fs.create(f"{TEMP}/{instant}/MARKERS0", "".join(f"{name}\n" for name in names).encode())
 
 
 def list_markers(fs: FileSystem, instant: InstantTime) -> list[Marker]:
-    """Every marker of an instant, of both kinds, each once, in order of path.
+    """All markers of an instant, of both formats, without duplicates, ordered by path.
 
-    Names that are not a data file's, and paths that leave the table's partitions, are passed
-    over: nothing they say may be deleted.  Cost: a listing per folder, a read per MARKERS file.
+    Names that are not of a data file, and paths outside the table's partitions, are ignored, so
+    that they never cause deletions.  Cost: a listing per folder, a read per MARKERS file.
     """
     top = f"{TEMP}/{instant}"
     found: set[Marker] = set()
@@ -124,7 +124,7 @@ def list_markers(fs: FileSystem, instant: InstantTime) -> list[Marker]:
 
 
 def _parse(path: str) -> Marker | None:
-    """The marker a path below the instant's folder stands for."""
+    """The marker represented by a path below the instant's folder."""
     partition, _, name = path.rpartition("/")
     marker = parse_marker(name)
     file = parse_data_file(marker.data_file) if marker else None
@@ -139,10 +139,10 @@ def _parse(path: str) -> Marker | None:
 def leftovers(
     fs: FileSystem, instant: InstantTime, *, stats: Sequence[WriteStat], markers: Iterable[Marker]
 ) -> list[str]:
-    """Paths of files that failed or repeated task attempts wrote: announced, but not in `stats`.
+    """Paths of files of failed or repeated task attempts: with a marker, but not in `stats`.
 
-    A log's version is found by listing its partition, and only where its announced token is in no
-    stat.  Files of other instants are never among them, whatever the markers say.
+    A log's version is found by listing its partition, and only if its write token is in no stat.
+    Files of other instants are never included, whatever the markers contain.
     """
     written = {stat.path for stat in stats}
     written_logs = {
@@ -157,7 +157,7 @@ def leftovers(
         if marker.kind is not MarkerKind.APPEND:
             if file.instant == instant and marker.path not in written:
                 left.append(marker.path)
-                if isinstance(file, BaseFileName):  # it may have come with a log of changes
+                if isinstance(file, BaseFileName):  # it may have a CDC log
                     left.append(join(marker.partition, str(cdc_log_of(file))))
         elif (marker.partition, file.file_id, file.write_token) not in written_logs:
             attempts = logs.setdefault(marker.partition, set())
@@ -176,9 +176,10 @@ def leftovers(
 def remove_leftovers(
     fs: FileSystem, instant: InstantTime, *, stats: Sequence[WriteStat]
 ) -> list[str]:
-    """Delete what failed attempts left, before the commit; what was deleted (or gone already).
+    """Delete files of failed attempts before the commit; returns their paths, including files
+    already gone.
 
-    Only for pyhudi's own instants, whose write tokens no other write shares.
+    Only for pyhudi's own instants, whose write tokens are unique to one write.
     """
     left = leftovers(fs, instant, stats=stats, markers=list_markers(fs, instant))
     fs.delete(left)
@@ -186,5 +187,5 @@ def remove_leftovers(
 
 
 def remove_markers(fs: FileSystem, instant: InstantTime) -> None:
-    """Delete an instant's markers: last in a commit and in a rollback."""
+    """Delete an instant's markers: the last step of a commit and of a rollback."""
     fs.delete_folder(f"{TEMP}/{instant}")

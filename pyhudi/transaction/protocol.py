@@ -9,15 +9,15 @@ request          T requested                      -
 begin_metadata   delta commit T begins            -
 start            T inflight                       T inflight
   (write)
-ending           nothing came between             lock; nothing came between
+ending           no conflicts                     lock; no conflicts
 begin_metadata   -                                delta commit T begins
 complete         T completed                      T completed
   (error)        T rolled back                    lock; T rolled back
 end              lock released
 ```
 
-The policy is all that differs: under BEGIN_AND_END other writers begin, commit and run services
-during the work.  docs/transactions.md describes what both guarantee.
+Only the lock policy differs: under BEGIN_AND_END other writers begin, commit and run services
+during the work.  docs/transactions.md describes the guarantees of both.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class LockPolicy(Enum):
 class Transaction:
     """One instant of the table, from the lock to its commit point; a context manager.
 
-    purpose: for the message of writers that wait for the lock.  now: the timeline as last listed
-    under the lock.  metadata: the delta commit of the metadata table, once begun.  An error within
-    the `with` rolls the instant back; where that fails too, the next writer does it.
+    purpose: shown to writers that wait for the lock.  now: the timeline as last listed under the
+    lock.  metadata: the delta commit of the metadata table, once begun.  An error within the `with`
+    rolls the instant back; if that fails too, the next writer does it.
     """
 
     fs: FileSystem
@@ -72,16 +72,16 @@ class Transaction:
     purpose: str
     now: Timeline = field(default_factory=Timeline, init=False)
     metadata: MetadataCommit | None = field(default=None, init=False)
-    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _lock: ExitStack = field(default_factory=ExitStack, init=False)
     _state: TableState | None = field(default=None, init=False)
-    _asks: tuple[Action, bytes] | None = field(default=None, init=False)
+    _request_args: tuple[Action, bytes] | None = field(default=None, init=False)
     _instant: Instant | None = field(default=None, init=False)
     _beat: Heartbeat | None = field(default=None, init=False)
     _has_ended: bool = field(default=False, init=False)
 
     @property
     def instant(self) -> Instant:
-        """The instant, once it has been requested."""
+        """The instant, after it was requested."""
         assert self._instant is not None
         return self._instant
 
@@ -97,16 +97,16 @@ class Transaction:
 
     def __enter__(self) -> Self:
         purpose = self.purpose if self.is_whole else f"begin {self.purpose}"
-        self._held.enter_context(table_lock(self.fs, self.options, purpose))
+        self._lock.enter_context(table_lock(self.fs, self.options, purpose))
         return self
 
     def plan_on(self, state: TableState, action: Action, content: bytes, engine: Engine) -> None:
         """Plan the write on `state`, which was read under the lock.
 
-        content: of the requested instant's file.  Under BEGIN_AND_END the instant is requested
-        now and the lock released; services of the metadata table that are due run before.
+        content: of the requested instant's file.  Under BEGIN_AND_END this requests the instant
+        and releases the lock; due services of the metadata table run before that.
         """
-        self._state, self._asks = state, (action, content)
+        self._state, self._request_args = state, (action, content)
         if self.is_whole:
             return
         metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
@@ -114,30 +114,30 @@ class Transaction:
             after = self.options.metadata_compact_after
             run_services(metadata, compact_after=after, engine=engine)
         self._request(state.timeline, beats=True)
-        self._held.close()
+        self._lock.close()
 
     def request(self) -> None:
-        """Request the instant, unless `plan_on` has."""
+        """Request the instant, unless `plan_on` has done so."""
         if self._instant is None:
             beats = self.options.concurrency.heartbeats.always
             self._request(self.state.log.load(), beats=beats)
 
     def _request(self, now: Timeline, *, beats: bool) -> None:
-        assert self._asks is not None
-        action, content = self._asks
+        assert self._request_args is not None
+        action, content = self._request_args
         self._instant = self.state.log.request(action, content, now=now)
         self.now = now.having(self._instant)
         if beats:
             self._beat = claimed(self.fs, self._instant, self.options)
 
     def forget(self) -> None:
-        """Take back the instant of a write that has nothing to do."""
+        """Remove the instant of a write that has nothing to do."""
         if self._instant is not None:
             self.state.log.forget(self._instant)
         self._has_ended = True
 
     def relist(self) -> None:
-        """List the timeline again, after the holder of the lock has changed it."""
+        """List the timeline again, after changing it under the lock."""
         self.now = self.state.log.load()
 
     def begin_metadata(self, engine: Engine) -> MetadataCommit:
@@ -151,19 +151,19 @@ class Transaction:
         return self.metadata
 
     def start(self, profile: bytes) -> None:
-        """Make the instant inflight; files of it may be written from here on."""
+        """Make the instant inflight; its files may be written from now on."""
         self._instant = self.state.log.start(self.instant, profile)
 
     @contextmanager
     def ending(self, touched: WriteSet) -> Iterator[Ending]:
-        """The end, under the lock.  Raises OvertakenError where another writer came between,
-        before anything is changed; LockError."""
+        """The end, under the lock.  Raises OvertakenError if a concurrent change conflicts, before
+        any change; LockError."""
         with finishing(self.state, self.instant, self.options, touched=touched) as ending:
             self.now = ending.now
             yield ending
 
     def complete(self, content: bytes) -> None:
-        """The commit point; as `finish.complete`."""
+        """The commit point; see `finish.complete`."""
         self._instant = complete(self.state, self.instant, content)
         self._has_ended = True
 
@@ -184,7 +184,7 @@ class Transaction:
         finally:
             if self._beat is not None:
                 self._beat.stop()
-            self._held.close()
+            self._lock.close()
 
     def _fail(self, error: BaseException) -> None:
         if self._instant is None or self._has_ended:
@@ -197,10 +197,10 @@ class Transaction:
             roll_back_dead(self.fs, config, log, log.load(), self.options)
         if isinstance(error, FileMissingError) and not self.is_whole and self._has_moved():
             raise OvertakenError(
-                "files this write was planned on have been cleaned", path=error.facts.get("path")
+                "files that this write was planned on were cleaned", path=error.facts.get("path")
             ) from error
 
     def _has_moved(self) -> bool:
-        """Whether others have committed or cleaned since."""
+        """Whether other processes have committed or cleaned since."""
         now, then = self.state.log.load(), self.state.timeline
         return now.where(None, State.COMPLETED) != then.where(None, State.COMPLETED)

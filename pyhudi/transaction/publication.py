@@ -1,9 +1,10 @@
-"""The commit point: one file created, and whether it stands.
+"""The commit point: creation of one file, and verification that it exists permanently.
 
-The request may be answered late, wrongly or not at all, and the table's lock may be lost while it
-runs.  So it ends, with all its retries, before the lock's lease does; and whatever it says, the
-instant is complete when the timeline says so to the holder of the lock.  A process that has lost
-the lock takes it again before it looks, since its next holder may be rolling the instant back.
+The store may answer the request late, wrongly or not at all, and the table's lock may be lost
+while it runs.  The request therefore ends, with all its retries, before the lock's lease; and
+whatever the answer, the instant is complete if the holder of the lock finds it completed on the
+timeline.  A process that has lost the lock acquires it again before it checks, because another
+holder may be rolling the instant back.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def publish_instant(
     """Complete an inflight instant under the table's lock, which has just been confirmed.
 
     known: the timeline that the instant was planned on.  Returns only if the instant is complete
-    for good.  Raises what the store said if it is not; LockError if another process took the lock
-    and rolled it back; StorageError, naming the instant, if the store does not tell.
+    permanently.  Raises the store's error if it is not; LockError if another process took the lock
+    and rolled it back; StorageError, with the instant, if the outcome is unknown.
     """
     failed: Exception
     for round_ in range(_ROUNDS):
@@ -57,11 +58,11 @@ def publish_instant(
         if found is not None:
             return found
         now = log.load()
-        if all(i.time != mine.time for i in now.pending) or _is_taken_back(log, mine, known, now):
+        if all(i.time != mine.time for i in now.pending) or _is_rolled_back(log, mine, known, now):
             raise _rolled_back(mine) from failed
         if earlier := [instant for instant in log.late if instant.time == mine.time]:
             check_lock(fs)
-            log.unpublish(earlier[0])  # what a request of an earlier attempt has created meanwhile
+            log.unpublish(earlier[0])  # created in the meantime by an earlier request
             continue
         if not getattr(failed, "retryable", False):
             break
@@ -70,7 +71,7 @@ def publish_instant(
 
 def _rolled_back(mine: Instant) -> LockError:
     return LockError(
-        "the table's lock was lost while the commit was published", instant=mine.time,
+        "the table's lock was lost while publishing the commit", instant=mine.time,
         hint="another writer rolled it back; write again",
     )  # fmt: skip
 
@@ -83,32 +84,31 @@ def _outcome(
     known: Timeline,
     failed: Exception,
 ) -> Instant | None:
-    """The completed instant if it stands, None if it does not; asked until the store answers, for
-    as long as a writer waits for the lock."""
+    """The completed instant if it exists, else None; retried until the store answers, for as long
+    as a writer waits for the lock."""
     end = steady_seconds() + lock_wait_seconds(fs)
     while True:
         try:
             if not was_held_throughout(fs):
                 retake_lock(fs, max(end - steady_seconds(), 0))
-            return _standing(log, mine, content, known)
+            return _completed(log, mine, content, known)
         except (StorageError, LockError, OSError) as unknown:
             if steady_seconds() >= end:
                 raise StorageError(
-                    "the store does not tell whether the commit stands",
+                    "the outcome of the commit is unknown",
                     instant=mine.time, path=log.path(mine), reason=str(unknown),
-                    hint="look for the instant in table.timeline before writing again",
+                    hint="check table.timeline for the instant before writing again",
                 ) from failed  # fmt: skip
         time.sleep(_PAUSE_SECONDS)
 
 
-def _standing(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) -> Instant | None:
+def _completed(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) -> Instant | None:
     """The completed instant if the timeline has it, with this content, not rolled back since.
 
-    Raises WriteConflictError where the instant was completed otherwise.  The caller holds the
-    lock.
+    Raises WriteConflictError if it was completed with other content.  The caller holds the lock.
     """
     now = log.load()
-    if _is_taken_back(log, mine, known, now):
+    if _is_rolled_back(log, mine, known, now):
         return None
     ends = COMPLETES_AS[mine.action]
     for instant in now.where({ends}, State.COMPLETED):
@@ -121,10 +121,10 @@ def _standing(log: TimelineLog, mine: Instant, content: bytes, known: Timeline) 
     return None
 
 
-def _is_taken_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
-    """Whether a rollback that was not known when the work began takes the instant back."""
+def _is_rolled_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
+    """Whether a rollback that is not in `known` undoes the instant."""
     for instant in now.where(TAKES_BACK):
-        with suppress(CorruptFileError):  # a plan cut short, of a rollback that never began
+        with suppress(CorruptFileError):  # an incomplete plan of a rollback that never began
             if instant.time not in known.times and mine.time in log.taken_back(instant):
                 return True
     return False

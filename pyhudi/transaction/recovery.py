@@ -1,8 +1,8 @@
-"""What dead processes left is brought to an end before anybody else begins.
+"""Recovery from crashed processes, before any other work begins.
 
-savepoints that never were -> restores cut short are finished -> failed writes rolled back
+incomplete savepoints removed -> interrupted restores finished -> failed writes rolled back
 
-The caller holds the table's lock.  A second run right after changes nothing.
+The caller holds the table's lock.  A second run right after the first changes nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pyhudi.transaction.restore import execute_restore, pending_restores
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.transaction.rollback_plan import RolledBack
 
-_MENDED: Final = frozenset({Action.SAVEPOINT, Action.RESTORE, Action.ROLLBACK})
-"""Actions that do not stay pending: what is found so is ended, or forgotten."""
+_RECOVERED: Final = frozenset({Action.SAVEPOINT, Action.RESTORE, Action.ROLLBACK})
+"""Actions that do not stay pending: recovery completes or removes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was left over and is no more.
+    """Result of a recovery.
 
-    config: the table's properties now.  timeline: as it is now; None if it has to be listed.
+    config: the table's current properties.  timeline: the current one; None if it must be listed.
     """
 
     config: TableConfig
@@ -46,11 +46,11 @@ def recover(
     *,
     by_markers: bool = True,
 ) -> Recovered:
-    """Roll back every failed write, after finishing what stands before it.
+    """Roll back every failed write, after removing savepoints and finishing restores.
 
-    timeline: listed under the lock, whole.  heartbeats: how those that are alive are told, which
-    are left alone.  by_markers: whether the files of a failed write are found where its markers
-    point.  Cost where nothing is left over: one small listing.
+    timeline: complete, listed under the lock.  heartbeats: how live writers, which are not
+    affected, are recognized.  by_markers: whether a failed write's files are located by its
+    markers.  Cost if there is nothing to recover: one small listing.
     """
     _forget_unfinished_savepoints(log, timeline)
     restores = pending_restores(timeline)
@@ -67,11 +67,11 @@ def recover(
         by_markers=by_markers,
         now=None if restores else timeline,
     )
-    is_as_it_was = not (done or timeline.where(_MENDED, State.REQUESTED, State.INFLIGHT))
+    is_as_it_was = not (done or timeline.where(_RECOVERED, State.REQUESTED, State.INFLIGHT))
     return Recovered(config, tuple(done), timeline if is_as_it_was else None)
 
 
 def _forget_unfinished_savepoints(log: TimelineLog, timeline: Timeline) -> None:
-    """A savepoint that was never completed protects no files."""
+    """Remove incomplete savepoints, which protect no files."""
     for begun in timeline.where({Action.SAVEPOINT}, State.REQUESTED, State.INFLIGHT):
         log.forget(begun)

@@ -1,16 +1,16 @@
-"""Restore: the table as it was at the commit S; everything that was written after is gone.
+"""Restore of the table to a commit S; everything written after S is removed.
 
 ```
 R.restore.requested   the instants after S, newest first
-R.restore.inflight    how each is taken back; from here on pyhudi's readers see the table at S
+R.restore.inflight    how each is undone; from now on pyhudi's readers see the table at S
                       -> all of them unpublished -> their files deleted, command blocks appended
-                      -> their instants forgotten -> metadata table -> rollbacks after S forgotten
-R.restore             what was done
+                      -> their instants removed -> metadata table -> rollbacks after S removed
+R.restore             the result
 ```
 
-Every step may be done again: a restore cut short is finished by the next writer or service before
-it does anything else.  Cleans after S have happened and stay on the timeline.  The caller holds
-the table's lock.  Source: table_format 7.8.
+Every step can be repeated: the next writer or service finishes an interrupted restore before it
+does anything else.  Cleans after S are not undone and stay on the timeline.  The caller holds the
+table's lock.  Source: table_format 7.8.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from pyhudi.transaction.rollback_plan import (
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport(Report):
-    """What a restore took back, or (instant None) would take back.
+    """What a restore undid, or (instant None) would undo.
 
-    restored_to: the commit whose snapshot is the table's again.  instant: of the restore.
-    undone: instants taken back, newest first.  deleted: files, from the table's root.
-    command_blocks: answers appended to logs that stay.
+    restored_to: the commit whose snapshot was restored.  instant: of the restore.
+    undone: instants undone, newest first.  deleted: files, from the table's root.
+    command_blocks: rollback blocks appended to remaining logs.
     """
 
     restored_to: str
@@ -73,16 +73,16 @@ class RestoreReport(Report):
 
 
 def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
-    """How each instant after `to` would be taken back, newest first; nothing changes.
+    """How each instant after `to` would be undone, newest first; changes nothing.
 
-    Raises UserError for what is no completed commit, where a savepoint stands on a later one, or
-    where later ones are archived; SnapshotExpiredError where the snapshot's files are cleaned.
+    Raises UserError if `to` is no completed commit, or if a later commit is savepointed or
+    archived; SnapshotExpiredError if the snapshot's files are cleaned.
     """
     timeline = state.timeline
     target = next((i for i in timeline.commits if i.time == to), None)
     if target is None:
         raise UserError(
-            "only a completed commit of the active timeline can be restored to",
+            "the table can only be restored to a completed commit of the active timeline",
             instant=to,
             oldest=timeline.commits.first and timeline.commits.first.time,
         )
@@ -102,14 +102,15 @@ def _after(timeline: Timeline, to: InstantTime) -> list[Instant]:
 
 
 def _check_none_archived(state: TableState, to: InstantTime) -> None:
-    """Only where a savepoint outlived the archival of its followers the archive is asked."""
+    """Raise UserError for archived commits after `to`.  Reads the archive only if `to` is older
+    than the active timeline: a savepoint can outlive the archival of later commits."""
     start = state.view(partitions=[]).visibility.start
     if start is None or to >= start:
         return
     for entry in state.archive.commits:
         if entry.time > to:
             raise UserError(
-                "commits after this one have been archived and cannot be taken back",
+                "commits after this one have been archived and cannot be undone",
                 instant=to,
                 archived=entry.time,
             )
@@ -118,7 +119,7 @@ def _check_none_archived(state: TableState, to: InstantTime) -> None:
 def _plans(
     fs: FileSystem, config: TableConfig, log: TimelineLog, undone: list[Instant]
 ) -> Iterator[RollbackPlan]:
-    """One plan an instant.  Logs on top of a slice that goes as a whole need no answer."""
+    """One plan per instant.  Logs of a slice that is removed completely need no command block."""
     times = {instant.time for instant in undone}
     for instant in undone:
         if instant.is_completed:
@@ -134,7 +135,7 @@ def _plans(
 
 
 def write_restore_plan(state: TableState, to: InstantTime) -> Instant | None:
-    """Write the plan down; None if nothing was written after `to`."""
+    """Write the restore plan to the timeline; None if nothing was written after `to`."""
     undone = propose_restore(state, to)
     if not undone:
         return None
@@ -149,7 +150,7 @@ def pending_restores(timeline: Timeline) -> list[Instant]:
 def execute_restore(
     fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
 ) -> RestoreReport:
-    """Run a restore, from wherever it was left."""
+    """Run a restore, or continue an interrupted one."""
     began = time.monotonic()
     wanted = log.plan(at, RestorePlan.from_record)
     to = wanted.to or InstantTime("")
@@ -183,7 +184,7 @@ def execute_restore(
 def _begun(
     fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant, undone: list[InstantTime]
 ) -> tuple[Instant, RestoreWork]:
-    """The restore in flight and its work: written down now, or as it was then."""
+    """The inflight restore and its work: stored now, or as stored before an interruption."""
     if at.state is State.INFLIGHT:
         work = read_work(log.read(at), path=log.path(at))
         if work is not None:
@@ -197,7 +198,7 @@ def _begun(
 
 
 def _group_counts(fs: FileSystem, config: TableConfig) -> dict[str, int]:
-    """Metadata partitions and how many file groups each has."""
+    """Number of file groups by metadata partition."""
     counts = {}
     for partition in sorted(config.metadata_partitions):
         names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition}"))
@@ -206,7 +207,7 @@ def _group_counts(fs: FileSystem, config: TableConfig) -> dict[str, int]:
 
 
 def _end_partitions(fs: FileSystem, plans: Iterable[RollbackPlan]) -> None:
-    """Partitions that hold no data file any more are none."""
+    """Delete the metafile of partitions without data files, which ends them."""
     touched = {r.group.partition for planned in plans for r in planned.removals if r.files}
     for partition in sorted(touched - {""}):
         if not any(parse_data_file(info.name) for info in fs.children(partition)):
@@ -214,7 +215,7 @@ def _end_partitions(fs: FileSystem, plans: Iterable[RollbackPlan]) -> None:
 
 
 def _forget_rollbacks(log: TimelineLog, to: InstantTime) -> None:
-    """Rollbacks after `to` answered writes that the metadata table has forgotten with them."""
+    """Remove rollbacks after `to`, of writes that the metadata table no longer contains."""
     for instant in log.load().where({Action.ROLLBACK}).after(to):
         if instant.is_completed:
             log.unpublish(instant)

@@ -1,4 +1,4 @@
-"""The metadata table's part of a restore: taken back step by step, or built anew."""
+"""Restore of the metadata table: its commits are undone, or it is rebuilt."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def restore_metadata(
     at: InstantTime,
     wanted: Mapping[str, int],
 ) -> None:
-    """Make every metadata partition say what the table is at `to`.  May be repeated.
+    """Make every metadata partition match the table at `to`.  Can be repeated.
 
     wanted: partitions that the table had, and their numbers of file groups.  The instants after
-    `to` are unpublished by now.  Cost: that of what is undone and a listing of the table; all
-    its record keys where the metadata table has to be built anew.
+    `to` are already unpublished.  Cost: undoing the commits and a listing of the table; reads all
+    record keys if the metadata table must be rebuilt.
     """
     if FILES.path not in wanted:
         return
@@ -47,7 +47,7 @@ def restore_metadata(
 def _create_missing(
     fs: FileSystem, config: TableConfig, log: TimelineLog, wanted: Mapping[str, int]
 ) -> None:
-    """Build the partitions that the table had and has not."""
+    """Rebuild the metadata partitions that the table no longer has."""
     missing = wanted.keys() - config.metadata_partitions
     if not missing:
         return

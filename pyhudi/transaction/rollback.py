@@ -1,18 +1,18 @@
-"""Rollback: take back a write that failed, or the newest commit, so that no trace of it is read.
+"""Rollback of failed writes and of the newest commit.
 
 ```
 plan -> R.rollback.requested -> R.rollback.inflight -> X unpublished (if it was completed)
-     -> X's files deleted, command blocks appended -> metadata table -> X's markers gone, X listed
-     as rolled back -> X's inflight, requested gone -> R.rollback -> X's heartbeat gone
+     -> X's files deleted, command blocks appended -> metadata table -> X's markers removed, X
+     listed as rolled back -> X's inflight, requested removed -> R.rollback -> X's heartbeat removed
 ```
 
-Every step may be done again, so a rollback cut short anywhere is finished by the next writer
-under its own R.  X's instant files go only after its data files are dealt with.  R is drawn
-before the next commit's instant: a command block later than the commit behind it would hide that
-commit from Apache Hudi 0.15.
+Every step can be repeated, so the next writer finishes an interrupted rollback under its R.
+X's instant files are removed only after its data files have been handled.  R is generated before
+the next commit's instant: a command block later than the following commit would hide that commit
+from Apache Hudi 0.15.
 
-The caller holds the table's lock: a pending write met under it has no living writer, unless its
-heartbeat says so.  Planned services (compaction, clustering) are not failures.
+The caller holds the table's lock, so a pending write has no live writer unless it has a live
+heartbeat.  Planned services (compaction, clustering) are not failures.
 Source: table_format 5.4, 6.2, 7.7.
 """
 
@@ -68,11 +68,11 @@ from pyhudi.transaction.rolled_back_files import (
 )
 
 _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-_COMMAND_TOKEN: Final = "1-0-1"  # what Apache Hudi writes where it knows no task
+_COMMAND_TOKEN: Final = "1-0-1"  # as Apache Hudi writes without a task
 
 
 class MetadataRollback(Protocol):
-    """Tell the metadata table: `pyhudi.metadata.rollback_metadata`.  Must bear being repeated."""
+    """Updates the metadata table: `pyhudi.metadata.rollback_metadata`.  Must be repeatable."""
 
     def __call__(
         self,
@@ -97,14 +97,14 @@ def roll_back_failed(
     by_markers: bool = True,
     now: Timeline | None = None,
 ) -> list[RolledBack]:
-    """Roll back every failed write, newest first, after finishing rollbacks that were cut short.
+    """Roll back every failed write, newest first, after finishing interrupted rollbacks.
 
-    by_markers: False: its files are looked for in the whole table, though it has markers.
+    by_markers: False: search the whole table for the files of a write even if it has markers.
 
-    To be called under the table's lock before a new instant is drawn; the timeline must be loaded
-    anew after it if it had a pending rollback or the result is not empty.  now: the timeline,
-    listed under that lock.  Cost where nothing failed: a listing, and one of the timeline if it
-    is not given.
+    Call it under the table's lock before a new instant is generated.  Reload the timeline
+    afterwards if it had a pending rollback or the result is not empty.  now: the timeline, listed
+    under that lock.  Cost if nothing failed: a listing, and one of the timeline if it is not
+    given.
     """
     marked = [InstantTime(i.name) for i in fs.children(TEMP) if i.is_folder]
     timeline = now or log.load()
@@ -114,7 +114,7 @@ def roll_back_failed(
         log.unpublish(late)
     done = [
         execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
-        for at, resumed in _cut_short(log, timeline)
+        for at, resumed in _interrupted(log, timeline)
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
         check_not_built_on(log, timeline, failed)
@@ -139,9 +139,9 @@ def roll_back_newest(
     metadata_rollback: MetadataRollback,
     heartbeats: Heartbeats | None = None,
 ) -> RolledBack:
-    """Undo the newest completed commit, for good.  The caller holds the table's lock.
+    """Undo the newest completed commit permanently.  The caller holds the table's lock.
 
-    Raises UserError, before anything is changed, for what `plan_rollback` refuses.
+    Raises UserError, before any change, for what `plan_rollback` rejects.
     """
     roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback, heartbeats=heartbeats)
     planned = plan_rollback(fs, config, log, instant)
@@ -152,10 +152,10 @@ def roll_back_newest(
 def plan_rollback(
     fs: FileSystem, config: TableConfig, log: TimelineLog, instant: InstantTime
 ) -> RollbackPlan:
-    """What undoing the newest completed commit takes; nothing changes.
+    """The plan for undoing the newest completed commit; changes nothing.
 
     Raises UserError for any other instant, a savepointed one, one that a pending service or the
-    metadata table's compaction builds on, and one whose predecessors' files are cleaned.
+    metadata table's compaction builds on, and one whose previous files are cleaned.
     """
     target = undoable(log.load(), instant)
     check_metadata_table(fs, config, target)
@@ -167,7 +167,7 @@ def plan_rollback(
 def plan_completed(
     fs: FileSystem, config: TableConfig, log: TimelineLog, done: Instant
 ) -> RollbackPlan:
-    """How a completed commit is taken back, whatever stands on it."""
+    """The plan for undoing a completed commit, without checks for later dependent commits."""
     files = files_of_completed(fs, log.commit(done), done, has_logs=config.is_merge_on_read)
     return build_rollback_plan(done, files)
 
@@ -181,10 +181,10 @@ def roll_back_service(
     metadata_rollback: MetadataRollback,
     keeps_request: bool = True,
 ) -> RolledBack:
-    """Take a planned service that failed back to requested, so that it can be run again.
+    """Return a failed planned service to the requested state, so that it can run again.
 
-    keeps_request: False: the plan goes too.  Of a compaction only base files at its instant go;
-    the logs that later writes put on its slices stay.
+    keeps_request: False: remove the plan too.  For a compaction only base files at its instant are
+    deleted; logs that later writes added to its slices stay.
     """
     assert not pending.is_completed
     compacts = pending.action is Action.COMPACTION
@@ -199,9 +199,9 @@ def roll_back_service(
 def failed_writes(
     log: TimelineLog, timeline: Timeline, heartbeats: Heartbeats | None = None
 ) -> list[Instant]:
-    """Pending commits, delta commits and replace commits that are no planned service's, not kept
-    to be published and not alive, or that lost the table's lock at their commit point; and log
-    compactions that run at once or never."""
+    """Failed writes: pending commits, delta commits and replace commits that belong to no planned
+    service, are not deferred, and have no live heartbeat or lost the table's lock at their commit
+    point; and log compactions that cannot be resumed."""
     actions = WRITES - _SERVICES | {Action.LOG_COMPACTION}
     pending = timeline.where(actions, State.REQUESTED, State.INFLIGHT)
     if not pending.instants:
@@ -222,10 +222,10 @@ def failed_writes(
 def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
     """Pending instants whose writers lost the table's lock at their commit point.
 
-    Their delta commit of the metadata table is complete, which is written under the lock, right
-    before the data commit.  Whoever finds one under the lock knows that its writer has lost it:
-    the writer may live, but what it publishes now was not checked against the commits of others.
-    Cost: one listing where anything is pending.
+    Their delta commit of the metadata table is complete; it is written under the lock, right before
+    the data commit.  If another holder of the lock finds one, its writer has lost the lock: the
+    writer may be alive, but its commit was not checked against the commits of others.
+    Cost: one listing if anything is pending.
     """
     if not pending.instants:
         return frozenset()
@@ -234,7 +234,7 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
 
 
 def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:
-    """Whether it is a log compaction that is not run again after a failure."""
+    """Whether the instant is a log compaction that cannot be resumed after a failure."""
     return (
         instant.action is Action.LOG_COMPACTION
         and log.plan(instant, CompactionPlan.from_record).runs_at_once
@@ -242,17 +242,17 @@ def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:
 
 
 def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
-    """Raises LockError for a process that has lost the table's lock: what it takes for a failed
-    write may be that of the lock's next holder."""
+    """Raises LockError if the process has lost the table's lock: the presumed failed write may
+    belong to the lock's next holder."""
     check_lock(fs)
     return log.request(Action.ROLLBACK, planned.to_avro(root=fs.url))
 
 
-def _cut_short(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant, RollbackPlan]]:
-    """Pending rollbacks that can go on, oldest first; those that never began are forgotten.
+def _interrupted(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant, RollbackPlan]]:
+    """Pending rollbacks that can continue, oldest first; removes those that never began.
 
-    A rollback of a commit that still stands has changed nothing yet.  It goes on only if that
-    commit is the newest: what came later builds on it.
+    A rollback of a commit that is still completed has changed nothing yet.  It continues only if
+    that commit is the newest, because later commits build on it.
     """
     newest = timeline.commits.last
     for at in timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
@@ -265,12 +265,12 @@ def _cut_short(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant, 
 
 
 def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:
-    """The plan of a pending rollback; None if its requested file was cut short."""
+    """The plan of a pending rollback; None if its requested file is incomplete."""
     path = log.path(replace(at, state=State.REQUESTED))
     try:
         record = log.requested(at)
     except CorruptFileError:
-        if at.state is State.REQUESTED:  # writers without atomic creation leave half a file
+        if at.state is State.REQUESTED:  # writers without atomic creation leave partial files
             return None
         raise
     planned = RollbackPlan.from_record(record, path=path)
@@ -291,9 +291,9 @@ def execute(
     planned: RollbackPlan,
     metadata_rollback: MetadataRollback,
 ) -> RolledBack:
-    """Carry out a plan, from wherever it was left.  `at` is the pending rollback.
+    """Run a plan, or continue it after an interruption.  `at` is the pending rollback.
 
-    Raises LockError where the lock is lost; the rollback is finished by who holds it next.
+    Raises LockError if the lock is lost; the next holder of the lock finishes the rollback.
     """
     began = time.monotonic()
     check_lock(fs)
@@ -307,7 +307,7 @@ def execute(
     check_lock(fs)
     if planned.keeps_request:
         log.remember_rolled_back([at.time])
-    else:  # before the instant goes: no marker of a file that stays may outlive it
+    else:  # before the instant is removed: markers must not outlive it
         leave_markers_of_unseen(fs, done)
         log.remember_rolled_back([at.time, planned.time])
     remove_instant(log, planned)
@@ -324,19 +324,19 @@ def execute(
 
 
 def unpublish(log: TimelineLog, planned: RollbackPlan) -> None:
-    """From here on no reader believes the write."""
+    """Make the write invisible to readers."""
     log.unpublish(Instant(planned.time, COMPLETES_AS[planned.action], State.COMPLETED))
 
 
 def undo_instant(
     fs: FileSystem, log: TimelineLog, planned: RollbackPlan, at: InstantTime
 ) -> RolledBack:
-    """Unpublish the write, then delete or answer its files.  at: of the command blocks."""
+    """Unpublish the write, then delete its files or append command blocks, with instant `at`."""
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     unpublish(log, planned)
-    log.reopen(failed)  # from here on a commit that is published late is told by what it lacks
+    log.reopen(failed)  # a commit published late is recognized by its missing files
     if not planned.keeps_request and log.is_clustering(failed):
-        fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # so that nobody resumes it
+        fs.delete([log.path(replace(failed, state=State.REQUESTED))])  # prevents resuming it
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     fs.delete(deleted)
     if COMPLETES_AS[planned.action] is Action.REPLACE_COMMIT:
@@ -346,8 +346,8 @@ def undo_instant(
 
 
 def remove_instant(log: TimelineLog, planned: RollbackPlan) -> None:
-    """Remove what is left of the instant on the timeline: its inflight file, and its request
-    unless that is a plan to be carried out again."""
+    """Remove the instant from the timeline: its inflight file, and its request unless that is a
+    plan that will run again."""
     ends = COMPLETES_AS[planned.action]
     for left in log.load().pending:
         if left.time == planned.time and COMPLETES_AS[left.action] is ends:
@@ -357,7 +357,7 @@ def remove_instant(log: TimelineLog, planned: RollbackPlan) -> None:
 def _append_commands(
     fs: FileSystem, planned: RollbackPlan, at: InstantTime
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Answer each slice's failed logs by one command block, unless it is there already.
+    """Append one command block per slice with failed logs, unless it already exists.
 
     Returns the sizes of the command files and of the failed logs, by path.
     """

@@ -1,4 +1,4 @@
-"""What must hold before a commit is taken back; nothing changes here."""
+"""Preconditions of a rollback; read-only checks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pyhudi.timeline.timeline import Timeline
 
 
 def check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
-    """Raise CorruptFileError for a write that later commits continue: it was completed, and the
-    file that says so was lost.  Its data files must stay."""
+    """Raise CorruptFileError for a write that later commits build on: it was completed, but its
+    completed file was lost.  Its data files must stay."""
     for later in timeline.commits.after(failed.time):
         if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
             raise CorruptFileError(
@@ -26,19 +26,19 @@ def check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) ->
                 path=log.path(replace(failed, state=State.COMPLETED)),
                 instant=failed.time,
                 built_on_by=later.time,
-                hint="pyhudi repair completes it again from its files",
+                hint="run pyhudi repair to complete it again from its files",
             )
 
 
 def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
-    """The completed commit at `instant`, if it may be rolled back."""
+    """The completed commit at `instant`.  Raises UserError if it cannot be rolled back."""
     target = timeline.commits.last
     if target is None or target.time != instant:
         raise UserError(
             "only the newest completed commit can be rolled back",
             instant=instant,
             newest=target.time if target else None,
-            hint="restore to a savepoint to undo more than one",
+            hint="restore to a savepoint to undo several commits",
         )
     later = timeline.after(instant).where(WRITES, State.REQUESTED, State.INFLIGHT)
     if later.first is not None:
@@ -51,8 +51,8 @@ def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
 
 
 def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
-    """A metadata table that holds the commit in a base file cannot forget it: by compaction, or
-    because a partition, such as the record index, was built when the commit was there."""
+    """Raise UserError if the metadata table has the commit in a base file and cannot remove it:
+    by compaction, or because a partition, such as the record index, was built after the commit."""
     if "files" not in config.metadata_partitions:
         return
     own = TimelineLog(fs.sub(METADATA_TABLE)).load()
@@ -67,15 +67,15 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
     built = [i for i in own.where({Action.DELTA_COMMIT}) if i.time > target.time]
     if any(is_creation(i.time) for i in built):
         raise UserError(
-            "an index was built over this commit",
+            "an index was built that includes this commit",
             instant=target.time,
             built=built[-1].time,
-            hint="restore to an earlier savepoint instead: it builds the index anew",
+            hint="restore to an earlier savepoint instead, which rebuilds the index",
         )
 
 
 def check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
-    """What the commit replaced must still be there to come back."""
+    """Raise UserError if files that the commit replaced no longer exist."""
     wanted: dict[str, set[tuple[str, InstantTime | None]]] = {}
     for stat in written.stats:
         if stat.previous_instant and isinstance(parse_data_file(stat.file_name), BaseFileName):
@@ -90,7 +90,7 @@ def check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant)
                 present |= {(name.file_id, name.instant), (name.file_id, None)}
         for file_id, base_instant in sorted(slices - present, key=str):
             raise UserError(
-                "the files before this commit have been cleaned",
+                "the files that this commit replaced have been cleaned",
                 instant=target.time,
                 partition=partition,
                 file_id=file_id,

@@ -1,8 +1,8 @@
-"""Which files on the store may be a failed write's: by its markers, its metadata, or a listing.
+"""Search for the files of a failed write, by its markers, its metadata, or a listing.
 
-Markers name the partitions and slices to look into; a completed commit's metadata names its files
-exactly; a pending write of a writer without markers is looked for everywhere.  Of logs only the
-framing is read.  Source: table_format 5.1, 6.1, 7.7.
+Markers name the partitions and slices to search; a completed commit's metadata lists its files
+exactly; a pending write without markers is searched for in all partitions.  Only the framing of
+logs is read.  Source: table_format 5.1, 6.1, 7.7.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pyhudi.transaction.rollback_plan import FoundFile
 def files_of_pending(
     fs: FileSystem, log: TimelineLog, failed: Instant, *, by_markers: bool = True
 ) -> Iterator[FoundFile]:
-    """Files that may be a pending write's: where its markers point; or by a full listing, where
-    there are none or they are not to be asked (by_markers)."""
+    """Files that may belong to a pending write: by its markers, or by a full listing if it has
+    none or they must not be used (by_markers False)."""
     markers = list_markers(fs, failed.time) if by_markers else []
     if markers:
         return _files_by_markers(fs, failed, markers)
-    if failed.state is State.REQUESTED:  # data files come after the inflight file
+    if failed.state is State.REQUESTED:  # data files are written after the inflight file
         return iter(())
     try:
         profile = log.commit(failed)
-    except CorruptFileError:  # half a file, of a writer without atomic creation
+    except CorruptFileError:  # a partial file of a writer without atomic creation
         profile = CommitMetadata()
     return _files_by_listing(fs, failed, profile)
 
@@ -57,9 +57,9 @@ def _files_by_markers(
 def _files_by_listing(
     fs: FileSystem, failed: Instant, profile: CommitMetadata
 ) -> Iterator[FoundFile]:
-    """Every partition is listed.  Logs are opened in the groups whose rows the profile says are
-    updated, and in partitions for which it names inserts alone: an index that finds rows in logs
-    inserts into existing groups, which no profile names.  In all, where it names nothing.
+    """Files by listing every partition.  Opens logs of groups with updates in the profile, and of
+    partitions for which it has inserts only: an index that finds rows in logs inserts into
+    existing groups, which no profile lists.  Opens all logs if the profile is empty.
     """
     named = {group for group in profile.groups if group.file_id}
     inserts = {stat.partition for stat in profile.stats if not stat.file_id}
@@ -79,7 +79,7 @@ def _files_in(
     partition: str,
     is_suspect: Callable[[FileGroupId, InstantTime], bool],
 ) -> Iterator[FoundFile]:
-    """Files of a partition at the failed instant, and suspect logs that hold its blocks."""
+    """Files of a partition at the failed instant, and suspect logs that contain its blocks."""
     for info in fs.children(partition):
         name = parse_data_file(info.name)
         if name is None or info.is_folder:
@@ -95,7 +95,7 @@ def _files_in(
 
 
 def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
-    """Whether a log holds a block of the instant, or nothing whose instant can be told."""
+    """Whether a log contains a block of the instant, or only blocks of unknown instant."""
     with closing(fs.open(path)) as file:
         try:
             blocks = read_blocks(file, path=path)
@@ -107,8 +107,8 @@ def _has_blocks(fs: FileSystem, path: str, instant: InstantTime) -> bool:
 
 
 def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> Iterator[FoundFile]:
-    """Files at a planned compaction's instant, in the groups that it names; `plan` tells apart
-    its base files and the logs that later writes put on its slices."""
+    """Files at a planned compaction's instant, in its groups.  `build_rollback_plan` distinguishes
+    its base files from the logs that later writes added to its slices."""
     groups = frozenset(log.plan(pending, CompactionPlan.from_record).groups)
     for partition in sorted({group.partition for group in groups}):
         for found in _files_in(fs, pending, partition, lambda *_: False):
@@ -119,11 +119,11 @@ def files_of_compaction(fs: FileSystem, log: TimelineLog, pending: Instant) -> I
 def files_of_completed(
     fs: FileSystem, written: CommitMetadata, done: Instant, *, has_logs: bool
 ) -> Iterator[FoundFile]:
-    """A completed commit's files: those its metadata names.
+    """A completed commit's files, as listed in its metadata.
 
-    has_logs: of a merge-on-read table.  Then also logs on top of its base files, which later
-    writes left that were rolled back: without their base file they would one day hide the slice
-    before.  Cost there: a listing of each partition it wrote to.
+    has_logs: for a merge-on-read table.  Then also logs on top of its base files, left by later
+    writes that were rolled back: without their base file they could later hide the previous slice.
+    Cost in that case: a listing of each partition it wrote to.
     """
     groups = written.groups
     for stat in written.stats:

@@ -1,9 +1,9 @@
-"""What a rollback will do, as a value: written down before it is done.
+"""Rollback plans and results.
 
-A failed write X is taken back by two kinds of act: files that X alone wrote are deleted; a slice
-that X only appended log files to gets a command block, as its logs may hold other writes' blocks.
-`build_rollback_plan` decides which, from files found on the store; the plan goes to
-`R.rollback.requested` and whoever finds it there can carry it out.
+The rollback of a failed write X deletes the files that only X wrote, and appends a command block
+to each slice to which X only appended log files, because its logs may contain blocks of other
+writes.  `build_rollback_plan` derives both from the files found on the store; the plan is stored in
+`R.rollback.requested`, from where any later writer can run it.
 
 Source: table_format 4 (HoodieRollbackPlan), 7.7.
 """
@@ -22,7 +22,7 @@ from pyhudi.timeline.plans.rollback import KEEPS_REQUEST, Removal, RollbackPlan
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A data file on the store; `has_blocks`: a log that holds blocks of the failed write."""
+    """A data file on the store.  has_blocks: a log that contains blocks of the failed write."""
 
     partition: str
     name: DataFileName
@@ -31,26 +31,28 @@ class FoundFile:
 
 
 def build_rollback_plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
-    """Take back `failed`, given the files that may be its own.  Pure.
+    """The plan for undoing `failed`, given the files that may belong to it.  Pure.
 
-    Files at its instant are deleted, but a failed compaction keeps the logs that later writes
-    put on its slice.  A log that holds its blocks earns its slice one command block.
+    Files at its instant are deleted, except the logs that later writes added to the slice of a
+    failed compaction.  A slice with a log that contains its blocks gets one command block.
     """
-    doomed: dict[FileGroupId, list[str]] = {}
-    answered: dict[tuple[FileGroupId, InstantTime], dict[str, int]] = {}
+    deletable: dict[FileGroupId, list[str]] = {}
+    undone: dict[tuple[FileGroupId, InstantTime], dict[str, int]] = {}
     for file in found:
         group = FileGroupId(file.partition, file.name.file_id)
         is_log = isinstance(file.name, LogFileName)
         if file.name.instant == failed.time:
             if not (is_log and failed.action is Action.COMPACTION):
-                doomed.setdefault(group, []).append(join(file.partition, str(file.name)))
+                deletable.setdefault(group, []).append(join(file.partition, str(file.name)))
         elif is_log and file.has_blocks:
-            logs = answered.setdefault((group, file.name.instant), {})
+            logs = undone.setdefault((group, file.name.instant), {})
             logs[str(file.name)] = file.size_bytes
-    deletions = [Removal(g, failed.time, tuple(sorted(set(paths)))) for g, paths in doomed.items()]
+    deletions = [
+        Removal(g, failed.time, tuple(sorted(set(paths)))) for g, paths in deletable.items()
+    ]
     commands = [
         Removal(group, base_instant, (), dict(sorted(logs.items())))
-        for (group, base_instant), logs in answered.items()
+        for (group, base_instant), logs in undone.items()
     ]
     removals = sorted([*deletions, *commands], key=lambda r: (r.group, r.base_instant))
     return RollbackPlan(failed.time, failed.action, tuple(removals), failed.action in KEEPS_REQUEST)
@@ -58,10 +60,10 @@ def build_rollback_plan(failed: Instant, found: Iterable[FoundFile]) -> Rollback
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """A rollback that is done.  Paths from the table's root, sizes in bytes.
+    """A completed rollback.  Paths from the table's root, sizes in bytes.
 
-    command_blocks: log files written to take blocks back.  failed_logs: log files that hold the
-    blocks taken back; they stay.
+    command_blocks: log files written to undo blocks.  failed_logs: log files that contain the
+    undone blocks; they stay.
     """
 
     failed: Instant
@@ -71,7 +73,7 @@ class RolledBack:
     failed_logs: Mapping[str, int] = field(default_factory=dict)
 
     def log_files(self) -> dict[str, dict[str, int]]:
-        """Partition -> log name -> size: what the metadata table must list from now on."""
+        """Partition -> log name -> size: the log files that the metadata table must list."""
         by_partition: dict[str, dict[str, int]] = {}
         for path, size in (*self.failed_logs.items(), *self.command_blocks.items()):
             partition, _, name = path.rpartition("/")

@@ -1,13 +1,13 @@
-"""Writers that were rolled back and live on: what they still write is found and deleted.
+"""Cleanup of files that writers create after their instant was rolled back.
 
 ```
-rollback of X         .hoodie/.temp/<X>/MARKERS0: files of X that were announced and not there yet
-next writers          those files, and others announced since, are deleted where they appear
-an hour later         the markers go; what appears after that is believed by nobody
+rollback of X         .hoodie/.temp/<X>/MARKERS0: files of X with markers that did not exist yet
+next writers          delete those files, and others with markers created since, when they appear
+an hour later         the markers are removed; readers ignore files that appear later
 ```
 
-A file is only deleted if its instant is known to be rolled back, and a log file only if every
-block in it is that instant's and the metadata table does not list it.  The caller holds the
+A file is deleted only if its instant is known to be rolled back, and a log file only if all of its
+blocks are of that instant and the metadata table does not list it.  The caller holds the
 table's lock.
 """
 
@@ -35,18 +35,18 @@ from pyhudi.transaction.markers import Marker, announce_together, list_markers, 
 from pyhudi.transaction.rollback_plan import RolledBack
 
 LINGERS_SECONDS: Final = 3600.0
-"""How long files of a writer that was rolled back are looked for by their markers."""
+"""How long the markers of a rolled-back writer are used to find its files."""
 _WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 
 
 def note_rollbacks(
     fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
 ) -> None:
-    """List what completed rollbacks have taken back, those of other writers too, before archival
-    can remove them.
+    """Record the instants undone by completed rollbacks, including those of other writers, before
+    archival can remove the rollbacks.
 
-    Cost: nothing where all are listed; else a small read for each that is not, and the archive
-    if one of them took back an instant older than the timeline.
+    Cost: none if all are recorded; else a small read for each that is not, and a read of the
+    archive if one of them undid an instant older than the timeline.
     """
     rollbacks = timeline.where({Action.ROLLBACK}, State.COMPLETED)
     fresh = [i for i in rollbacks if i.time not in timeline.rolled_back]
@@ -61,7 +61,7 @@ def note_rollbacks(
 
 
 def _undone_by(log: TimelineLog, instant: Instant) -> Iterator[InstantTime]:
-    """The writes that a completed rollback took back; none where it cannot be read."""
+    """The writes that a completed rollback undid; none if it cannot be read."""
     try:
         record = log.record(instant)
     except CorruptFileError:  # the doctor reports it
@@ -72,8 +72,8 @@ def _undone_by(log: TimelineLog, instant: Instant) -> Iterator[InstantTime]:
 
 
 def leave_markers_of_unseen(fs: FileSystem, done: RolledBack) -> None:
-    """Replace a rolled-back write's markers by those of files that were not there to be deleted:
-    a task that outlived its write may still be writing them."""
+    """Replace a rolled-back write's markers by those of files that did not exist yet: a task that
+    outlived its write may still write them."""
     seen = {*done.deleted, *done.failed_logs}
     logs = {
         (path.rpartition("/")[0], name.file_id, name.instant, name.write_token)
@@ -99,11 +99,10 @@ def sweep_markers(
     marked: Iterable[InstantTime],
     timeline: Timeline,
 ) -> None:
-    """Delete files that writers wrote after they had been rolled back, and markers that are of no
-    use any more.
+    """Delete files that writers created after they were rolled back, and markers no longer needed.
 
-    marked: instants with markers.  Those newer than all of the timeline are left alone: they may
-    have begun since.
+    marked: instants with markers.  Instants newer than the whole timeline are skipped, because
+    they may have begun since.
     """
     pending, last = timeline.pending.times, timeline.last
     for instant in marked:
@@ -125,7 +124,7 @@ def _appeared(
     instant: InstantTime,
     markers: list[Marker],
 ) -> list[str]:
-    """Files of a rolled-back instant that are there, in the partitions that its markers name."""
+    """Existing files of a rolled-back instant, in the partitions of its markers."""
     announced = {(m.partition, m.file.file_id, m.file.instant) for m in markers}
     bases: list[str] = []
     logs: dict[str, list[FileInfo]] = {}
@@ -147,7 +146,7 @@ def _appeared(
 
 
 def _is_all_of(fs: FileSystem, path: str, instant: InstantTime) -> bool:
-    """Whether a log holds blocks of the instant and nothing else."""
+    """Whether a log contains only blocks of the instant."""
     try:
         with closing(fs.open(path)) as file:
             blocks = read_blocks(file, path=path)
@@ -157,8 +156,8 @@ def _is_all_of(fs: FileSystem, path: str, instant: InstantTime) -> bool:
 
 
 def _is_watched(fs: FileSystem, instant: InstantTime) -> bool:
-    """Whether files of a rolled-back instant are looked for still: its markers were written within
-    `LINGERS_SECONDS`."""
+    """Whether a rolled-back instant is still watched for files: its markers were written within
+    the last `LINGERS_SECONDS`."""
     times = [info.modified for info in files_below(fs, f"{TEMP}/{instant}")]
     now = time.time()
     return any(at is not None and now - at < LINGERS_SECONDS for at in times)

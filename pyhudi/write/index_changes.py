@@ -1,8 +1,8 @@
-"""What a write changes in an index, by hash part: the rows whose places are new or gone.
+"""Index changes of a write, by hash partition: rows that gain or lose an index entry.
 
-New records get an entry, deleted ones lose theirs; an update in place changes nothing.  A record
-that moves gets its new entry, which hides the old one.  Where another index was asked, the tags
-say which rows' entries change.
+A new record gets an entry, a deleted record loses its entry, and an update in place changes
+nothing.  A record that moves gets a new entry, which hides the old one.  If a different index was
+queried, the tags state which rows' entries change.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from pyhudi.write.placement.tagging import HELD, NEW, RowAction, entry_column
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
-    """Rows whose entries change.  part, row, target: of those that get one, in order of (part,
-    row); ended_*: of those that lose theirs.  held: whether a key that gets one has one."""
+    """Rows whose entries change.  part, row, target: rows that get an entry, ordered by (part,
+    row); ended_*: rows that lose their entry.  held: whether a key that gets an entry already has
+    one."""
 
     part: Ints
     row: Ints
@@ -42,7 +43,7 @@ class EntryRows:
 
 
 def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> EntryRows:
-    """The rows of a shard's tags that change entries of an index; index: its name in the tags."""
+    """Rows of a shard's tags that change entries of an index.  index: its name in the tags."""
     table = tags.load()
     part, row, home, action = (
         table.column(name).to_numpy() for name in ("part", "row", "home", "action")
@@ -52,37 +53,37 @@ def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> E
     if column in table.schema.names:
         entry = table.column(column).to_numpy()
         fresh = (action == RowAction.PUT) & (entry > 0)
-        dead = (action == RowAction.DELETE) & (entry > 0)
+        deleted = (action == RowAction.DELETE) & (entry > 0)
         held = entry == HELD
     else:
         fresh = (action == RowAction.PUT) & (home == NEW)
-        dead = (action == RowAction.DELETE) & (home != NEW)
+        deleted = (action == RowAction.DELETE) & (home != NEW)
         number = part.astype(np.int64) << 32 | row
         held = np.isin(number, number[action == RowAction.LEAVE])
     gone = lost_of(lost, table.num_rows)
     if gone is not None:
         fresh &= ~gone
-        dead &= ~gone
-    born, died = _in_order(part, row, fresh), _in_order(part, row, dead)
-    return EntryRows(part[born], row[born], target[born], held[born], part[died], row[died])
+        deleted &= ~gone
+    put, end = _in_order(part, row, fresh), _in_order(part, row, deleted)
+    return EntryRows(part[put], row[put], target[put], held[put], part[end], row[end])
 
 
 def _in_order(part: Ints, row: Ints, mask: Mask) -> npt.NDArray[np.int64]:
-    """Positions where the mask is set, in order of (part, row)."""
+    """Positions where the mask is set, ordered by (part, row)."""
     at = np.flatnonzero(mask)
     return at[row_order(part[at], row[at])]
 
 
 def keys_of(parts: Sequence[BatchChunk], part: Ints, row: Ints) -> pa.Array:
-    """Record keys of rows given in order of (part, row)."""
+    """Record keys of rows that are ordered by (part, row)."""
     column = take_rows(parts, part, row, columns=[RECORD_KEY]).column(RECORD_KEY)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """What one shard's task needs to put its changes of an index aside.  asked: whether the index
-    was; else any key may have an entry."""
+    """Input of the task that spills one shard's changes of an index.  asked: whether the index was
+    queried; if not, any key may have an entry."""
 
     index: str
     asked: bool
@@ -95,14 +96,14 @@ class ChangeTask:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Changes put aside (see `index.stores.Changes`).  index: whose."""
+    """Spilled changes (see `index.external_index.Changes`).  index: name of the index."""
 
     index: str
     table: Staged
 
 
 def spill_changes(task: ChangeTask) -> Changed | None:
-    """Put a shard's changes of an index aside; None where there are none."""
+    """Spill a shard's changes of an index; None if there are none."""
     rows = entry_rows(task.tags, task.route, task.lost, task.index)
     if rows.is_empty:
         return None

@@ -1,4 +1,4 @@
-"""Entries of the record index that a write changes: one task per shard of it."""
+"""Tasks that write the record index entries of a write, one per index shard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyhudi.write.placement.tagging import RECORDS
 
 @dataclass(frozen=True, slots=True)
 class EntryTask:
-    """What one shard's task needs.  groups: file group of each target, by its number."""
+    """Input of one shard's task.  groups: the file group of each target, by target number."""
 
     fs: FileSystem
     instant: Instant
@@ -30,11 +30,11 @@ class EntryTask:
     route: Route
     lost: Staged | None
     groups: tuple[FileGroupId, ...]
-    ended: Staged | None = None  # keys of file groups that are taken out of the table
+    ended: Staged | None = None  # keys of file groups that the write replaces
 
 
 def write_entries(task: EntryTask) -> WriteStat | None:
-    """Write the shard's entries; None where the batch changes none.  May run twice."""
+    """Write the shard's entries; None if the batch changes none.  May run more than once."""
     rows = entry_rows(task.tags, task.route, task.lost, RECORDS)
     if rows.is_empty and task.ended is None:
         return None
@@ -60,7 +60,7 @@ def _and_ended(keys: pa.Array, ended: Staged | None) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class EndTask:
-    """One shard of a write without rows: its keys to forget."""
+    """Input of one shard's task of a write without rows.  ended: keys to remove."""
 
     fs: FileSystem
     instant: Instant
@@ -69,7 +69,7 @@ class EndTask:
 
 
 def end_entries(task: EndTask) -> WriteStat:
-    """Write the shard's tombstones.  May run twice."""
+    """Write the shard's tombstones.  May run more than once."""
     none = pa.array([], pa.string())
     return write_shard(
         task.fs,

@@ -1,12 +1,12 @@
-"""What the three files of a write's instant say.
+"""Content of the three timeline files of a write.
 
 ```
-T.<action>.requested   which action; of a replace commit, which operation
-T.<action>.inflight    how many rows each file group and partition will take
-T.<action>             every file written, the schema, what is certain about record keys
+T.<action>.requested   the action; for a replace commit also the operation
+T.<action>.inflight    the number of rows planned for each file group and partition
+T.<action>             every file written, the schema, known facts about record keys
 ```
 
-Source: table_format 3.3.  Marks about record keys are read by `read/skipping/key_uniqueness`.
+Source: table_format 3.3.  Record key marks are read by `read/skipping/key_uniqueness`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pyhudi.write.write_tasks import WrittenFiles
 
 
 def requested(state: TableState, operation: Operation) -> tuple[Action, bytes]:
-    """The action of a write, and the content of its requested file."""
+    """The action of a write and the content of its requested file."""
     if not operation.replaces:
         merges = state.config.is_merge_on_read
         return (Action.DELTA_COMMIT if merges else Action.COMMIT), b""
@@ -64,7 +64,7 @@ def profile(
 ) -> bytes:
     """The content of the inflight file of a write to `targets`.
 
-    replaced: file groups that it takes out, of which nothing else tells before it is complete.
+    replaced: file groups that the write replaces; nothing else records them until it completes.
     """
     fresh: dict[str, int] = {}
     stats = []
@@ -94,8 +94,8 @@ def content_of(
     now: Timeline,
     at: InstantTime,
 ) -> bytes:
-    """The content of the completed file.  now: the timeline under the lock that the commit point
-    holds.  at: the instant of the write."""
+    """The content of the completed file.  now: the timeline, loaded under the lock of the commit
+    point.  at: the instant of the write."""
     extra = {name: v for name, v in setting.options.commit_metadata.items() if name != KEYS}
     extra |= _key_marks(setting, planned, files, now=now, at=at)
     return CommitMetadata(
@@ -114,9 +114,9 @@ def _key_marks(
     now: Timeline,
     at: InstantTime,
 ) -> dict[str, str]:
-    """The mark of a commit, empty where nothing is certain.
+    """The record key mark of a commit; empty if nothing is certain.
 
-    now: the timeline under the lock that the commit point holds.  at: the instant of the write.
+    now: the timeline, loaded under the lock of the commit point.  at: the instant of the write.
     """
     state = setting.state
     starts = _starts_empty(setting, planned, now) and _keys_differ(setting, planned, files)
@@ -129,7 +129,7 @@ def _key_marks(
 
 
 def _starts_empty(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> bool:
-    """Whether no row stays that was in the table before."""
+    """Whether no row of the previous table contents remains."""
     match planned.operation:
         case Operation.INSERT_OVERWRITE_TABLE:
             return True
@@ -142,7 +142,7 @@ def _starts_empty(setting: WriteContext, planned: PlannedWrite, now: Timeline) -
 
 
 def _keys_differ(setting: WriteContext, planned: PlannedWrite, files: WrittenFiles) -> bool:
-    """Whether no two rows written have one key: the index has as many new entries as rows."""
+    """Whether all written rows have distinct keys: as many new index entries as rows."""
     if _one_row_a_key(setting, planned.operation):
         return True
     entries = sum(stat.write_count for stat in files.index)
@@ -150,14 +150,14 @@ def _keys_differ(setting: WriteContext, planned: PlannedWrite, files: WrittenFil
 
 
 def _adds_no_known_key(setting: WriteContext, operation: Operation) -> bool:
-    """Whether each key that is added was looked for in the whole table, and is added once."""
+    """Whether every added key was looked up in the whole table and is added only once."""
     if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
         return True
     return needs_index_lookup(setting, operation) and _one_row_a_key(setting, operation)
 
 
 def _one_row_a_key(setting: WriteContext, operation: Operation) -> bool:
-    """Whether rows of one key were combined, in whatever partitions they are."""
+    """Whether rows with the same key were combined, across all partitions."""
     rules = setting.state.rules if operation.brings_rows else None
     combined = duplicates_of(setting.options, operation, rules) is not Duplicates.KEEP
     return combined and (setting.index.choice.is_global or not is_partitioned(setting.state))

@@ -1,4 +1,4 @@
-"""Rows to delete that a scan finds: their keys, each with the file group that it was found in."""
+"""Rows to delete that a scan finds: record keys with the file groups that contain them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi.write.input.batch import PART_ROWS, BatchChunk, KeyPlan, in_bounded_
 
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
-    """The rows of a scan's tasks, which read the record key alone."""
+    """The rows of a scan's tasks, which read only the record key."""
 
     tasks: tuple[ReadTask, ...]
 
@@ -32,21 +32,21 @@ class MatchedRows:
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         slices = [task.slice for task in self.tasks]
         searches = [
-            Search(tuple(self.tasks[number] for number, _ in some), plan.hash, staging)
-            for some in dealt(slices, engine.parallelism)
+            Search(tuple(self.tasks[number] for number, _ in chunk), plan.hash, staging)
+            for chunk in dealt(slices, engine.parallelism)
         ]
         return [part for parts in engine.run(search, searches, label="find") for part in parts]
 
 
 def matched_rows(state: TableState, where: pc.Expression, *, data_skipping: bool) -> MatchedRows:
-    """The rows for which `where` is true, in the newest snapshot."""
+    """The rows of the latest snapshot for which `where` is true."""
     request = ScanRequest(columns=(RECORD_KEY,), where=where, data_skipping=data_skipping)
     return MatchedRows(plan_scan(state, request).tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Slices for one task."""
+    """Input of one search task."""
 
     tasks: tuple[ReadTask, ...]
     hash: KeyHash
@@ -54,7 +54,7 @@ class Search:
 
 
 def search(work: Search) -> list[BatchChunk]:
-    """Parts of the rows found; runs on workers.  Holds a row group, and the keys of a part."""
+    """Batch chunks of the rows found; runs on workers.  Memory: a row group and a chunk's keys."""
     batches = (batch for task in work.tasks for batch in _found(task))
     return [
         key_part(
@@ -69,17 +69,17 @@ def search(work: Search) -> list[BatchChunk]:
 
 
 def _found(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """Keys that a task finds, each with its file group."""
-    for piece in task.pieces():
-        found = read_task(piece)
+    """Keys that a task finds, with their file groups."""
+    for part in task.pieces():
+        found = read_task(part)
         if found.num_rows:
             yield _placed(found.column(RECORD_KEY), task.slice.group)
 
 
 def _placed(keys: pa.ChunkedArray, group: FileGroupId) -> pa.RecordBatch:
-    nought = pa.array(np.zeros(len(keys), np.int32))
+    zeros = pa.array(np.zeros(len(keys), np.int32))
     partition, file_id = (
-        pa.DictionaryArray.from_arrays(nought, pa.array([text], pa.string()))
+        pa.DictionaryArray.from_arrays(zeros, pa.array([text], pa.string()))
         for text in (group.partition, group.file_id)
     )
     columns = {RECORD_KEY: keys.combine_chunks(), "partition": partition, "file_id": file_id}

@@ -1,12 +1,12 @@
-"""Overwrites: file groups leave the table, and new ones may take their place.
+"""Overwrite operations: replacement of file groups by a replace commit.
 
-A replace commit names the groups that leave; their files stay for older snapshots until they are
-cleaned.  The record index forgets each key that it places in such a group and that is not written
-again in the same commit: a key that also lives elsewhere stays where the index says it is.
+A replace commit lists the replaced file groups; their files remain for older snapshots until they
+are cleaned.  The record index removes each key that it maps to a replaced group and that is not
+written again in the same commit; a key that also exists elsewhere keeps its index entry.
 
-insert_overwrite         the partitions of the batch, or those named (static)
-insert_overwrite_table   every partition, also those without a row in the batch
-delete_partitions        the partitions named; nothing is written
+insert_overwrite         the partitions of the batch, or the given partitions (static)
+insert_overwrite_table   every partition, including those without a row in the batch
+delete_partitions        the given partitions; nothing is written
 Source: table_format 7.1, 9.6, 9.9.
 """
 
@@ -35,12 +35,12 @@ from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What an overwrite takes out of the table.
+    """The contents of the table that an overwrite replaces.
 
-    partitions: those emptied, in order; slices: the newest of each of their file groups;
-    row_count: the rows in them.  ended: per index shard the keys to forget (a table of one
-    column, the record key), or None; empty where the table has no record index.
-    unknown: names that no partition has.
+    partitions: emptied partitions, in order; slices: the latest slice of each of their file
+    groups; row_count: the rows in them.  ended: per index shard the keys to remove (a table of
+    one column, the record key), or None; empty if the table has no record index.
+    unknown: given names that match no partition.
     """
 
     partitions: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Replaced:
         return frozenset(slice_.group for slice_ in self.slices)
 
     def file_ids(self) -> dict[str, tuple[str, ...]]:
-        """Partition -> ids of the file groups that leave it, as the commit names them."""
+        """Partition -> ids of its replaced file groups, as listed in the commit."""
         return {
             partition: tuple(s.file_id for s in self.slices if s.partition == partition)
             for partition in self.partitions
@@ -66,7 +66,7 @@ NOTHING_REPLACED = Replaced()
 
 @dataclass(frozen=True, slots=True)
 class TakeOut:
-    """How to take slices out.  shards: of the record index (none: empty); hash: its keys'."""
+    """How to replace slices.  shards: of the record index, empty if none; hash: its key hash."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -78,10 +78,10 @@ class TakeOut:
 def take_out(
     plan: TakeOut, slices: Sequence[FileSlice], partitions: Sequence[str], engine: Engine
 ) -> Replaced:
-    """Count the rows of the slices and find the index entries that end with them.
+    """Count the rows of the slices and find the index entries that refer to them.
 
-    Cost: the record keys of every slice and one look-up for each of them; without a record
-    index, a footer a slice (the keys of those with logs).
+    Cost: reads the record keys of every slice and looks up each key; without a record index,
+    reads one footer per slice (the keys of slices with logs).
     """
     found = engine.run(_drain, [_Drain(plan, s) for s in slices], label="replaced")
     parts = tuple(part for _, part in found if part is not None)
@@ -101,7 +101,7 @@ class _Drain:
 
 
 def _drain(task: _Drain) -> tuple[int, BatchChunk | None]:
-    """Rows of a slice, and their keys by index shard if there is an index."""
+    """Row count of a slice, and its keys by index shard if there is an index."""
     plan, slice_ = task.plan, task.slice
     if not plan.shards and slice_.base is not None and not slice_.logs:
         return footer(plan.fs, slice_.base.path).rows, None
@@ -120,7 +120,7 @@ class _End:
 
 
 def _end(task: _End) -> Staged | None:
-    """The shard's keys that the index places in one of the groups."""
+    """Keys of the shard that the index maps to one of the groups."""
     columns = [
         part.staged.load().column(RECORD_KEY).take(pa.array(rows))
         for part in task.parts
@@ -144,12 +144,11 @@ def check_unclaimed(
     clusterings: bool = True,
     compactions: bool = False,
 ) -> None:
-    """Raise WriteConflictError if a pending service will write rows of these slices anew.
+    """Raise WriteConflictError if a pending service will rewrite rows of these slices.
 
-    A clustering would bring them back in new file groups, unless the write drops its plan
-    (clusterings: False).  A compaction writes into the group
-    that leaves, which is harmless; compactions: count them too, as Apache Hudi does where
-    partitions are deleted.
+    A clustering would bring the rows back in new file groups, unless the write cancels its plan
+    (clusterings: False).  A compaction writes into the replaced group, which is harmless;
+    compactions: check them too, as Apache Hudi does when partitions are deleted.
     """
     claims = []
     if clusterings:
@@ -160,7 +159,7 @@ def check_unclaimed(
     for service, claimed in claims:
         if taken := [group for group in groups if group in claimed]:
             raise WriteConflictError(
-                f"a pending {service} works on file groups that would be replaced",
+                f"a pending {service} covers file groups that would be replaced",
                 instant=claimed[taken[0]],
                 file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in taken),
                 hint=f"finish the {service} or roll it back first",
@@ -170,9 +169,9 @@ def check_unclaimed(
 def partitions_named(
     patterns: Sequence[str], listed: Sequence[str]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """(listed partitions that the patterns name, in order; patterns that name none).
+    """(listed partitions that match the patterns, in order; patterns without a match).
 
-    A pattern is a partition path; `*` stands for any characters.
+    A pattern is a partition path; `*` matches any characters.
     """
     named: set[str] = set()
     missing = []
@@ -186,16 +185,16 @@ def partitions_named(
 
 
 def _escaped(pattern: str) -> str:
-    """Only `*` is special: brackets and question marks may stand in partition values."""
+    """Only `*` is special: partition values may contain brackets and question marks."""
     return "".join(f"[{c}]" if c in "[?" else c for c in pattern)
 
 
 def check_within(parts: Sequence[BatchChunk], partitions: Sequence[str]) -> None:
-    """Raise UserError for rows outside the partitions a static overwrite replaces."""
-    held = {path for part in parts for path, _ in part.partition_counts}
-    if outside := sorted(held - set(partitions)):
+    """Raise UserError for rows outside the partitions that a static overwrite replaces."""
+    paths = {path for part in parts for path, _ in part.partition_counts}
+    if outside := sorted(paths - set(partitions)):
         raise UserError(
-            "rows lie outside the partitions to overwrite",
+            "rows are outside the partitions to overwrite",
             partitions=", ".join(outside[:5]),
-            hint="name their partitions too, or leave the rows out",
+            hint="add their partitions, or remove the rows from the batch",
         )

@@ -1,14 +1,14 @@
-"""The steps of planning a write, each set up for one operation; `operations/write` calls them.
+"""Planning steps of a write, called by `operations/write`.
 
 ```
 stage_batch    keys, partition paths, index shards
-tag_batch      rows of one key in the batch combined; the index asked
+tag_batch      combine rows with the same key; look keys up in the index
 losing_rows    rows that lose to a newer stored record and must not change the index
 assign_batch   the file group of each row
-replaced_groups_of   file groups that a replace commit takes out
+replaced_groups_of   file groups that a replace commit replaces
 ```
 
-The table is only read.
+Planning only reads the table.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ _KNOWN = {KnownKeys.DROP: ExistingKeyPolicy.DROP, KnownKeys.FAIL: ExistingKeyPol
 
 
 def check_rules(setting: WriteContext) -> None:
-    """Raise UnsupportedTableError for merge rules that cannot be followed."""
+    """Raise UnsupportedTableError for merge rules that are not supported."""
     rules = setting.state.rules
     rules.check()
     if not rules.picks and setting.index.choice.moves:
         raise UnsupportedTableError(
-            "a record that merges with the stored one cannot move to another partition",
+            "a record that is merged with the stored one cannot move to another partition",
             hint="set the index's update.partition.path to false",
         )
 
 
 def stage_batch(setting: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
-    """The batch with record keys, partition paths and index shards, staged once."""
+    """Stage the batch with record keys, partition paths and index shards."""
     rules = setting.state.rules if operation.brings_rows else None
     has_index_files = setting.index.records is not None
     plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, rules, has_index_files)
     parts = tuple(rows.stage(plan, setting.staging, setting.engine))
     for path in _paths(parts):
-        setting.state.fs.sub(path)  # raises UserError for a name that the store cannot have
+        setting.state.fs.sub(path)  # raises UserError for a name that the store does not allow
     return parts
 
 
@@ -80,7 +80,7 @@ def emptied(
     operation: Operation,
     partitions: Sequence[str],
 ) -> tuple[Sequence[str], tuple[str, ...]]:
-    """(partitions that a replace commit empties, names that no partition has)."""
+    """(partitions that a replace commit empties, given names that match no partition)."""
     if not operation.replaces:
         return (), ()
     if operation is Operation.INSERT_OVERWRITE_TABLE:
@@ -94,7 +94,7 @@ def emptied(
 
 
 def reached(shards: Iterable[ShardTags], emptied: Sequence[str]) -> list[str]:
-    """Partitions that rows are in or go to, and those taken out: the view need hold no other."""
+    """Partitions that rows are read from or written to, and emptied ones: all the view needs."""
     found = set(emptied)
     for shard in shards:
         found.update(shard.paths, (home.partition for home in shard.homes))
@@ -108,7 +108,7 @@ def _paths(parts: Iterable[BatchChunk]) -> set[str]:
 def rings_of_batch(
     setting: WriteContext, parts: tuple[BatchChunk, ...], emptied: Sequence[str]
 ) -> dict[str, Ring]:
-    """The rings the write goes by, of a bucket index that hashes consistently."""
+    """The hash rings of the write's partitions, for a consistent-hashing bucket index."""
     rule = setting.index.choice.bucket
     if rule is None or not rule.is_consistent:
         return {}
@@ -146,7 +146,7 @@ def tag_batch(
 
 
 def _where(setting: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:
-    """What an index looks through; nothing of what a replace commit takes out."""
+    """The data that an index searches, without the slices that a replace commit replaces."""
     view = setting.state.view()
     rules = setting.state.rules
     spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
@@ -158,7 +158,7 @@ def _where(setting: WriteContext, operation: Operation, rings: Mapping[str, Ring
 def with_merged(
     parts: tuple[BatchChunk, ...], shards: Sequence[ShardTags]
 ) -> tuple[BatchChunk, ...]:
-    """The parts, and behind them the rows each shard merged."""
+    """The parts, followed by the merged rows of each shard."""
     if all(shard.folded is None for shard in shards):
         return parts
     folded = [
@@ -174,12 +174,12 @@ def losing_rows(
     shards: Sequence[ShardTags],
     view: TableView,
 ) -> list[Staged | None]:
-    """For each shard the positions of its rows that lose to a newer stored record, if any."""
+    """Per shard the positions of the rows that lose to a newer stored record, if any."""
     rules = setting.state.rules
     lost: list[Staged | None] = [None] * len(shards)
     slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in shards) else {}
     contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
-    for i, shard in enumerate(shards):  # a bucket that is still to be made holds no record
+    for i, shard in enumerate(shards):  # a bucket not yet created holds no record
         there = [(home, slices.get(shard.homes[home])) for home in shard.contested]
         contested[i] = tuple((home, s) for home, s in there if s is not None)
     contested = {i: homes for i, homes in contested.items() if homes}
@@ -214,7 +214,7 @@ def assign_batch(
     view: TableView,
     operation: Operation,
 ) -> tuple[Sequence[ShardTags], Assignment, tuple[str, ...]]:
-    """(tags, the file group of each row, columns that new base files are sorted by)."""
+    """(tags, the file group of each row, sort columns of new base files)."""
     bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, setting.schema)
     assigned = assign(
@@ -239,7 +239,7 @@ def assign_batch(
 
 
 def _logs_inserts(setting: WriteContext, operation: Operation) -> bool:
-    """Whether new keys may go to logs.  A plain insert's may not: one that is there would merge."""
+    """Whether new keys may go to logs.  Not those of a plain insert: they could merge."""
     merges = setting.state.config.is_merge_on_read
     return merges and setting.index.logs_inserts and needs_index_lookup(setting, operation)
 
@@ -247,7 +247,7 @@ def _logs_inserts(setting: WriteContext, operation: Operation) -> bool:
 def replaced_groups_of(
     setting: WriteContext, operation: Operation, view: TableView, chosen: Sequence[str]
 ) -> Replaced:
-    """What leaves the table with this write."""
+    """The file groups that this write replaces."""
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
     check_unclaimed(
         view,

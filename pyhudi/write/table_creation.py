@@ -1,4 +1,4 @@
-"""What a new table is to be, and the properties that say it."""
+"""Definition of a new table and the table properties derived from it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from pyhudi.write.input.schema_check import plain_schema
 
 @dataclass(frozen=True)
 class NewTable:
-    """What a new table is to be.
+    """Definition of a new table.
 
-    schema: user columns.  partition_by: columns, for the custom key generator with their types
-    (`city:SIMPLE`).  options: also the key generator (`request`) and its times (`keygen`).
+    schema: user columns.  partition_by: columns; for the custom key generator with their types
+    (`city:SIMPLE`).  options: include the key generator (`request`) and its time formats
+    (`keygen`).
     """
 
     schema: pa.Schema
@@ -41,7 +42,7 @@ class NewTable:
 
 
 def config_of(table: NewTable) -> TableConfig:
-    """The properties a new table gets.  Raises SchemaError, UserError, OptionError."""
+    """The properties of a new table.  Raises SchemaError, UserError, OptionError."""
     check_names(table.schema)
     check_names(table.schema, folded=True)
     schema = plain_schema(table.schema)
@@ -52,7 +53,7 @@ def config_of(table: NewTable) -> TableConfig:
     absent = [name for name in named if name not in schema.names]
     if absent:
         raise SchemaError(
-            "columns named are not in the schema", columns=", ".join(absent),
+            "columns are not in the schema", columns=", ".join(absent),
             schema=", ".join(schema.names),
         )  # fmt: skip
     if not table.record_key:
@@ -87,17 +88,17 @@ def config_of(table: NewTable) -> TableConfig:
 
 
 def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
-    """Raise SchemaError for an ordering column whose values have no order."""
+    """Raise SchemaError for an ordering column whose values cannot be ordered."""
     for name in ordering:
         if name in schema.names and pt.is_nested(schema.field(name).type):
             raise SchemaError(
                 "records cannot be ordered by a column of this type", column=name,
-                type=str(schema.field(name).type), hint="name a column of numbers, texts or times",
+                type=str(schema.field(name).type), hint="use a numeric, string or time column",
             )  # fmt: skip
 
 
 def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
-    """Raise SchemaError for a key or partition column whose values have no text."""
+    """Raise SchemaError for a key or partition column whose values have no text form."""
     for name in columns:
         if pt.is_nested(schema.field(name).type):
             raise SchemaError(
@@ -107,13 +108,13 @@ def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
 
 
 def _capture(options: Options) -> dict[str, str]:
-    """The properties of change data capture, where it is asked for.  Raises OptionError."""
+    """The properties of change data capture, if it is enabled.  Raises OptionError."""
     mode = options.table.cdc_mode
     if not options.table.cdc:
         if mode is not None:
             raise OptionError(
-                "the table logs no changes", option=CDC_MODE, value=mode,
-                hint="set hoodie.table.cdc.enabled=true too",
+                "change data capture is not enabled", option=CDC_MODE, value=mode,
+                hint="also set hoodie.table.cdc.enabled=true",
             )  # fmt: skip
         return {}
     return {

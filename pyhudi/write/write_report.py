@@ -1,4 +1,4 @@
-"""What a write did: returned by every writing verb."""
+"""Report of a write, returned by every write operation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 class WriteReport:
     """Counts of records, files and bytes; seconds per phase.
 
-    instant is None for a dry run, and for a write that found nothing to do.
+    instant: None for a dry run, and for a write with nothing to do.
     matched: incoming rows whose key is in the table.  unchanged: rows that lost to a stored
     record with a greater ordering value, or (skip_unchanged) equal it; a merge-on-read table logs
     rows that lose, as Apache Hudi does, and counts them as updated: readers decide which lose.
-    missing_keys: deletes that matched nothing.
+    missing_keys: deletes that matched no record.
     duplicates: incoming rows dropped because another row of the batch has the same key.
-    deleted: records deleted; of an overwrite, the rows of the file groups that it replaced.
-    published: False for a write that `table.publish(instant)` is to complete.
-    conflicts: attempts given up because another writer came between; the report is of the last.
-    index: the path the look-up took, and why.  lookup: of a record index, files asked by method,
-    what seeking or scanning them was expected to take, and what it took (`LookupCost`).
-    notes: what a reader of the log should know.
+    deleted: records deleted; for an overwrite, the rows of the replaced file groups.
+    published: False for a write that `table.publish(instant)` has yet to complete.
+    conflicts: attempts abandoned because of a concurrent writer; the report is of the last attempt.
+    index: the index used for the lookup, and why.  lookup: for a record index, files read by
+    method, and the estimated and actual cost of seeking or scanning them (`LookupCost`).
+    notes: additional information about the write.
     """
 
     operation: str
@@ -52,7 +52,7 @@ class WriteReport:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:
-        """The inverse of `to_dict`; values of other releases are left out."""
+        """The inverse of `to_dict`; ignores fields of other releases."""
         names = {f.name for f in fields(cls)}
         known: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -62,7 +62,7 @@ class WriteReport:
         return cls(**known)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON takes them."""
+        """Plain values that JSON can represent."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()

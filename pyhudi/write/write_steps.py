@@ -1,4 +1,4 @@
-"""What is written, and how: the operation, its setting, the plan.
+"""Types that describe a write: operation, context, request and plan.
 
 Source: table_format 2.2, 9.9.
 """
@@ -36,7 +36,7 @@ from pyhudi.write.write_report import WriteReport
 
 
 class Operation(Enum):
-    """Writing verbs; the value is the operation type of the commit."""
+    """Write operations; the value is the operation type in the commit."""
 
     INSERT = "INSERT"
     UPSERT = "UPSERT"
@@ -52,7 +52,7 @@ class Operation(Enum):
 
     @property
     def replaces(self) -> bool:
-        """Whether file groups leave the table: a replace commit."""
+        """Whether the operation replaces file groups by a replace commit."""
         return self in (
             Operation.INSERT_OVERWRITE,
             Operation.INSERT_OVERWRITE_TABLE,
@@ -61,12 +61,12 @@ class Operation(Enum):
 
     @property
     def brings_rows(self) -> bool:
-        """Whether the batch holds rows of the table's schema."""
+        """Whether the batch has rows with the table's schema."""
         return self not in (Operation.DELETE, Operation.DELETE_PARTITION)
 
     @property
     def fills_files(self) -> bool:
-        """Whether inserts join files that are there."""
+        """Whether inserts may be added to existing files."""
         return self is not Operation.BULK_INSERT and not self.replaces
 
 
@@ -88,9 +88,10 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """Where and how a write happens.
+    """Table, engine and options of a write.
 
-    schema: the user columns the table has with this batch; avro_schema: the same as Avro JSON.
+    schema: the user columns of the table including this batch; avro_schema: the same as Avro
+    JSON.
     """
 
     state: TableState
@@ -107,7 +108,7 @@ class WriteContext:
 
 @dataclass(frozen=True)
 class PlannedWrite:
-    """A write ready to run: what goes where."""
+    """A planned write: the target of every row."""
 
     operation: Operation
     parts: tuple[BatchChunk, ...]
@@ -117,7 +118,7 @@ class PlannedWrite:
     replaced: Replaced = NOTHING_REPLACED
     order_by: tuple[str, ...] = ()
     skips_unchanged: bool = False
-    rings: tuple[Ring, ...] = ()  # of a bucket index that hashes consistently, kept or not
+    rings: tuple[Ring, ...] = ()  # of a consistent-hashing bucket index, stored or not
 
     @property
     def matched(self) -> int:
@@ -137,7 +138,7 @@ class PlannedWrite:
 
     @property
     def mismatches(self) -> dict[str, int]:
-        """Rows that each index beside the one that was asked has elsewhere."""
+        """Per additional index the rows that it maps to another place than the queried index."""
         counts: dict[str, int] = {}
         for shard in self.shards:
             for name, count in shard.mismatches:
@@ -152,7 +153,7 @@ class PlannedWrite:
 
     @property
     def unchanged(self) -> int:
-        """Rows that lose to what is stored, or equal it."""
+        """Rows that lose to a stored record, or equal it."""
         return sum(len(staged.load()) for staged in self.lost if staged is not None)
 
     @property
@@ -162,7 +163,7 @@ class PlannedWrite:
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """One write as asked for."""
+    """One requested write."""
 
     operation: Operation
     rows: Rows
@@ -170,21 +171,21 @@ class WriteRequest:
     engine: Engine
     dry_run: bool = False
     partitions: tuple[str, ...] = ()  # to delete, or to overwrite statically
-    functions: PythonKeys | None = None  # keys and paths of the caller's own making
+    functions: PythonKeys | None = None  # custom functions for keys and paths
     skip_unchanged: bool = False  # rows equal to the stored ones are not written
     publish: bool = True
-    schema_mode: SchemaMode | None = None  # None: as the options say
-    chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, as planned on
-    finds: Callable[[TableState], Rows] | None = None  # the rows, in the state that is planned on
+    schema_mode: SchemaMode | None = None  # None: from the options
+    chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, by state
+    finds: Callable[[TableState], Rows] | None = None  # rows found in the planned state
 
 
 def looks_up_known_keys(setting: WriteContext, operation: Operation) -> bool:
-    """Whether an insert may not double a key."""
+    """Whether an insert must not duplicate a key."""
     return operation is Operation.INSERT and setting.options.known_keys is not KnownKeys.INSERT
 
 
 def needs_index_lookup(setting: WriteContext, operation: Operation) -> bool:
-    """Whether the index is asked."""
+    """Whether the write queries the index."""
     always = setting.index.always_asked
     return operation.asks_index or always or looks_up_known_keys(setting, operation)
 
@@ -192,7 +193,7 @@ def needs_index_lookup(setting: WriteContext, operation: Operation) -> bool:
 def duplicates_of(
     options: WriteOptions, operation: Operation, rules: MergeRules | None
 ) -> Duplicates:
-    """What happens to rows of one key in the batch.  Raises UserError."""
+    """How rows of the batch with the same key are handled.  Raises UserError."""
     match operation:
         case Operation.DELETE:
             return Duplicates.NEWEST
@@ -203,8 +204,8 @@ def duplicates_of(
     if not combine:
         if operation is Operation.UPSERT:
             raise UserError(
-                "an upsert has to combine rows of one key",
-                hint="leave hoodie.combine.before.upsert at true",
+                "an upsert must combine rows with the same key",
+                hint="set hoodie.combine.before.upsert=true",
             )
         return Duplicates.KEEP
     if rules is None:
@@ -216,7 +217,7 @@ def duplicates_of(
 
 
 def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
-    """What a write changes."""
+    """The set of changes of a write, for conflict detection."""
     targets = planned.assignment.targets
     written = frozenset(target.group for target in targets)
     return WriteSet(
@@ -230,4 +231,4 @@ def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
 
 
 Commit: TypeAlias = Callable[[FileSystem, WriteRequest], WriteReport]
-"""Does one write: `operations.write.commit`."""
+"""Runs one write: `operations.write.commit`."""

@@ -1,4 +1,4 @@
-"""The write itself: every target and every index entry, in one run of the engine."""
+"""Tasks of a write: data files and index entries, written in one engine run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from pyhudi.write.write_steps import Operation, PlannedWrite, WriteContext, need
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What the tasks of a write wrote, data and index.  stores: what each index outside the table
-    has put aside for `publish`, in their order."""
+    """Data and index files written by the tasks of a write.  stores: what each external index has
+    staged for `publish`, in index order."""
 
     data: tuple[Written, ...]
     index: tuple[WriteStat, ...]
@@ -43,7 +43,7 @@ class WrittenFiles:
 
 
 class IndexTargets(Protocol):
-    """Where index entries go: a `MetadataCommit`, or a `WaitingIndex`."""
+    """Destination of index entries: a `MetadataCommit` or a `WaitingIndex`."""
 
     def shard_targets(self) -> tuple[ShardTarget, ...]: ...
 
@@ -51,12 +51,12 @@ class IndexTargets(Protocol):
 def write_files(
     setting: WriteContext, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
 ) -> WrittenFiles:
-    """Write every target and the index entries, in one run of the engine."""
+    """Write all targets and the index entries in one engine run."""
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
     plan = _file_plan(setting, planned, instant)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
         WriteTask(plan, router, targets)
-        for targets in _dealt(planned.assignment.targets, setting.engine.parallelism)
+        for targets in _balanced(planned.assignment.targets, setting.engine.parallelism)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
     shard_targets = metadata.shard_targets()
@@ -107,9 +107,11 @@ def write_files(
 
 def _change_tasks(setting: WriteContext, planned: PlannedWrite) -> list[ChangeTask]:
     is_first = not len(setting.state.timeline.commits)
-    asked = is_first or needs_index_lookup(setting, planned.operation)
+    queried = is_first or needs_index_lookup(setting, planned.operation)
     return [
-        ChangeTask(store.kind.value, asked, planned.parts, shard.tags, route, lost, setting.staging)
+        ChangeTask(
+            store.kind.value, queried, planned.parts, shard.tags, route, lost, setting.staging
+        )
         for store in setting.index.stores
         for shard, route, lost in zip(
             planned.shards, planned.assignment.routes, planned.lost, strict=True
@@ -121,7 +123,7 @@ def _change_tasks(setting: WriteContext, planned: PlannedWrite) -> list[ChangeTa
 def perform(
     task: WriteTask | EntryTask | EndTask | ChangeTask,
 ) -> list[Written] | WriteStat | Changed | None:
-    """One task of a write, on a worker."""
+    """Run one task of a write, on a worker."""
     match task:
         case WriteTask():
             return write_targets(task)
@@ -158,8 +160,8 @@ def _file_plan(setting: WriteContext, planned: PlannedWrite, instant: Instant) -
 def _may_revive(setting: WriteContext, planned: PlannedWrite) -> bool:
     """Whether a row may be logged on top of a delete of its key that would hide it.
 
-    An index that names a group for a deleted key is one that looks at base files, or computes the
-    group; by others such a key is new, and goes to logs only where new keys do.
+    An index that reads base files or computes the group still returns a group for a deleted key.
+    For other indexes such a key is new, and goes to logs only if new keys do.
     """
     if not setting.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
         return False
@@ -168,7 +170,7 @@ def _may_revive(setting: WriteContext, planned: PlannedWrite) -> bool:
 
 
 def _slice_spec(setting: WriteContext) -> SliceSpec:
-    """How to read the records below new log rows."""
+    """How to read the stored records that new log rows are merged with."""
     schema = with_meta(setting.schema)
     visibility = setting.state.view(partitions=[]).visibility
     columns = (RECORD_KEY, *setting.schema.names)
@@ -176,23 +178,23 @@ def _slice_spec(setting: WriteContext) -> SliceSpec:
 
 
 def _grouped(options: BaseFileOptions, parts: Sequence[BatchChunk]) -> BaseFileOptions:
-    """Row groups of fewer rows where the rows of the batch are wide."""
+    """Fewer rows per row group if the rows of the batch are wide."""
     row_bytes = sum(p.byte_count for p in parts) // max(1, sum(p.row_count for p in parts))
     rows = max(1024, options.row_group_bytes // max(1, row_bytes))
     return replace(options, row_group_rows=min(rows, options.row_group_rows))
 
 
-def _dealt(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
-    """Targets dealt to tasks, heavy ones first and the load even."""
+def _balanced(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
+    """Targets distributed over tasks with balanced load, largest first."""
     task_count = max(1, min(len(targets), 4 * parallelism))
     loads = [0] * task_count
-    hands: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
+    bins: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
     heavy = sorted(enumerate(targets), key=lambda item: (-_weight(item[1]), item[0]))
     for item in heavy:
         at = loads.index(min(loads))
-        hands[at].append(item)
+        bins[at].append(item)
         loads[at] += _weight(item[1])
-    return [tuple(hand) for hand in hands if hand]
+    return [tuple(items) for items in bins if items]
 
 
 def _weight(target: Target) -> int:
@@ -202,9 +204,9 @@ def _weight(target: Target) -> int:
 
 
 def _looked_up_by(setting: WriteContext, planned: PlannedWrite) -> str:
-    """How the report says where keys were looked up."""
+    """The report's description of the index lookup."""
     if not needs_index_lookup(setting, planned.operation):
-        return "not asked: inserts do not look keys up"
+        return "not used: inserts do not look up keys"
     index = setting.index
     is_delete = planned.operation is Operation.DELETE
     if is_delete and may_have_copies(index, setting.state, planned.parts):
@@ -221,7 +223,7 @@ def write_report(
     dry_run: bool = False,
     **more: object,
 ) -> WriteReport:
-    """The report of a write; files: None where nothing was written."""
+    """The report of a write.  files: None if nothing was written."""
     written = files.data if files else ()
     stats = files.stats if files else ()
     return WriteReport(

@@ -1,4 +1,4 @@
-"""Writers beside each other: what goes together, what is planned anew, what is refused."""
+"""Writers beside each other: what goes together, what is planned again, what is refused."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_writers_to_different_groups_both_succeed(kind: TableType) -> None:
 def test_an_overtaken_write_is_planned_anew(kind: TableType) -> None:
     fs = new_table(kind)
     report = beside(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(rows(range(2, 6), 3))
-    assert report.conflicts == 1 and any("planned anew" in note for note in report.notes)
+    assert report.conflicts == 1 and any("planned again" in note for note in report.notes)
     assert snapshot(fs) == {f"k{i}": ts for i, ts in enumerate([2, 2, 3, 3, 3, 3, 1, 1])}
 
 
@@ -184,7 +184,7 @@ def test_a_compaction_that_somebody_runs_is_left_to_him() -> None:
     open_(fs).upsert(rows(range(8), 2))
     notes: list[tuple[str, ...]] = []
     beside(fs, lambda t: notes.append(t.compact().notes), step="compact").compact()
-    assert notes == [("another process carries it out",)]
+    assert notes == [("another process runs it",)]
 
 
 def test_columns_that_two_writers_add_are_all_there() -> None:

@@ -259,7 +259,7 @@ def test_inserts_leave_known_keys_out_when_asked(index: IndexKind) -> None:
         ("k004", 1, "p1"), ("k005", 1, "p2"), ("k006", 2, "p0"), ("k007", 3, "p1"),
     ]  # fmt: skip
     failing = reopened(table, datasource__insert__dup__policy="fail")
-    with pytest.raises(UserError, match="a key to insert is in the table"):
+    with pytest.raises(UserError, match="a key to insert already exists in the table"):
         failing.insert(batch(range(7, 9), 4))
     assert failing.insert(batch([8], 4)).inserted == 1
 

@@ -204,7 +204,7 @@ def test_buckets_that_a_pending_clustering_splits_are_not_written() -> None:
 def test_groups_that_were_replaced_are_not_written() -> None:
     table = opened("mor_consistent_overwritten")
     rows = table.scan(["id", "ts", "part", "k2"]).to_arrow()
-    with pytest.raises(UserError, match="were replaced"):
+    with pytest.raises(UserError, match="contains replaced file groups"):
         table.upsert(rows)
 
 

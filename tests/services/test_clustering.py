@@ -159,7 +159,7 @@ def test_without_sort_columns_small_files_become_few(tmp_path: Path) -> None:
     lone = pyhudi.open_table(tmp_path / "t", options=SMALL)
     lone.cluster()
     again = lone.cluster()
-    assert again.instants == () and again.notes == ("no file group to lay out anew",)
+    assert again.instants == () and again.notes == ("no file group to rewrite",)
 
 
 def test_large_groups_are_sorted_range_by_range(
@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> No
     by_option = {"hoodie.clustering.plan.strategy.partition.selected": "nowhere"}
     asked = pyhudi.open_table(tmp_path / "t", options=by_option)
     assert asked.cluster("x").notes == (
-        "no such partition: nowhere", "no file group to lay out anew",
+        "no such partition: nowhere", "no file group to rewrite",
     )  # fmt: skip
     assert table.timeline.last == newest
     buckets = pyhudi.create_table(
@@ -398,7 +398,7 @@ def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> Non
         lenient.insert(batch(8, 50))
         with pytest.raises(WriteConflictError, match="running clustering"):
             lenient.upsert(update)
-        assert lenient.cluster().notes == ("another process carries out what is planned",)
+        assert lenient.cluster().notes == ("another process runs the pending clusterings",)
 
     table = pyhudi.open_table(tmp_path / "t", options=SMALL, engine=Meanwhile(act))
     report = table.cluster("x")

@@ -77,7 +77,7 @@ def test_partitions_are_chosen_and_counted_as_asked(
     ):
         asked = pyhudi.open_table(tmp_path / "t", options={DAYS: "3"} | options)
         assert asked.expire_partitions(dry_run=True).partitions == expected, options
-    with pytest.raises(OptionError, match="how long"):
+    with pytest.raises(OptionError, match="retention time"):
         pyhudi.open_table(tmp_path / "t").expire_partitions()
 
 

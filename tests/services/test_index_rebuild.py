@@ -157,7 +157,7 @@ def test_a_commit_in_a_built_index_is_not_rolled_back_past_it(kind: TableType) -
     last = table.timeline.commits.last
     assert last is not None
     table.index.rebuild(3)
-    with pytest.raises(UserError, match="an index was built over this commit"):
+    with pytest.raises(UserError, match="an index was built that includes this commit"):
         table.rollback(last.time)
     assert table.index.verify().is_exact
     table.upsert(rows(range(100, 105), 4))

@@ -147,9 +147,9 @@ def test_only_a_kept_write_is_published_or_discarded(fs: MemoryFileSystem) -> No
     newest = open_(fs).timeline.commits.last
     assert newest is not None
     for verb in ("publish", "discard", "preview"):
-        with pytest.raises(UserError, match="published already"):
+        with pytest.raises(UserError, match="already published"):
             getattr(open_(fs), verb)(newest.time)
-        with pytest.raises(UserError, match="no kept write at this instant"):
+        with pytest.raises(UserError, match="no deferred write at this instant"):
             getattr(open_(fs), verb)("20010101000000000")
 
 
@@ -207,7 +207,7 @@ def test_a_torn_kept_file_is_reported_and_can_be_discarded(fs: MemoryFileSystem)
     WRITES["upsert"](open_(fs))
     at = kept_at(fs)
     fs.replace(f".hoodie/.temp/{at}/kept.json", b"{")
-    with pytest.raises(CorruptFileError, match="not the file of a kept write"):
+    with pytest.raises(CorruptFileError, match="invalid file of a deferred write"):
         open_(fs).publish(at)
     open_(fs).discard(at)
     assert stored(fs) == before

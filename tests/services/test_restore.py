@@ -126,7 +126,7 @@ def test_what_cannot_be_restored_is_named(tmp_path: Path) -> None:
     first = newest(table)
     for ts in range(2, 7):
         table.upsert(rows(range(8), ts))
-    with pytest.raises(UserError, match="only a completed commit"):
+    with pytest.raises(UserError, match="only be restored to a completed commit"):
         table.restore("20200101000000000")
     table.savepoint("on the way")
     with pytest.raises(UserError, match="a later commit is savepointed"):

@@ -276,7 +276,7 @@ def test_a_batch_without_a_stream_is_refused(tmp_path: Path) -> None:
         mine.write(iter(rows.to_batches()))
     with pytest.raises(UserError, match="not supported by streams"):
         sink(tmp_path / "t", rows, saveMode="overwrite")
-    with pytest.raises(UserError, match="not the batch of a stream"):
+    with pytest.raises(UserError, match="invalid stream batch"):
         StreamBatch.of({CHECKPOINT: "7"})
 
 

@@ -172,7 +172,7 @@ def test_a_table_of_apache_hudi_that_captures_changes_is_written_on(tmp_path: Pa
 
 
 def test_a_mode_without_capture_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="logs no changes"):
+    with pytest.raises(OptionError, match="change data capture is not enabled"):
         pyhudi.create_table(str(tmp_path / "t"), SCHEMA, record_key="id",
                             options={MODE: "DATA_BEFORE"})  # fmt: skip
     table = new_table(tmp_path / "u")

@@ -71,7 +71,7 @@ def test_variants_come_back_from_every_file_they_go_through(
 def test_half_a_variant_is_refused_before_anything_is_written(part: str) -> None:
     table = pyhudi.create_table(f"memory://half_{part}", SCHEMA, record_key="id")
     broken = rows({"1": number(1), "2": None, "3": {**number(1), part: None}})
-    with pytest.raises(UserError, match=r"a variant lacks.*column=v, row=2"):
+    with pytest.raises(UserError, match=r"a variant has no.*column=v, row=2"):
         table.upsert(broken)
     assert not len(table.timeline)
 

@@ -1,17 +1,17 @@
-"""Logs of changes (CDC): what the rewrite of a base file changed, for tables that capture it.
+"""Change data capture (CDC) logs: the row changes made by the rewrite of a base file.
 
 ```
 .<file id>_<instant>.log.1_<write token of the base file>.cdc, one block of kind CDC: Avro records
 
 DATA_BEFORE_AFTER   op, ts_ms (the instant), before, after      op: i, u or d; all nullable
 DATA_BEFORE         op, record_key, before                      before, after: the row without
-OP_KEY_ONLY         op, record_key                              meta columns, null for none
+OP_KEY_ONLY         op, record_key                              meta columns, or null
 ```
 
-The commit names the log in the `cdcStats` of the base file.  The log has no marker of its own
-(Apache Hudi 0.15.0 refuses to roll back markers of logs that are not APPEND); it shares the write
-token of its base file, whose marker finds both.  Source: table_format 7.11; files of Apache Hudi
-1.2.0.
+The commit lists the log in the `cdcStats` of the base file.  The log has no separate marker
+(Apache Hudi 0.15.0 cannot roll back markers of logs that are not APPEND); it shares the write
+token of its base file, whose marker identifies both.  Source: table_format 7.11; files of Apache
+Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from pyhudi.write.files.write_context import FilePlan
 def write_cdc_log(
     plan: FilePlan, group: FileGroupId, base: BaseFileName, before: pa.Table, after: pa.Table
 ) -> Mapping[str, int] | None:
-    """Write the log of a base file's changes; its path and size in bytes, None without changes.
+    """Write the log of a base file's changes; returns its path and size in bytes, or None if
+    nothing changed.
 
-    before: stored rows that leave the file.  after: rows that come to it, at most one a key.
-    Rows with one key on both sides are an update.
+    before: stored rows removed from the file.  after: rows added to it, at most one per key.
+    Rows with the same key on both sides are an update.
     """
     assert plan.cdc is not None
     if not before.num_rows and not after.num_rows:
@@ -84,8 +85,8 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _images(rows: pa.Table, schema: pa.Schema, at: pa.Array) -> pa.Array:
-    """Rows as structs of the user columns, by position; null where that is null."""
-    if not rows.num_rows:  # of a delete by key, which brings no user columns
+    """Rows as structs of the user columns, by position; null for a null position."""
+    if not rows.num_rows:  # a delete by key has no user columns
         return pa.nulls(len(at), pa.struct(list(schema)))
     fitted = conform(rows.select(schema.names), schema).take(at)
     children = [_one(fitted.column(name)) for name in schema.names]
@@ -93,7 +94,7 @@ def _images(rows: pa.Table, schema: pa.Schema, at: pa.Array) -> pa.Array:
 
 
 def cdc_schema(row_schema: str, mode: CdcMode) -> str:
-    """Avro JSON of the records of a CDC log, for rows of a schema (Avro JSON without meta)."""
+    """Avro JSON of CDC log records for rows of a schema (Avro JSON without meta fields)."""
     row = json.loads(row_schema)
     name = ".".join(filter(None, (row.get("namespace"), row["name"])))
     text = {"type": ["null", "string"], "doc": "", "default": None}

@@ -1,8 +1,8 @@
-"""Handles: write one file of one file group, and say what was written.
+"""Writers of base and log files, one file of one file group each.
 
-Each file gets its marker first and a name no other attempt can have; it is durable when the
-handle returns.  A task that runs twice leaves a second file, which nobody names and the commit
-removes.
+Each file gets its marker first and a name that no other attempt can have; it is durable when the
+writer returns.  A task that runs twice leaves a second file, which no commit lists; the commit
+removes it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pyhudi.write.placement.tagging import RowAction
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Targets for one task, by number and value."""
+    """Targets of one task, with their numbers."""
 
     plan: FilePlan
     router: Router
@@ -58,10 +58,10 @@ class WriteTask:
 
 
 def write_targets(task: WriteTask) -> list[Written]:
-    """Write each target of a task; runs on workers, possibly twice.
+    """Write the targets of a task; runs on workers, possibly twice.
 
-    A target all of whose rows lost to stored ones is left as it is.  What Arrow freed goes back
-    to the system between files, or a task of many would hold more than the largest of them.
+    A target is not changed if all of its rows lose to stored ones.  Memory that Arrow has freed is
+    returned to the system between files, so that a task uses no more than its largest file.
     """
     written = []
     for number, target in task.targets:
@@ -84,10 +84,10 @@ def write_targets(task: WriteTask) -> list[Written]:
 
 
 def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
-    """The first base file of a new group; none without rows.  Holds a row group at a time."""
+    """Write the first base file of a new group; none without rows.  Memory: one row group."""
     began = time.monotonic()
-    pieces = router.pieces_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
-    first = next(pieces, None)
+    chunks = router.pieces_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
+    first = next(chunks, None)
     if first is None:
         return []
     ensure_partition(plan.fs, target.group.partition, plan.instant)
@@ -97,8 +97,8 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
 
     def stored() -> Iterator[pa.Table]:
         nonlocal count
-        for piece in chain((first,), pieces):
-            rows = stamped(plan, piece, target.group, number, str(name), count)
+        for chunk in chain((first,), chunks):
+            rows = stamped(plan, chunk, target.group, number, str(name), count)
             bloom.add(rows.column(RECORD_KEY))
             count += rows.num_rows
             yield rows
@@ -109,7 +109,7 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
 
 
 def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
-    """The next base file of a group: stored rows less those replaced, then the incoming ones."""
+    """Write the next base file of a group: the stored rows that remain, then incoming rows."""
     began = time.monotonic()
     assert target.slice is not None and target.slice.base is not None
     base = target.slice.base
@@ -123,16 +123,16 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
             stored, routed.rows, routed.puts, plan.rules, natural_deletes=plan.natural_deletes
         )
     incoming = outcome(stored, routed.rows, settled, plan.rules)
-    if not incoming.num_rows and settled.keep.all():  # every row lost to what is stored
+    if not incoming.num_rows and settled.keep.all():  # every row lost to a stored one
         return Written(None, 0, 0, 0, settled.unchanged)
     name = _base_name(plan, number, target.group)
-    kept = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
-    rows = with_constants(kept, target.group, str(name))
+    remaining = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
+    rows = with_constants(remaining, target.group, str(name))
     if incoming.num_rows:
-        fresh = stamped(plan, incoming, target.group, number, str(name), kept.num_rows)
+        fresh = stamped(plan, incoming, target.group, number, str(name), remaining.num_rows)
         rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     foot = base_file.footer(plan.fs, base.path)
-    bloom = foot.bloom  # deleted keys stay in it: a filter may say yes too often, never no
+    bloom = foot.bloom  # deleted keys stay in it: false positives are allowed
     if bloom is None:
         bloom = new_bloom(plan.base_file)
         bloom.add(rows.column(RECORD_KEY))
@@ -162,8 +162,8 @@ def _log_changes(
     leaving: Mask,
     incoming: pa.Table,
 ) -> Mapping[str, int] | None:
-    """The CDC log of a base file about to be written, where the table has such; its size by path.
-    leaving: mask over the stored rows.  The base file's marker comes first."""
+    """Write the CDC log of a base file about to be written, if enabled; returns its size by path.
+    leaving: mask over the stored rows.  The base file's marker is created first."""
     if plan.cdc is None:
         return None
     announce(plan.fs, plan.instant, group.partition, name, kind=kind)
@@ -171,7 +171,7 @@ def _log_changes(
 
 
 def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
-    """Whether readers would not see a row, were it logged: see `read.hiding`."""
+    """Whether logging would hide a row from readers: see `read.hidden_rows`."""
     if plan.hiding is None:
         return False
     assert target.slice is not None
@@ -180,7 +180,7 @@ def _would_hide(plan: FilePlan, target: Target, routed: Routed) -> bool:
 
 
 def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
-    """The next base file of a group, of its base file, logs and the incoming rows."""
+    """Write the next base file of a group from its base file, logs and the incoming rows."""
     began = time.monotonic()
     slice_ = target.slice
     assert slice_ is not None and plan.hiding is not None
@@ -232,10 +232,10 @@ def write_base_file(
     keys: tuple[str, str] | None = None,
     added: pa.Table | None = None,
 ) -> int:
-    """Announce and write a base file; its size in bytes.
+    """Create the marker of a base file and write the file; returns its size in bytes.
 
-    keys: the key range of the rows but for `added`, where it is known.  Raises OvertakenError,
-    and leaves no file, if the write was rolled back meanwhile.
+    keys: the key range of the rows other than `added`, if known.  Raises OvertakenError, and
+    leaves no file, if the write was rolled back in the meantime.
     """
     announce(plan.fs, plan.instant, group.partition, name, kind=kind)
     low, high = _range(keys, added)

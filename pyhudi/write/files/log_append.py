@@ -1,4 +1,4 @@
-"""Appends: what a merge-on-read write adds to a file group: a log file, several if it is large."""
+"""Log appends of a merge-on-read write: one log file per file group, more if it is large."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from pyhudi.write.placement.tagging import RowAction
 
 
 def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[Written]:
-    """Log files on top of the group's newest slice: data blocks, then delete blocks.
+    """Write log files on top of the group's latest slice: data blocks, then delete blocks.
 
-    One file, unless it grows past the largest size of one: then the next version goes on.
+    One file, unless it exceeds the maximum size: then writing continues in the next version.
     """
     began = time.monotonic()
     assert target.slice is not None
@@ -85,7 +85,7 @@ class _Block:
 
 
 def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
-    """Every block of the append, made one at a time."""
+    """The blocks of the append, created one at a time."""
     group, puts = target.group, routed.action == RowAction.PUT
     gone, action = routed.rows.filter(pa.array(~puts)), routed.action[~puts]
     ordered, as_rows = _deletes_by_value(plan, gone, action)
@@ -103,36 +103,36 @@ def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iter
 def _data_blocks(
     plan: FilePlan, number: int, group: FileGroupId, rows: pa.Table
 ) -> Iterator[tuple[bytes, int]]:
-    """Data blocks of the rows, each with its count of them."""
+    """Data blocks of the rows, each with its row count."""
     kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
     step = max(1, rows.num_rows * plan.sizing.log_block_bytes_max // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
-        piece = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
-        content = data_block(piece, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
-        yield content, piece.num_rows
+        block = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
+        content = data_block(block, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
+        yield content, block.num_rows
 
 
 def _files_of(blocks: Iterable[_Block], bytes_max: int) -> Iterator[list[_Block]]:
-    """Blocks by file: a file takes blocks until it is full, and one at least."""
-    held: list[_Block] = []
+    """Blocks grouped by file: a file takes blocks until it is full, and at least one."""
+    batch: list[_Block] = []
     size = 0
     for block in blocks:
-        if held and size + len(block.content) > bytes_max:
-            yield held
-            held, size = [], 0
-        held.append(block)
+        if batch and size + len(block.content) > bytes_max:
+            yield batch
+            batch, size = [], 0
+        batch.append(block)
         size += len(block.content)
-    if held:
-        yield held
+    if batch:
+        yield batch
 
 
 def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed, int]:
-    """The rows to log, and how many of the batch lost.
+    """(the rows to log, the number of rows of the batch that lost).
 
-    Readers merge log with log and then with the base file.  That is the order of the commits
-    unless a row comes late, whose values would then go before or behind others than a rewrite's:
-    such a row is logged as what it makes of its record, and so are rows that lack values where
-    readers would not find them.
+    Readers merge logs with each other and then with the base file.  That equals the order of the
+    commits, except for a late row, whose values would be merged in another order than by a
+    rewrite: such a row is logged already merged with its record, and so are rows that lack values
+    where readers would not find them.
     """
     if plan.stored is None:
         return routed, 0
@@ -160,9 +160,9 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
 
 
 def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[InstantTime, int]:
-    """(slice instant, version) of the next log: the newest slice's name, one version up.
+    """(slice instant, version) of the next log: the latest slice's instant, the next version.
 
-    compacting: instant of the group's planned compaction, which the log must not be part of.
+    compacting: instant of the group's planned compaction, which must not include the log.
     """
     newest = slice_.instant if compacting is None else max(compacting, slice_.instant)
     versions = [0]
@@ -178,10 +178,10 @@ def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[
 def _deletes_by_value(
     plan: FilePlan, gone: pa.Table, action: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(deletes that have their ordering value in a delete block, those that are logged as rows).
+    """(deletes stored in a delete block with their ordering value, deletes logged as rows).
 
-    The row of a delete says that it is one.  It is logged where a delete block has no form for its
-    ordering value.  All others win by nature: moves, deletes by key.
+    A row that is marked as a delete is logged if a delete block cannot represent its ordering
+    value.  All others always win: moves, deletes by key.
     """
     ordering = plan.rules.ordering
     compared = bool(ordering) and plan.rules.tombstones and not plan.natural_deletes
@@ -195,8 +195,8 @@ def _deletes_by_value(
 def delete_blocks(
     plan: FilePlan, group: FileGroupId, gone: pa.Table, ordered: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[bytes, int]]:
-    """Blocks of deletes, each with its count of them: first those with an ordering value
-    (`ordered`), then those that win by nature."""
+    """Delete blocks, each with its row count: first deletes with an ordering value (`ordered`),
+    then deletes that always win."""
     for mask, has_order in ((ordered, True), (~ordered, False)):
         if mask.any():
             rows = gone.filter(pa.array(mask))
@@ -211,6 +211,6 @@ def delete_blocks(
 
 
 def _ordering_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Array:
-    """Values of the ordering columns, of several as structs."""
+    """Values of the ordering columns; as structs if there are several."""
     columns = [rows.column(name).combine_chunks() for name in names]
     return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(names))

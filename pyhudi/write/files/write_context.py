@@ -1,4 +1,4 @@
-"""What every file of a write has in common: the plan, the columns it adds to the rows."""
+"""Common parameters of the files of a write, and the meta columns added to the rows."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from pyhudi.timeline.instant import Instant, State, file_name
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """What every file of a write has in common.
+    """Common parameters of the files of a write.
 
-    schema: user columns.  inflight: the instant on the timeline, which has to stand for as long as
-    files are written; None outside a transaction.  cdc: what is logged of each change to a base
-    file; None for nothing.
+    schema: user columns.  inflight: the instant on the timeline, which must exist while files are
+    written; None outside a transaction.  cdc: the change data capture mode of base files; None if
+    disabled.
     """
 
     fs: FileSystem
@@ -47,10 +47,10 @@ class FilePlan:
     rules: MergeRules
     base_file: BaseFileOptions
     log_format: LogFormat
-    natural_deletes: bool  # a delete operation: deletes win whatever is stored
+    natural_deletes: bool  # a delete operation: deletes always win
     order_by: tuple[str, ...] = ()  # columns that sort the rows of new files
-    keeps_stored: bool = False  # rows are added beside stored ones, also to those of their key
-    stored: SliceSpec | None = None  # how to read what a log goes on top of, where it must be known
+    keeps_stored: bool = False  # rows are added even if their key is stored
+    stored: SliceSpec | None = None  # how to read the slice below a log, if needed
     hiding: SliceSpec | None = None  # how to read slices whose logs may hide rows logged on top
     sizing: FileSizing = field(default_factory=FileSizing)
     inflight: Instant | None = None
@@ -58,10 +58,10 @@ class FilePlan:
 
     def check_stands(self, path: str) -> None:
         """Delete the file just written at `path`, and the CDC log of a base file, and raise
-        OvertakenError if nobody will take it: the instant was rolled back meanwhile, or completed
-        without this task.
+        OvertakenError if the instant was rolled back in the meantime or completed without this
+        task.
 
-        Cost: two requests for the existence of a file.
+        Cost: two file existence requests.
         """
         if self.inflight is None:
             return
@@ -77,15 +77,15 @@ class FilePlan:
             "the write was rolled back or has ended while this task was still writing",
             instant=self.instant,
             path=path,
-            hint="a file that the task had written is deleted; write again",
+            hint="the file written by the task was deleted; write again",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One file written; stat is None where there was nothing to write after all.
+    """One written file; stat is None if there was nothing to write.
 
-    unchanged: incoming rows that lost to what is stored.
+    unchanged: incoming rows that lost to stored ones.
     """
 
     stat: WriteStat | None
@@ -96,11 +96,11 @@ class Written:
 
 
 CONSTANT: Final = (PARTITION_PATH, FILE_NAME)
-"""Meta columns with one value a file: never read for a rewrite, always made."""
+"""Meta columns with one value per file: always generated, never read for a rewrite."""
 
 
 def repeated(value: str, count: int) -> pa.DictionaryArray:
-    """One value `count` times, which costs a reader and the writer next to nothing."""
+    """One value `count` times, as a dictionary column."""
     zeros = pa.array(np.zeros(count, np.int32))
     return pa.DictionaryArray.from_arrays(zeros, pa.array([value], pa.string()))
 
@@ -108,7 +108,7 @@ def repeated(value: str, count: int) -> pa.DictionaryArray:
 def stamped(
     plan: FilePlan, rows: pa.Table, group: FileGroupId, number: int, file_name: str, first: int
 ) -> pa.Table:
-    """Incoming rows as they are stored: meta columns, then the user columns."""
+    """Incoming rows in stored form: meta columns, then the user columns."""
     count = rows.num_rows
     ordinals = pa.array(np.arange(first, first + count)).cast(pa.string())
     seqno = pc.binary_join_element_wise(f"{plan.instant}_{number}", ordinals, "_")
@@ -124,7 +124,7 @@ def stamped(
 
 
 def with_constants(rows: pa.Table, group: FileGroupId, file_name: str) -> pa.Table:
-    """`rows` with the columns that have one value a file, all in the stored order."""
+    """`rows` with the columns that have one value per file, in stored column order."""
     columns = {
         PARTITION_PATH: repeated(group.partition, rows.num_rows),
         FILE_NAME: repeated(file_name, rows.num_rows),

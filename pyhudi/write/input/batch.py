@@ -1,11 +1,11 @@
-"""The batch: parts of the incoming rows with their keys, ready to be tagged.
+"""Batch chunks: incoming rows with their keys, staged for tagging.
 
-Columns of a keyed part: the table's user columns in its order, then
+Columns of a keyed chunk: the table's user columns in table order, then
 `_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`.
 
-Beside each part stands its order by shard of the record index: a column `row: int32` with the
-part's row numbers, those of one shard together and ascending, and where each shard begins in the
-schema's metadata.  So a shard's task touches its own rows only, however large the batch.
+Each chunk also stores its row order by record index shard: a column `row: int32` with the chunk's
+row numbers, grouped by shard and ascending, and the start of each shard in the schema metadata.
+A shard's task therefore reads only its own rows, regardless of the size of the batch.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from pyhudi.write.input.logical_type_check import check_logical_types
 from pyhudi.write.input.text_check import check_key_lengths, check_texts
 
 FILE_ID: Final = "file_id"
-"""File ids of rows whose places are known, dictionary<int32, string>."""
+"""File ids of rows whose file groups are known, dictionary<int32, string>."""
 _STARTS: Final = b"starts"
 PART_ROWS: Final = 256 * 1024
 _PART_BYTES: Final = 128 << 20
-"""What a task holds of its rows before it puts them aside."""
+"""Bytes of rows that a task holds in memory before it spills them."""
 _STREAM_BYTES: Final = 32 << 20
-"""The same where the rows come as a stream, which is read because memory is short."""
+"""The same for rows from a stream, which is used when memory is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """Everything a task needs to key rows.  `schema`: the table's user columns."""
+    """Parameters for keying rows.  `schema`: the table's user columns."""
 
     schema: pa.Schema
     rule: KeyRule
     hash: KeyHash
     rules: MergeRules | None = None
-    """How records are merged: its ordering columns may not hold nulls; None for deletes."""
+    """How records are merged: ordering columns must not hold nulls; None for deletes."""
     has_index_files: bool = False
-    """Whether keys go into HFiles, which bound their length."""
+    """Whether keys go into HFiles, which limit their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchChunk:
-    """One keyed part of the batch, put aside.  `order`: its rows by shard.
+    """One staged chunk of keyed rows.  `order`: its rows by shard.
 
-    has_paths: whether rows name their partitions; keys to delete may come without.
-    has_groups: whether rows name their file groups too, in the column FILE_ID.
+    has_paths: whether rows have partition paths; keys to delete may lack them.
+    has_groups: whether rows also have file groups, in the column FILE_ID.
     """
 
     staged: Staged
@@ -74,20 +74,20 @@ class BatchChunk:
 
 
 class Rows(Protocol):
-    """Incoming rows, wherever they are."""
+    """Incoming rows of any source."""
 
     @property
     def schema(self) -> pa.Schema: ...
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
-        """Key every row and put the parts aside; called once."""
+        """Key all rows and stage the chunks; called once."""
         ...
 
 
 def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
-    """The keyed part of some rows.  Raises UserError for a null key or ordering value,
-    text that is not UTF-8, a vector of another size, half a variant, and a key too long for the
-    index."""
+    """Rows with key and partition path columns.  Raises UserError for a null key or ordering
+    value, text that is not UTF-8, a vector of the wrong size, an incomplete variant, and a key
+    too long for the index."""
     fitted = conform(rows, plan.schema, loss=Loss.REFUSED)
     check_texts(fitted, first_row=first_row)
     check_logical_types(fitted, first_row=first_row)
@@ -101,7 +101,7 @@ def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
 
 
 def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
-    """Raise UserError for a row, other than a delete, that cannot be compared."""
+    """Raise UserError for a row, other than a delete, without a comparable ordering value."""
     names = rules.ordering or rules.batch_ordering
     absent = [name for name in names if name not in rows.column_names]
     if absent:
@@ -120,19 +120,19 @@ def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
             row = int(np.argmax(bad))
             if rows.column(name)[row].is_valid:
                 raise UserError(
-                    "an ordering value is not of the form file.position", column=name,
+                    "an ordering value does not have the format file.position", column=name,
                     row=first_row + row, value=rows.column(name)[row].as_py(),
                 )  # fmt: skip
             raise UserError(
                 "an ordering value is null", column=name, row=first_row + row,
-                hint="fill it, or order by commit time (ordering=None)",
+                hint="set a value, or order by commit time (ordering=None)",
             )  # fmt: skip
 
 
 def stage_rows(
     rows: pa.Table, plan: KeyPlan, staging: Staging, *, first_row: int = 0
 ) -> BatchChunk:
-    """Key some rows and put them aside."""
+    """Key rows and stage them."""
     keyed = key_rows(rows, plan, first_row=first_row)
     deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
     return BatchChunk(
@@ -146,19 +146,19 @@ def stage_rows(
 
 
 def shard_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
-    """Row numbers by shard of their keys; see the top of the file."""
+    """Row numbers grouped by the shard of their keys; see the module docstring."""
     shards = np.asarray(hash.buckets(keys))
     starts = np.zeros(hash.count + 1, np.int64)
     np.cumsum(np.bincount(shards, minlength=hash.count), out=starts[1:])
     if hash.count <= np.iinfo(np.uint16).max:
-        shards = shards.astype(np.uint16)  # sorted by radix
+        shards = shards.astype(np.uint16)  # enables radix sort
     rows = np.argsort(shards, kind="stable").astype(np.int32)
     schema = pa.schema([("row", pa.int32())], metadata={_STARTS: starts.tobytes()})
     return pa.table([pa.array(rows)], schema=schema)
 
 
 def rows_of_shard(part: BatchChunk, shard: int) -> npt.NDArray[np.int32]:
-    """Row numbers of a part whose keys belong to a shard, ascending."""
+    """Row numbers of a chunk whose keys belong to a shard, ascending."""
     order = part.order.load()
     starts = np.frombuffer((order.schema.metadata or {})[_STARTS], np.int64)
     rows = order.column("row").slice(starts[shard], starts[shard + 1] - starts[shard])
@@ -172,7 +172,7 @@ def take_rows(
     *,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows of the parts, given in order of (part, row), with some columns or all."""
+    """Rows of the chunks, ordered by (part, row), with the given columns or all."""
     cuts = np.searchsorted(part, np.arange(len(parts) + 1))
     tables: list[pa.Table] = []
     for number, (low, high) in enumerate(pairwise(cuts.tolist())):
@@ -219,28 +219,28 @@ class TableRows:
 def in_bounded_batches(
     batches: Iterable[pa.RecordBatch], *, rows_max: int = PART_ROWS, bytes_max: int = _PART_BYTES
 ) -> Iterator[pa.Table]:
-    """Batches as tables of bounded size, each in one piece: rows are taken from them by number,
-    which costs a copy of the whole where they are in many.  None is empty."""
-    held: list[pa.RecordBatch] = []
+    """Batches combined into tables of bounded size, each contiguous: taking rows by number from
+    many chunks would copy all of them.  No table is empty."""
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        held.append(batch)
+        pending.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= rows_max or size >= bytes_max:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()
+            yield pa.Table.from_batches(pending).combine_chunks()
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending).combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """Rows that come batch by batch and may be more than memory holds; read once.
+    """Rows from a stream of batches, possibly larger than memory; read once.
 
-    Memory: a few pieces of some tens of megabytes, if the staging keeps them in files.
+    Memory: a few chunks of some tens of megabytes, if they are staged in files.
     """
 
     reader: pa.RecordBatchReader
@@ -250,10 +250,10 @@ class StreamRows:
         return self.reader.schema
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
-        pieces = in_bounded_batches(self.reader, bytes_max=_STREAM_BYTES)
+        tables = in_bounded_batches(self.reader, bytes_max=_STREAM_BYTES)
         parts: list[BatchChunk] = []
         first = 0
-        while window := list(islice(pieces, max(1, min(engine.parallelism, 8)))):
+        while window := list(islice(tables, max(1, min(engine.parallelism, 8)))):
             cuts = []
             for rows in window:
                 cuts.append(_Cut(rows, plan, staging, first))
@@ -266,8 +266,8 @@ class StreamRows:
 class KeyRows:
     """Keys to delete: record keys as text, in memory.
 
-    paths: the partition path of each, where known; an index that is not global deletes a key
-    without one in every partition that has it.
+    paths: the partition path of each key, if known; an index that is not global deletes a key
+    without a path in every partition that has it.
     """
 
     keys: pa.ChunkedArray
@@ -293,8 +293,8 @@ def key_part(
     paths: pa.ChunkedArray | None = None,
     file_ids: pa.ChunkedArray | None = None,
 ) -> BatchChunk:
-    """Record keys alone, put aside as a part whose rows all end; paths: their partitions;
-    file_ids: with these, their file groups."""
+    """Stage record keys as a chunk of rows to delete.  paths: their partitions; file_ids: their
+    file groups, only together with paths."""
     count = len(keys)
     nowhere = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([""]))
     columns: dict[str, Any] = {
@@ -313,7 +313,7 @@ def key_part(
 
 @dataclass(frozen=True, slots=True)
 class NoRows:
-    """No rows at all: what a write without a batch has."""
+    """No rows: the input of a write without a batch."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Rows of one key in a batch of several parts, merged."""
+"""Merging of rows with the same key within a batch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pyhudi.write.input.batch import BatchChunk, take_rows
 
 @dataclass(frozen=True, slots=True)
 class FoldedRows:
-    """Rows of a batch after those of one key were merged.
+    """Rows of a batch after rows with the same key were merged.
 
-    kept: positions of the rows that stay as they are.  rows: those merged, keyed columns.
+    kept: positions of unmerged rows.  rows: merged rows, with the keyed columns.
     """
 
     kept: npt.NDArray[np.int64]
@@ -32,10 +32,10 @@ class FoldedRows:
 def folded_rows(
     keys: pa.ChunkedArray, parts: Sequence[BatchChunk], part: Ints, row: Ints, rules: MergeRules
 ) -> FoldedRows | None:
-    """Merge rows of one key, in order; None where no key has several.
+    """Merge rows with the same key, in order; None if no key occurs twice.
 
-    keys: of rows given in order of (part, row).  A key whose last row with an effect is a delete
-    retains that row.  Copies the rows of such keys only.
+    keys: of rows ordered by (part, row).  A key whose last effective row is a delete retains that
+    row.  Copies only the rows of duplicate keys.
     """
     _, _, key = number_keys(keys)
     several = np.bincount(key)[key] > 1

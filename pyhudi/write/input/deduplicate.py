@@ -1,8 +1,8 @@
-"""Gathering: the rows of one hash part out of every part of the batch, one of each key.
+"""Deduplication of a batch: the rows of one hash partition from all chunks, one per key.
 
-Columns of a gathered part, in order of (part, row): `part: int32`, `row: int32`,
+Columns of the result, ordered by (part, row): `part: int32`, `row: int32`,
 `_hoodie_partition_path: dictionary<int32, string>`, `deleted: bool`, `_hoodie_record_key: string`
-where an index is asked, and `file_id: dictionary<int32, string>` where rows name their file groups.
+if an index is queried, and `file_id: dictionary<int32, string>` if rows have file groups.
 """
 
 from __future__ import annotations
@@ -34,53 +34,54 @@ DELETED = "deleted"
 
 
 class Duplicates(IntEnum):
-    """What happens to several rows of one key in a batch."""
+    """How rows of a batch with the same key are handled."""
 
-    NEWEST = 0  # keep the last one
-    GREATEST = 1  # keep the one with the greatest ordering value, the last of equals
+    NEWEST = 0  # retain the last one
+    GREATEST = 1  # retain the greatest ordering value, the last of equals
     KEEP = 2
     FOLD = 3  # merge them
 
 
 class ExistingKeyPolicy(IntEnum):
-    """What happens to rows whose key is in the table."""
+    """How rows whose key is in the table are handled."""
 
-    UPDATE = 0  # they go where their records are
-    DROP = 1  # an insert without duplicates: they are left out
+    UPDATE = 0  # they update their records
+    DROP = 1  # an insert without duplicates: they are dropped
     REFUSE = 2  # the write fails
 
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """What the tagging of every part of a batch has in common."""
+    """Common parameters for tagging all hash partitions of a batch."""
 
     fs: FileSystem
     parts: tuple[BatchChunk, ...]
     staging: Staging
     duplicates: Duplicates
     rules: MergeRules | None  # None: a delete operation
-    deletes_all: bool  # a delete operation: every row names a key to delete
-    moves: bool  # a key that comes with another partition moves there
-    asked: bool = True  # whether an index is asked (inserts: no)
-    is_global: bool = True  # whether a key is one record, whatever its partition
+    deletes_all: bool  # a delete operation: every row is a key to delete
+    moves: bool  # a record whose key has a new partition moves there
+    asked: bool = True  # whether an index is queried (inserts: no)
+    is_global: bool = True  # whether keys are unique across partitions
     known: ExistingKeyPolicy = ExistingKeyPolicy.UPDATE
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
-    copies: bool = False  # a key may have places that the index asked does not know
+    copies: bool = False  # a key may have places unknown to the queried index
 
     @property
     def has_groups(self) -> bool:
-        """Whether the rows name their file groups, so that no index has to."""
+        """Whether rows have file groups, so that no index is needed."""
         return any(part.has_groups for part in self.parts)
 
     @property
     def everywhere(self) -> bool:
-        """Whether keys are looked for in all partitions."""
+        """Whether keys are looked up in all partitions."""
         return self.is_global or any(not part.has_paths for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class GatherTask:
-    """One hash part of the batch.  everywhere: how its keys are looked for; None: as planned."""
+    """One hash partition of the batch.  everywhere: look keys up in all partitions; None: as
+    planned."""
 
     plan: TagPlan
     shard: int
@@ -89,7 +90,7 @@ class GatherTask:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A gathered part put aside, with its sorted keys (see `index.probe`)."""
+    """Staged rows of one hash partition, with their sorted keys (see `index.key_join`)."""
 
     rows: Staged
     keys: Staged
@@ -98,7 +99,7 @@ class Gathered:
 
 
 def gather_shard(task: GatherTask) -> Gathered:
-    """Gather the rows of one hash part for an index that is asked in two steps."""
+    """Gather the rows of one hash partition for an index that is queried in two steps."""
     found = deduplicate(task)
     everywhere = task.plan.everywhere if task.everywhere is None else task.everywhere
     run = key_run(found.rows, everywhere=everywhere)
@@ -113,8 +114,8 @@ def gather_shard(task: GatherTask) -> Gathered:
 
 @dataclass(frozen=True, slots=True)
 class GatheredRows:
-    """Gathered rows; how many were dropped for another row of their key; rows of one key that
-    were merged, put aside: the gathered rows name them by the number of parts plus the shard's.
+    """Gathered rows, the number of dropped duplicates, and (folded) the staged merged rows: the
+    gathered rows refer to them by part number = number of parts + shard number.
     """
 
     rows: pa.Table
@@ -123,7 +124,7 @@ class GatheredRows:
 
 
 def deduplicate(task: GatherTask) -> GatheredRows:
-    """The rows of one hash part, one a key."""
+    """The rows of one hash partition, one per key."""
     plan = task.plan
     combined = _one_per_key(task, *_rows_of_shard(task))
     rows = combined.rows
@@ -143,7 +144,7 @@ def deduplicate(task: GatherTask) -> GatheredRows:
 def _rows_of_shard(
     task: GatherTask,
 ) -> tuple[pa.Table, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Keys (and what else tagging needs) of the part's rows, with their part and row numbers."""
+    """Keys and other columns for tagging of the rows, with their part and row numbers."""
     plan = task.plan
     first = plan.parts[0].staged.load().schema.names if plan.parts else []
     names = [PARTITION_PATH]
@@ -151,7 +152,7 @@ def _rows_of_shard(
         names.append(RECORD_KEY)
     if plan.has_groups:
         names.append(FILE_ID)
-    names += (name for name in _looked_at(plan) if name in first and name not in names)
+    names += (name for name in _extra_columns(plan) if name in first and name not in names)
     tables, parts, rows = [], [], []
     for number, part in enumerate(plan.parts):
         at = rows_of_shard(part, task.shard)
@@ -165,8 +166,8 @@ def _rows_of_shard(
     )
 
 
-def _looked_at(plan: TagPlan) -> Iterator[str]:
-    """Columns that tell deletes, and which of two rows is the greater."""
+def _extra_columns(plan: TagPlan) -> Iterator[str]:
+    """Columns that mark deletes or order rows."""
     yield IS_DELETED
     if plan.rules is not None:
         yield from (mark.column for mark in plan.rules.marks)
@@ -176,7 +177,7 @@ def _looked_at(plan: TagPlan) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
-    """Rows, one a key, with their part and row numbers; `folded`: merged ones, put aside."""
+    """Rows, one per key, with part and row numbers; `folded`: staged merged rows."""
 
     rows: pa.Table
     part: Ints
@@ -193,24 +194,24 @@ def _one_per_key(task: GatherTask, rows: pa.Table, part: Ints, row: Ints) -> _Co
     if plan.rules is not None and plan.duplicates is Duplicates.FOLD:
         return _folded(task, rows, part, row, folded_rows(keys, plan.parts, part, row, plan.rules))
     if plan.rules is not None and plan.duplicates is Duplicates.GREATEST:
-        kept = greatest_rows(keys, rows, plan.rules)
+        retained = greatest_rows(keys, rows, plan.rules)
     else:
-        kept = newest_rows(keys)
-    if len(kept) == rows.num_rows:
+        retained = newest_rows(keys)
+    if len(retained) == rows.num_rows:
         return _Combined(rows, part, row)
-    dropped = rows.num_rows - len(kept)
-    return _Combined(rows.take(pa.array(kept)), part[kept], row[kept], dropped)
+    dropped = rows.num_rows - len(retained)
+    return _Combined(rows.take(pa.array(retained)), part[retained], row[retained], dropped)
 
 
 def _folded(
     task: GatherTask, rows: pa.Table, part: Ints, row: Ints, found: FoldedRows | None
 ) -> _Combined:
-    """Rows of one key merged; what comes out is a part of its own."""
+    """Merge rows with the same key; the merged rows form an additional part."""
     if found is None:
         return _Combined(rows, part, row)
     count = found.rows.num_rows
-    kept, merged = rows.take(pa.array(found.kept)), found.rows.select(rows.schema.names)
-    whole = pa.concat_tables([kept, merged], promote_options="default").unify_dictionaries()
+    retained, merged = rows.take(pa.array(found.kept)), found.rows.select(rows.schema.names)
+    whole = pa.concat_tables([retained, merged], promote_options="default").unify_dictionaries()
     number = len(task.plan.parts) + task.shard
     return _Combined(
         whole,
@@ -222,7 +223,7 @@ def _folded(
 
 
 def _identity(plan: TagPlan, rows: pa.Table) -> pa.ChunkedArray:
-    """What tells one record from another: the key, or partition (or file group) and key."""
+    """The identity of records: the key, or partition (or file group) and key."""
     keys = rows.column(RECORD_KEY)
     if plan.has_groups:
         return _within(_within(keys, rows.column(FILE_ID)), rows.column(PARTITION_PATH))
@@ -230,7 +231,7 @@ def _identity(plan: TagPlan, rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _within(keys: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts that are equal where both the key and the place (a dictionary column) are."""
+    """Texts that are equal if both the key and the place (a dictionary column) are equal."""
     codes, values = path_codes(places)
     if len(values) < 2:
         return keys

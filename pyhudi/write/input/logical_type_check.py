@@ -1,4 +1,4 @@
-"""Vectors and variants of a batch that are not whole, found before anything is written."""
+"""Check of vectors and variants in a batch, before anything is written."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyhudi.formats.logical_types import VARIANT, Logical, Vector, logical_type
 
 
 def check_logical_types(rows: pa.Table, *, first_row: int = 0) -> None:
-    """Raise UserError for a vector with too few or too many values or a null among them, and a
-    variant that lacks its metadata or its value.
+    """Raise UserError for a vector with too few or too many values or a null value, and a variant
+    without metadata or value.
 
-    rows: with the fields of the table's schema, which say what is a vector or a variant.
+    rows: with the fields of the table's schema, which define vectors and variants.
     """
     for field, column in zip(rows.schema, rows.columns, strict=True):
         logical = logical_type(field)
@@ -31,16 +31,16 @@ def check_logical_types(rows: pa.Table, *, first_row: int = 0) -> None:
 
 def _error(column: str, row: int, value: pa.Scalar, logical: Logical) -> UserError:
     if logical == VARIANT:
-        return UserError("a variant lacks its metadata or its value", column=column, row=row)
+        return UserError("a variant has no metadata or no value", column=column, row=row)
     return UserError(
-        "a vector has another number of values than its column's type, or a null among them",
+        "a vector has the wrong number of values for its column's type, or a null value",
         column=column, row=row, type=str(logical), values=len(value),
-        hint="pad or cut it, or store null for the whole vector",
+        hint="pad or truncate it, or store null for the whole vector",
     )  # fmt: skip
 
 
 def _first_bad(values: pa.Array, logical: Logical) -> int | None:
-    """Number of the first row that is neither null nor a whole value."""
+    """Number of the first row that is neither null nor a complete value."""
     bad = _bad_vectors(values, logical) if isinstance(logical, Vector) else _bad_variants(values)
     return int(np.argmax(bad)) if bad.any() else None
 

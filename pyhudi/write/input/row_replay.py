@@ -1,8 +1,8 @@
-"""The rows of a write that may have to be planned more than once.
+"""Incoming rows of a write that may be planned more than once.
 
-Rows are keyed and put aside once, also those of a stream that can be read only once; a further
-attempt finds them there.  Only if the table's columns or its index have changed meanwhile are
-they made anew, out of rows that are still to be had.
+Rows are keyed and staged once, including those of a stream that can be read only once; further
+attempts reuse them.  They are staged again only if the table's columns or index have changed in
+the meantime, which requires that the input can be read again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows, StreamRows
 
 @dataclass(slots=True)
 class ReplayedRows:
-    """Incoming rows that stay put aside for as long as the first staging does."""
+    """Incoming rows that stay staged as long as the first staging area exists."""
 
     rows: Rows
     _plan: KeyPlan | None = field(default=None, init=False)
@@ -30,14 +30,14 @@ class ReplayedRows:
         return self.rows.schema
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
-        """Raises WriteConflictError for a stream that has been read for other columns."""
+        """Raises WriteConflictError for a stream that was already read with other columns."""
         if self._plan == plan:
             return self._parts
         if self._plan is not None and isinstance(self.rows, StreamRows):
             raise WriteConflictError(
-                "another writer changed the table's columns or index, and the rows to write came "
-                "as a stream that is read once",
-                hint="write again, from the beginning of the stream",
+                "another writer changed the table's columns or index, and the stream of rows "
+                "can be read only once",
+                hint="write again from the beginning of the stream",
             )
         self._parts = self.rows.stage(plan, staging, engine)
         self._plan = plan

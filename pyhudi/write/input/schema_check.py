@@ -1,8 +1,8 @@
-"""Does a batch fit the table: checked before anything is written.
+"""Schema check of a batch against the table, before anything is written.
 
-A batch may hold narrower types than the table's, and by the schema mode bring new nullable
-columns and fields, and wider types.  Everything else is refused with a message that reads like a
-diff.  docs/schema_evolution.md shows it for every pair of types.
+A batch may have narrower types than the table and, depending on the schema mode, new nullable
+columns and fields and wider types.  Everything else is rejected with a message in the form of a
+diff.  docs/schema_evolution.md lists the result for every pair of types.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DECIMAL_DIGITS: Final = 38
 
 @dataclass(frozen=True, slots=True)
 class FittedSchema:
-    """`table` is what the table's schema becomes.
+    """The table's schema after the write (`table`).
 
-    added: columns and nested fields it gains, widened: those whose type changes, by dotted path.
+    added: new columns and nested fields; widened: those whose type changes; as dotted paths.
     """
 
     table: pa.Schema
@@ -44,10 +44,10 @@ class FittedSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
-    """How far a batch may change its table.
+    """The schema changes that a batch may make.
 
-    fills_missing: columns the batch lacks are null in its rows.  fixed: columns whose type stays,
-    as keys, paths and the order of records are made of their values.
+    fills_missing: columns missing in the batch are null in its rows.  fixed: columns whose type
+    cannot change, because keys, paths and the order of records derive from their values.
     """
 
     mode: SchemaMode = SchemaMode.WIDEN
@@ -58,7 +58,7 @@ class SchemaRules:
 def schema_rules(
     config: TableConfig, options: WriteOptions, mode: SchemaMode | None = None
 ) -> SchemaRules:
-    """The rules of one write.  mode: as its caller asks; None: as the options say."""
+    """The rules of one write.  mode: the requested mode; None: the mode of the options."""
     fixed = {*config.record_key_fields, *config.partition_fields, *config.ordering_fields}
     fills = options.null_for_missing or options.reconcile_schema
     return SchemaRules(mode or options.schema_mode, fills, frozenset(fixed))
@@ -66,7 +66,7 @@ def schema_rules(
 
 @dataclass(slots=True)
 class _Differences:
-    """What was found on the way down: lines of the diff, and whether any of them is in the way."""
+    """Differences found: added and widened paths, and the lines of the diff that reject."""
 
     added: list[str] = field(default_factory=list)
     widened: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class _Differences:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type in the form tables hold it: no views, no dictionaries, lists of `element`."""
+    """The type as stored in tables: no views, no dictionaries, lists of `element`."""
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
@@ -115,7 +115,7 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """User columns in the form tables hold them, all nullable; meta columns are left out.
+    """User columns as stored in tables, all nullable; without meta columns.
 
     Raises SchemaError for a Hudi type (`formats.logical_types`) that a column cannot have.
     """
@@ -132,9 +132,9 @@ def _plain(column: pa.Field) -> pa.Field:
 def fit_schema(
     batch: pa.Schema, table: pa.Schema, rules: SchemaRules = SchemaRules()
 ) -> FittedSchema:
-    """What the table's schema (user columns) becomes with this batch.
+    """The table's schema (user columns) after this batch.
 
-    Raises SchemaError listing every difference that cannot be bridged.
+    Raises SchemaError listing every incompatible difference.
     """
     check_names(batch)
     found = _Differences()
@@ -152,9 +152,9 @@ def fit_schema(
 def _as_vector(
     given: pa.Field, batch: pa.Schema, table: pa.Schema, found: _Differences
 ) -> pa.Field:
-    """A column of the batch, with its numbers as they came where the table has vectors: int8 stays.
+    """A column of the batch with its original number type if the table has vectors: int8 stays.
 
-    A vector or a list of another size is a difference.
+    A vector or list of another size is a difference.
     """
     known, raw = _field(table, given.name), batch.field(given.name)
     vector = None if known is None else vector_of(known)
@@ -185,7 +185,7 @@ def _merged(
     *,
     path: str,
 ) -> Iterator[pa.Field]:
-    """The fields of the table with what the batch changes: known ones in order, then new ones."""
+    """The table's fields with the changes of the batch: existing ones in order, then new."""
     theirs = {f.name: f for f in given}
     for column in known:
         name = f"{path}{column.name}"
@@ -204,7 +204,7 @@ def _merged(
                 f"+ {path}{name}: differs from {folded.get(name.lower(), name)} only in case"
             )
         elif pt.is_null(theirs[name].type):
-            found.lines.append(f"+ {path}{name}: null (new, of no type)")
+            found.lines.append(f"+ {path}{name}: null (new, without a type)")
         elif rules.mode is SchemaMode.STRICT:
             kind = theirs[name].type
             found.lines.append(f"+ {path}{name}: {kind} (new; schema_mode is strict)")
@@ -235,9 +235,9 @@ def _merged_type(
     line = f"~ {path}: the table has {known}, the batch {given}"
     if promotes(known, given):
         if path in rules.fixed:
-            line += " (records are found and ordered by this column: its type stays)"
+            line += " (keys, partitions or record order depend on this column: its type is fixed)"
         elif "." in path:
-            line += " (Apache Hudi reads no older files whose nested types differ: they stay)"
+            line += " (Apache Hudi cannot read older files with other nested types)"
         elif rules.mode is SchemaMode.WIDEN:
             found.widened.append(path)
             return given
@@ -248,7 +248,7 @@ def _merged_type(
 
 
 def fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of `source` can stand in a column of `target`; neither is nested."""
+    """Whether a column of `target` can hold every value of `source`; neither is nested."""
     if source.equals(target) or pt.is_null(source):
         return True
     if pt.is_timestamp(source) and pt.is_timestamp(target):
@@ -257,14 +257,14 @@ def fits(source: pa.DataType, target: pa.DataType) -> bool:
         )
     if pt.is_time(source) or pt.is_time(target):
         return False
-    text = pt.is_string(source) == pt.is_string(target)  # not a text's bytes, nor a number's text
+    text = pt.is_string(source) == pt.is_string(target)  # no text as bytes, no number as text
     return bool(text and widens(source, target))
 
 
 def promotes(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of `source` may become one of `target` while its older files stay.
+    """Whether a column of `source` can become `target` without rewriting its older files.
 
-    No value changes, and every release of Apache Hudi reads the same.
+    No value changes, and every release of Apache Hudi reads the same values.
     """
     if pt.is_int32(source):
         return target in (pa.int64(), pa.float64())
@@ -275,14 +275,14 @@ def promotes(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def check_no_logs(fitted: FittedSchema, slices: Iterable[FileSlice]) -> None:
-    """Raise SchemaError where a type would widen over log files, which hold the older one.
+    """Raise SchemaError if a type would be widened while log files have the older type.
 
     Apache Hudi 0.15.0 reads neither Parquet blocks nor decimals of an older type.
     """
     logged = next((slice_ for slice_ in slices if slice_.logs), None)
     if logged is not None:
         raise SchemaError(
-            "a column cannot take a wider type while log files hold the older one",
+            "a column cannot be widened while log files have the older type",
             columns=", ".join(fitted.widened), file_group=logged.group.file_id,
             hint="compact the table first, or cast the columns; nothing was written",
         )  # fmt: skip

@@ -1,12 +1,12 @@
-"""Rows parked below the table before its write begins, by tasks that know nothing of the table.
+"""Rows staged in the table's folder before a write begins, by tasks that do not open the table.
 
 ```
 .hoodie/.temp/parked-<begun, ms since 1970>-<owner, 16 hex digits>/rows-<write token>.arrow
 ```
 
-Every task writes names of its own and hands them on; only files handed on are read.  The folder
-goes with its write; one left by the dead goes when it is days old, as nothing else tells whether
-its tasks still run.
+Every task writes files with unique names and returns the names; only returned files are read.
+The write removes the folder at its end; the folder of a crashed writer is removed when it is days
+old, because nothing else shows whether its tasks still run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyhudi.write.input.batch import BatchChunk, KeyPlan, KeyRows, stage_rows
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """One file of rows."""
+    """One file of staged rows."""
 
     file: FileStaged
     row_count: int
@@ -34,7 +34,7 @@ class Parked:
 
 
 def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Parked]:
-    """Write each table to a file of its own."""
+    """Write each table to a separate file."""
     staging = FileStaging(fs, folder)
     for table in tables:
         staged = staging.put("rows", table)
@@ -44,7 +44,7 @@ def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Pa
 
 @dataclass(frozen=True, slots=True)
 class ParkedRows:
-    """Incoming rows that are parked.  schema: that of every file."""
+    """Incoming rows in staged files.  schema: of every file."""
 
     schema: pa.Schema
     files: tuple[Parked, ...]
@@ -55,9 +55,9 @@ class ParkedRows:
 
 @dataclass(frozen=True, slots=True)
 class ParkedKeys:
-    """Records to delete: parked rows with the table's key columns, and any others.
+    """Records to delete: staged rows with at least the table's key columns.
 
-    tells_partition: whether they have its partition columns too.
+    tells_partition: whether they also have its partition columns.
     """
 
     files: tuple[Parked, ...]
@@ -80,7 +80,7 @@ class ParkedKeys:
 
 
 def partitions_of(files: Iterable[Parked], rule: KeyRule) -> list[str]:
-    """The partition paths that parked rows lie in."""
+    """The partition paths of staged rows."""
     found: set[str] = set()
     for parked in files:
         for chunk in partition_paths(parked.file.load(), rule).chunks:

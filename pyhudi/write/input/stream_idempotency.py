@@ -1,13 +1,14 @@
-"""Batches of streams, written once: a commit says whose batch it is, a replay is found by that.
+"""Idempotent stream batches: each commit records its stream and batch number.
 
 ```
 extraMetadata: {"_hudi_streaming_sink_checkpoint": "{\"<identifier>\": \"<batch>\"}"}
 ```
 
-The key and its value are those of Apache Hudi's streaming sink.  A stream replays its last batch
-only, and numbers grow, so a batch was written if the newest commit with its identifier carries
-its number or a greater one.  The writer asks under the table's lock: a writer that was given up
-for dead may still be at it.  Source: CommitUtils.getValidCheckpointForCurrentWriter of Apache Hudi.
+The key and its value are those of Apache Hudi's streaming sink.  A stream replays only its last
+batch, and numbers increase, so a batch was written if the newest commit with its identifier has
+its number or a greater one.  The writer checks under the table's lock, because a writer that was
+presumed crashed may still be running.
+Source: CommitUtils.getValidCheckpointForCurrentWriter of Apache Hudi.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ class StreamBatch:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What its commit carries."""
+        """The extra metadata of its commit."""
         return {CHECKPOINT: json.dumps({self.identifier: str(self.number)})}
 
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> StreamBatch | None:
-        """The batch that metadata is of; None where it is of none.  Raises UserError."""
+        """The batch of commit metadata; None if it has no batch.  Raises UserError."""
         text = metadata.get(CHECKPOINT)
         if text is None:
             return None
         found = _numbers(text)
         if len(found) != 1:
-            raise UserError("not the batch of a stream", option=CHECKPOINT, value=text)
+            raise UserError("invalid stream batch", option=CHECKPOINT, value=text)
         return cls(*next(iter(found.items())))
 
 
 def written_before(
     batch: StreamBatch, log: TimelineLog, archive: Archive
 ) -> tuple[InstantTime, int] | None:
-    """The newest commit of the batch's stream and its number, if that is not below the batch's.
+    """The newest commit of the batch's stream and its number, if not below the batch's number.
 
-    Reads commits back to the newest of the stream; all of them, the archive too, for its first.
+    Reads commits back to the newest of the stream; for its first batch all, including archived.
     """
     for time, metadata in _newest_first(log, archive):
         text = metadata.extra.get(CHECKPOINT)
@@ -67,7 +68,7 @@ def written_before(
 
 
 def writer_of(batch: StreamBatch, log: TimelineLog, commits: Iterable[Instant]) -> Instant | None:
-    """The commit among these that has written the batch, or a later one of its stream."""
+    """The commit among `commits` that wrote the batch or a later one of its stream."""
     for instant in commits:
         text = log.commit(instant).extra.get(CHECKPOINT)
         number = None if text is None else _numbers(text).get(batch.identifier)
@@ -86,7 +87,7 @@ def _newest_first(
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Batch numbers by identifier; empty for what is not written so."""
+    """Batch numbers by identifier; empty for any other text."""
     try:
         found = json.loads(text)
         return {str(name): int(number) for name, number in found.items()}

@@ -1,4 +1,4 @@
-"""Texts of a batch that could be written but not read again, found before anything is written."""
+"""Check of strings that could be written but not read, before anything is written."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow.types as pt
 from pyhudi.errors import UserError
 
 KEY_BYTES_MAX = (1 << 15) - 1
-"""An HFile stores the length of a key in 16 bits, signed."""
+"""An HFile stores the key length as a signed 16-bit number."""
 
 
 def check_texts(rows: pa.Table, *, first_row: int = 0) -> None:
-    """Raise UserError for a text that is not UTF-8, naming its column and row."""
+    """Raise UserError for a string that is not UTF-8, with its column and row."""
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         start = first_row
         for chunk in column.chunks:
@@ -22,15 +22,15 @@ def check_texts(rows: pa.Table, *, first_row: int = 0) -> None:
                 sound = (_is_sound(chunk.slice(row, 1)) for row in range(len(chunk)))
                 bad = next((row for row, is_sound in enumerate(sound) if not is_sound), 0)
                 raise UserError(
-                    "a text is not valid UTF-8", column=name, row=start + bad,
-                    hint="decode it by its own encoding, or store it as binary",
+                    "a string is not valid UTF-8", column=name, row=start + bad,
+                    hint="decode it with its actual encoding, or store it as binary",
                 )  # fmt: skip
             start += len(chunk)
 
 
 def _is_sound(array: pa.Array) -> bool:
-    """Whether all texts inside are UTF-8; looks at the rows of a slice alone.  The types are those
-    of a table's schema."""
+    """Whether all strings are UTF-8; reads only the rows of a slice.  The types are those of a
+    table's schema."""
     kind = array.type
     if pt.is_string(kind) or pt.is_large_string(kind):
         try:
@@ -48,7 +48,7 @@ def _is_sound(array: pa.Array) -> bool:
 
 
 def check_key_lengths(keys: pa.ChunkedArray, *, first_row: int = 0) -> None:
-    """Raise UserError for a record key that no index file can hold."""
+    """Raise UserError for a record key too long for an index file."""
     lengths = pc.binary_length(keys)
     if (pc.max(lengths).as_py() or 0) > KEY_BYTES_MAX:
         row = int(np.argmax(lengths.to_numpy() > KEY_BYTES_MAX))

@@ -1,1 +1,1 @@
-"""Which file group takes which rows: tagging, assignment, routing."""
+"""Placement of rows in file groups: tagging, assignment, routing."""

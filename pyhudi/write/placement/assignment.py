@@ -1,15 +1,15 @@
-"""Assignment: which file group takes which rows, and how each is written.  Pure.
+"""Assignment of rows to file groups, and how each group is written.  Pure.
 
-Updates go where their records are.  Inserts of a partition fill its smallest files below the
-limit first, then new file groups of the target size.
+Updates go to the file groups of their records.  Inserts of a partition first fill its smallest
+files below the limit, then new file groups of the target size.
 
-copy-on-write   a touched group is rewritten, a new one created
-merge-on-read   updates and deletes are appended to the group's logs; inserts go to base files, as
-                Apache Hudi's base-file indexes find keys only there: to a small group without
-                logs if rewriting it costs little, else to a new one; the logs of small groups
-                under a record index, where that is asked for
-bucket index    every row has its group: those of a bucket without one make it, with a base file;
-                on merge-on-read the others, new keys too, are appended to the logs
+copy-on-write   a changed group is rewritten, a new group created
+merge-on-read   updates and deletes are appended to the group's logs; inserts go to base files,
+                because Apache Hudi's base-file indexes find keys only there: to a small group
+                without logs if rewriting it is cheap, else to a new group; to the logs of small
+                groups with a record index, if enabled
+bucket index    every row has a fixed group; a bucket without a group gets one, with a base file;
+                on merge-on-read all other rows, including new keys, are appended to the logs
 Source: table_format 7.1.
 """
 
@@ -54,9 +54,9 @@ class Target:
 class Route:
     """How the rows of one shard reach their targets.
 
-    homes[i] is the target of home i, which has home_counts[i] rows; inserts[p] lists (row count,
-    target) in order for path p: the first rows of the shard that are new in that partition go to
-    the first target, and so on.
+    homes[i] is the target of home i, which has home_counts[i] rows.  inserts[p] lists (row count,
+    target) in order for path p: the shard's first new rows of that partition go to the first
+    target, and so on.
     """
 
     homes: tuple[int, ...]
@@ -66,7 +66,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """targets in order of partition and file id; routes by shard position."""
+    """targets: ordered by partition and file id; routes: by shard position."""
 
     targets: tuple[Target, ...]
     routes: tuple[Route, ...]
@@ -81,7 +81,7 @@ class AssignRules:
     record_bytes: int
     small_files: bool  # False for bulk insert: always new groups
     logs_inserts: bool = False  # MOR: small groups take inserts in their logs
-    fills_files: bool = False  # new files of full size and a rest, rather than of even sizes
+    fills_files: bool = False  # full new files and a remainder, not files of even size
     into_clustered: bool = False  # groups of a pending clustering take updates
 
 
@@ -135,7 +135,7 @@ def assign(
 
 
 def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None:
-    """A planned clustering will replace its groups: what is written to them would be lost."""
+    """Raise WriteConflictError for groups of a pending clustering: writes to them would be lost."""
     claimed = sorted(view.pending.clustering.keys() & set(groups))
     if claimed:
         raise WriteConflictError(
@@ -143,7 +143,7 @@ def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None
             instant=view.pending.clustering[claimed[0]],
             file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in claimed),
             hint="finish the clustering or roll it back, then write again; "
-            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy lets writes go in",
+            "hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy allows such writes",
         )
 
 
@@ -157,7 +157,7 @@ def _bins(
     *,
     new_file_id: Callable[[], str],
 ) -> list[tuple[FileGroupId, int]]:
-    """(group, rows) for the inserts of one partition: small files first, then new ones."""
+    """(group, row count) for the inserts of one partition: small files first, then new."""
     plan: list[tuple[FileGroupId, int]] = []
     left = count
     if rules.small_files:
@@ -219,7 +219,7 @@ def _routes(
     number: Mapping[FileGroupId, int],
     bins: Mapping[str, list[tuple[int, int]]],
 ) -> list[Route]:
-    """Deal each partition's bins out to the shards in order."""
+    """Distribute each partition's bins over the shards in order."""
     left = {path: [list(b) for b in plan] for path, plan in bins.items()}
     routes = []
     for shard in shards:

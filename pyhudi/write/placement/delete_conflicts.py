@@ -1,10 +1,10 @@
-"""Rows whose effect depends on what is stored, asked before anything is written.
+"""Resolution of rows whose effect depends on stored records, before anything is written.
 
-Under event-time order a delete (or a move to another partition) with an older ordering value than
-the stored record's has no effect.  The index entries of a commit must know that before they are
-written, so the few file groups with such rows are asked first.
+In event-time order a delete (or a move to another partition) with an ordering value older than the
+stored record's has no effect.  This must be known before index entries are written, so the few
+file groups with such rows are read first.
 
-A write that leaves unchanged rows out asks every file group it would touch.
+A write that skips unchanged rows reads every file group it would change.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pyhudi.write.placement.tagging import RowAction, ShardTags
 
 @dataclass(frozen=True, slots=True)
 class ContestTask:
-    """One shard's contested rows.  slices: by position in the shard's homes.
+    """Input for one shard's contested rows.  slices: by position in the shard's homes.
 
-    spec: of the columns to compare.  skips_unchanged: rows equal to the stored ones lose too.
+    spec: the columns to compare.  skips_unchanged: rows equal to the stored ones lose too.
     """
 
     fs: FileSystem
@@ -45,9 +45,9 @@ class ContestTask:
 
 
 def lost_rows(task: ContestTask) -> Staged | None:
-    """Positions in the shard's tags of rows that lose to a stored record; None if none does.
+    """Positions in the shard's tags of rows that lose to a stored record; None if there are none.
 
-    A move that loses takes its insert with it: the record stays where and as it is.
+    If a move loses, its insert is dropped too: the record is not changed.
     """
     tags = task.shard.tags.load()
     part, row, home, action = (

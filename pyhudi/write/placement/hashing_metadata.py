@@ -1,9 +1,8 @@
-"""Rings of a consistent-hashing bucket index that a write needs, and those it leaves behind.
+"""Hash rings of a consistent-hashing bucket index: those a write reads and those it stores.
 
-A partition's first ring may be kept before its write commits, as it says the same whoever makes
-it.  A replace commit leaves a ring with other file groups in each partition it empties, as a
-group that was replaced is not read any more, whatever is written to it later; the ring counts
-once the commit has completed.
+A partition's first ring may be stored before its write commits, because every writer creates the
+same one.  A replace commit stores a ring with new file groups in each partition it empties,
+because replaced groups are never read again; the ring takes effect when the commit completes.
 """
 
 from __future__ import annotations
@@ -38,53 +37,53 @@ def rings_of(
     *,
     emptied: Sequence[str] = (),
 ) -> dict[str, Ring]:
-    """The ring of each partition; emptied: those whose file groups all leave with this write.
+    """The ring of each partition.  emptied: partitions whose file groups this write replaces.
 
-    Raises UserError where a ring names groups that were replaced: what is written there is lost.
+    Raises UserError if a ring contains replaced groups: rows written to them would be lost.
     """
     seen = view.visibility
     bases = {group for group, found in view.groups.items() if found.latest_base() is not None}
 
-    def believed(instant: str, ring: Ring) -> bool:
+    def committed(instant: str, ring: Ring) -> bool:
         time = InstantTime(instant)
         if time in seen.completed or not seen.sees(time):
             return time in seen.completed
-        return not bases.isdisjoint(ring.groups())  # of an archived commit, or one rolled back
+        return not bases.isdisjoint(ring.groups())  # of an archived or rolled-back commit
 
     gone = replaced_groups(state.log, state.timeline)
     rings = {}
     for partition in sorted({*partitions, *emptied}):
-        ring = load_ring(state.fs, partition, believed)
+        ring = load_ring(state.fs, partition, committed)
         if ring is None:
             ring = first_ring(partition, rule.count)
         elif partition in emptied:
             ring = ring_anew(ring)
-        _check_alive(ring, gone.keys())
+        _check_not_replaced(ring, gone.keys())
         rings[partition] = ring
     return rings
 
 
-def _check_alive(ring: Ring, gone: Iterable[FileGroupId]) -> None:
-    dead = sorted({*ring.groups()} & set(gone))
-    if dead:
+def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
+    replaced = sorted({*ring.groups()} & set(gone))
+    if replaced:
         raise UserError(
-            "the partition's hashing metadata names file groups that were replaced",
-            partition=ring.partition, file_ids=", ".join(group.file_id for group in dead),
-            hint="an insert_overwrite or delete_partition of Apache Hudi did that; what is written "
-            "to these groups is not read any more, so copy the rows into a new table",
+            "the partition's hashing metadata contains replaced file groups",
+            partition=ring.partition, file_ids=", ".join(group.file_id for group in replaced),
+            hint="caused by an insert_overwrite or delete_partition of Apache Hudi; rows written "
+            "to these groups are never read, so copy the rows into a new table",
         )  # fmt: skip
 
 
 def keep_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
-    """Keep those rings that are new.  time: of the write.  Raises WriteConflictError where another
-    writer has begun the same partition otherwise."""
+    """Store the rings that are new.  time: of the write.  Raises OvertakenError if another writer
+    has created the same partition with another ring."""
     for ring in rings:
         if ring.is_kept:
             continue
         named = ring if ring.instant else replace(ring, instant=time)
         if not fs.create(named.path, named.to_json()) and fs.read(named.path) != named.to_json():
             raise OvertakenError(
-                "another writer has begun the partition with other buckets",
+                "another writer created the partition with different buckets",
                 path=named.path,
                 hint="write again",
             )
@@ -94,11 +93,11 @@ def mark_rings(state: TableState, archived: Iterable[Instant]) -> None:
     """Write the commit marker of rings whose replace commits are about to be archived and whose
     buckets have no base file.
 
-    Without a marker every reader accepts an archived ring by a base file of one of its buckets,
-    so only an emptied partition needs one.  Markers are written nowhere else: Apache Hudi 0.15.0
-    finds no ring at all where the newest marker is older than a ring that is not committed yet,
-    and its clustering fails.  Cost: one request for each partition that the instants replaced file
-    groups of, and a listing of those partitions where there is a ring.
+    Without a marker, readers accept an archived ring if one of its buckets has a base file, so
+    only an emptied partition needs a marker.  Markers are written nowhere else: if the newest
+    marker is older than a ring that is not committed yet, Apache Hudi 0.15.0 finds no ring and
+    its clustering fails.  Cost: one request per partition in which the instants replaced file
+    groups, and a listing of those partitions that have a ring.
     """
     rings = []
     for instant in archived:

@@ -1,4 +1,4 @@
-"""Finding: the engine runs that an index needs to tag a batch."""
+"""Index lookups of a write: the engine runs that tag a batch."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from pyhudi.write.placement.tagging import RECORDS, ShardTags, TagTask, tag_shar
 
 @dataclass(frozen=True)
 class WriteIndex:
-    """The index of one write.  records: the table's record index, if it has one; asked if it is
-    the choice, else kept in step.  hash: by which the batch is cut into parts.  stores: likewise,
-    indexes outside the table.  tee: compared with the one that answers; it keeps no entries, or is
-    one of these."""
+    """The index of one write.  records: the table's record index, if any; queried if it is the
+    selected index, else only maintained.  hash: partitions the batch.  stores: external indexes,
+    likewise.  tee: shadow index, compared with the queried index; it has no entries, or is one of
+    these."""
 
     choice: IndexChoice
     rules: IndexRules
@@ -58,7 +58,7 @@ class WriteIndex:
 
     @property
     def store(self) -> EntryStore:
-        """The one that is asked."""
+        """The store that is queried."""
         return next(store for store in self.stores if store.kind is self.choice.kind)
 
     @property
@@ -67,17 +67,17 @@ class WriteIndex:
 
     @property
     def always_asked(self) -> bool:
-        """Whether inserts need it too, because it names the group of a new key."""
+        """Whether inserts query it too, because it determines the group of a new key."""
         return self.choice.kind.traits.names_places
 
     @property
     def logs_inserts(self) -> bool:
-        """Whether new keys may go to logs: they are found there."""
+        """Whether new keys may go to logs, because lookups find them there."""
         return self.choice.kind.traits.logs_inserts(self.rules)
 
     @property
     def described(self) -> str:
-        """For the report: the index, how it is cut, and why it."""
+        """For the report: the index, its partitioning, and why it was selected."""
         name = self.choice.kind.value.replace("_", " ")
         if self.choice.bucket is not None and self.choice.bucket.is_consistent:
             name = "consistent-hashing bucket"
@@ -88,20 +88,20 @@ class WriteIndex:
 
     @property
     def asks_metadata(self) -> bool:
-        """Whether a bloom index asks the metadata table, not footers."""
+        """Whether a bloom index reads the metadata table instead of footers."""
         return self.choice.kind.traits.reads_filters and self.rules.bloom_by_metadata
 
 
 _FEW_ROWS: Final = 1000
-"""Rows that are looked up in the record index where the write is planned: a job on a cluster would
-not have begun by then."""
+"""Maximum number of rows looked up in the record index by the planning process itself; a cluster
+job would take longer to start."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """The table as an index looks through it.  spec: reads record keys; rings: of the batch's
-    partitions, where the bucket index hashes consistently; log_inserts: file groups whose logs may
-    hold keys that their base files do not."""
+    """The data that an index searches.  spec: reads record keys; rings: of the batch's partitions,
+    for a consistent-hashing bucket index; log_inserts: file groups whose logs may have keys that
+    their base files lack."""
 
     slices: Sequence[FileSlice]
     spec: SliceSpec
@@ -110,9 +110,9 @@ class Where:
 
 
 def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchChunk]) -> bool:
-    """Whether keys to delete may have rows that the index, with one place a key, does not know.
+    """Whether keys to delete may have rows unknown to the index, which has one entry per key.
 
-    Not of rows that name their file groups: these are the places meant.
+    False for rows that have file groups: only those places are meant.
     """
     if not index.choice.kind.keeps_entries or any(part.has_groups for part in parts):
         return False
@@ -122,36 +122,36 @@ def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchC
 def tag_rows(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
 ) -> list[ShardTags]:
-    """Tag every row of a batch.  where: called only by indexes that look at slices."""
+    """Tag every row of a batch.  where: called only for indexes that read slices."""
     shards = range(index.part_count)
     seen = cache(where)
-    asked = _finders(index, plan, engine, seen) if plan.asked else _Finders()
-    beside = _beside(index, plan, engine, seen, asked) if plan.asked else {}
+    queried = _finders(index, plan, engine, seen) if plan.asked else _Finders()
+    additional = _additional_finders(index, plan, engine, seen, queried) if plan.asked else {}
     tasks = [
         TagTask(
             plan,
             number,
-            asked.finders[number] if asked.finders else None,
-            tuple((name, finders[number]) for name, finders in beside.items()),
-            asked.gathered[number] if asked.gathered else None,
-            asked.places,
+            queried.finders[number] if queried.finders else None,
+            tuple((name, finders[number]) for name, finders in additional.items()),
+            queried.gathered[number] if queried.gathered else None,
+            queried.places,
         )
         for number in shards
     ]
     rows = sum(part.row_count for part in plan.parts)
-    is_small = rows <= _FEW_ROWS and index.choice.kind.traits.is_default and not beside
+    is_small = rows <= _FEW_ROWS and index.choice.kind.traits.is_default and not additional
     here = LocalEngine() if is_small and not engine.shares_memory else engine
     return here.run(tag_shard, tasks, label="tag")
 
 
 @dataclass(frozen=True)
 class _Finders:
-    """What tag tasks ask, by part; gathered: their rows, where that step was done."""
+    """Finders of tag tasks, by hash partition; gathered: their rows, if already gathered."""
 
     finders: Sequence[Finder] = ()
     gathered: Sequence[Gathered] = ()
     places: Finder | None = None
-    is_other: bool = False  # they are not those of the write's index, whose entries have to follow
+    is_other: bool = False  # not the write's index, whose entries must be updated
 
 
 def _finders(
@@ -175,17 +175,17 @@ def _finders(
             return _Finders([places] * index.part_count)
     gathered = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
     probed = _probed(
-        index, plan, engine, seen, _Asked(index.choice.kind, plan.everywhere, gathered)
+        index, plan, engine, seen, _KeySearch(index.choice.kind, plan.everywhere, gathered)
     )
     return _Finders(probed, gathered, places)
 
 
 def _copies(index: WriteIndex, plan: TagPlan, engine: Engine, where: Where) -> _Finders:
-    """Every place of each key: file groups are searched, as an index has one place a key."""
+    """Find all rows of each key in the file groups, as an index has one entry per key."""
     shards = range(index.part_count)
     gathered = engine.run(gather_shard, [GatherTask(plan, n, True) for n in shards], label="tag")
-    asked = _Asked(IndexKind.GLOBAL_BLOOM, True, gathered)
-    return _Finders(_probed(index, plan, engine, where, asked), gathered, is_other=True)
+    queried = _KeySearch(IndexKind.GLOBAL_BLOOM, True, gathered)
+    return _Finders(_probed(index, plan, engine, where, queried), gathered, is_other=True)
 
 
 def _of_store(
@@ -193,24 +193,24 @@ def _of_store(
 ) -> Sequence[Finder]:
     live = plan.staging.put("live", live_groups([s.group for s in where.slices]))
     parts = range(index.part_count)
-    alike = index.part_count if index.hash.is_plain else 0  # else no part is a bucket of the store
+    alike = index.part_count if index.hash.is_plain else 0  # else parts are no store buckets
     return [store.finder(number, alike, live) for number in parts]
 
 
-def _beside(
+def _additional_finders(
     index: WriteIndex,
     plan: TagPlan,
     engine: Engine,
     where: Callable[[], Where],
-    asked: _Finders,
+    queried: _Finders,
 ) -> dict[str, Sequence[Finder]]:
-    """Finders of the indexes that are kept in step with what was asked, or compared with it."""
+    """Finders of indexes that are maintained with the queried one, or compared with it."""
     found: dict[str, Sequence[Finder]] = {}
-    own, gathered = index.choice.kind, asked.gathered
-    if index.records is not None and (asked.is_other or not own.is_record_index):
+    own, gathered = index.choice.kind, queried.gathered
+    if index.records is not None and (queried.is_other or not own.is_record_index):
         found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
     for store in index.stores:
-        if asked.is_other or store.kind is not own:
+        if queried.is_other or store.kind is not own:
             found[store.kind.value] = _of_store(store, index, plan, where())
     tee = index.tee
     if tee is not None and tee.value not in found and tee is not own:
@@ -219,7 +219,7 @@ def _beside(
             shards = range(index.part_count)
             tasks = [GatherTask(plan, number, everywhere) for number in shards]
             gathered = engine.run(gather_shard, tasks, label="tag")
-        keys = _Asked(tee, everywhere, gathered)
+        keys = _KeySearch(tee, everywhere, gathered)
         found[tee.value] = _probed(index, plan, engine, where(), keys)
     return found
 
@@ -234,8 +234,8 @@ def _bucket_finder(choice: IndexChoice, where: Where) -> BucketFinder | RingFind
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Keys that slices are looked through for.  everywhere: whatever their partitions."""
+class _KeySearch:
+    """Keys to search slices for.  everywhere: in all partitions."""
 
     kind: IndexKind
     everywhere: bool
@@ -243,19 +243,19 @@ class _Asked:
 
 
 def _probed(
-    index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, asked: _Asked
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, queried: _KeySearch
 ) -> list[Finder]:
-    """Look the slices through that the batch's keys may be in."""
+    """Search the slices that may contain the batch's keys."""
     slices = list(where.slices)
-    if not asked.everywhere:
+    if not queried.everywhere:
         touched = {path for part in plan.parts for path, _ in part.partition_counts}
         slices = [s for s in slices if s.partition in touched]
-    runs = tuple(part.keys for part in asked.gathered)
-    look = _look(index, asked.kind)
-    told = None
+    runs = tuple(part.keys for part in queried.gathered)
+    look = _look(index, queried.kind)
+    stats = None
     if index.asks_metadata and index.metadata is not None:
-        told = told_of(index.metadata, slices)
-    work = ProbeWork(plan.fs, where.spec, (), runs, asked.everywhere, told, where.log_inserts)
+        stats = told_of(index.metadata, slices)
+    work = ProbeWork(plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts)
     tasks = [
         ProbeTask(replace(work, slices=some), look, plan.staging)
         for some in dealt(slices, engine.parallelism)
@@ -276,7 +276,7 @@ def _look(index: WriteIndex, kind: IndexKind) -> Look:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Some slices for one task."""
+    """Input of one search task."""
 
     work: ProbeWork
     look: Look
@@ -284,7 +284,7 @@ class ProbeTask:
 
 
 def probe(task: ProbeTask) -> Staged:
-    """Look some slices through, and put aside what was found."""
+    """Search slices and spill the hits."""
     return task.staging.put("hits", task.look(task.work))
 
 

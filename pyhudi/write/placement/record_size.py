@@ -1,4 +1,4 @@
-"""How many bytes a row takes in a base file: what new files are sized by."""
+"""Estimate of the bytes per row in a base file, used to size new files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pyhudi.records import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH
 from pyhudi.write.input.batch import BatchChunk
 
 _SAMPLE_ROWS = 16 * 1024
-_ROW_BYTES = 1024  # of a batch without rows: nothing is written
+_ROW_BYTES = 1024  # for a batch without rows, which writes nothing
 _SEQNO = "20260101000000000_0"
-_COMMITS_MAX = 5  # as Apache Hudi 1.2: older commits say little and cost a read each
+_COMMITS_MAX = 5  # as Apache Hudi 1.2: each older commit costs a read
 
 
 def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[BatchChunk]) -> int:
-    """Bytes a row takes in a base file.
+    """Estimated bytes per row in a base file.
 
-    The average of the newest commit that wrote enough for footers and filters not to count, out
-    of the few newest; else what the options say, or that of a sample of the batch.
+    The average of the newest of the last few commits that wrote enough data for footers and
+    filters not to matter; else the option's value, or the average of a sample of the batch.
     """
     sizing = options.sizing
     for instant in state.timeline.commits.instants[: -_COMMITS_MAX - 1 : -1]:
@@ -40,7 +40,7 @@ def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[Batch
     rows_of = sample.staged.load().slice(0, _SAMPLE_ROWS)
     names = [n for n in rows_of.schema.names if n not in (PARTITION_PATH, FILE_NAME)]
     ordinals = pa.array(range(rows_of.num_rows)).cast(pa.string())
-    seqno = pc.binary_join_element_wise(_SEQNO, ordinals, "_")  # the meta column that costs most
+    seqno = pc.binary_join_element_wise(_SEQNO, ordinals, "_")  # the largest meta column
     sink = pa.BufferOutputStream()
     base_file.write_base(
         sink,

@@ -1,7 +1,7 @@
-"""Routing: from the tags of every shard to the rows of one target.
+"""Routing of tagged rows to targets.
 
-Tags stand grouped by where their rows go (see `tag`), so a target's rows are a few slices of each
-shard's tags: finding them costs nothing but a sort of that target's row numbers.
+Tags are grouped by the destination of their rows (see `tagging`), so a target's rows are a few
+slices of each shard's tags; finding them costs only a sort of the target's row numbers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pyhudi.write.placement.tagging import RowAction, ShardTags
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Rows of one target, in order of part and row.
+    """Rows of one target, ordered by part and row.
 
-    rows: the keyed columns.  action: Action per row.
+    rows: the keyed columns.  action: RowAction per row.
     """
 
     rows: pa.Table
@@ -34,12 +34,12 @@ class Routed:
 
     @property
     def puts(self) -> npt.NDArray[np.bool_]:
-        """Which rows are written; the others delete their record here."""
+        """Mask of the rows that are written; the others delete their record in this target."""
         return np.asarray(self.action == RowAction.PUT, np.bool_)
 
 
 def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
-    """(begin, end, target) of a shard's tags, in their order."""
+    """(begin, end, target) ranges of a shard's tags, in order."""
     begin = 0
     for target, count in zip(route.homes, route.home_counts, strict=True):
         yield begin, begin + count, target
@@ -58,7 +58,7 @@ def targets_of(route: Route) -> Ints:
 
 
 def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
-    """Mask over a shard's tags of the rows that lose to a stored record; None if none does."""
+    """Mask over a shard's tags of rows that lose to a stored record; None if there are none."""
     if lost is None:
         return None
     mask = np.zeros(count, np.bool_)
@@ -68,7 +68,7 @@ def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Rows by target.  Pickles where its parts do."""
+    """Rows by target.  Can be pickled if its parts can."""
 
     parts: tuple[BatchChunk, ...]
     tags: tuple[Staged, ...]
@@ -86,28 +86,28 @@ class Router:
         return cls(tuple(parts), tuple(s.tags for s in shards), tuple(routes), tuple(lost))
 
     def rows_of(self, target: int) -> Routed:
-        """The rows of a target.  Copies only those rows."""
+        """The rows of a target; copies only these rows."""
         part, row, action = self._places(target)
         if not len(part):
             return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
         return Routed(take_rows(self.parts, part, row), action)
 
     def pieces_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of a target that only has rows to put, some at a time, sorted by some columns.
+        """The rows of a target that only has rows to put, in chunks, sorted by `order_by`.
 
-        Columns: all of the parts but the partition path.  Holds the sort columns of all rows, and
-        `rows` whole rows at a time.
+        Columns: all of the parts except the partition path.  Memory: the sort columns of all rows,
+        and `rows` complete rows at a time.
         """
         part, row, _ = self._places(target)
         if not len(part):
             return
         names = self.parts[0].staged.load().schema.names
-        # of a dictionary a copy keeps the whole file mapped, and one target has one path
+        # copying a dictionary column keeps the whole file mapped; a target has one path
         wanted = [name for name in names if name != PARTITION_PATH]
         if order_by:
-            held = take_rows(self.parts, part, row, columns=order_by)
+            sort_rows = take_rows(self.parts, part, row, columns=order_by)
             keys = [(name, "ascending") for name in order_by]
-            order = pc.sort_indices(held, sort_keys=keys).to_numpy()
+            order = pc.sort_indices(sort_rows, sort_keys=keys).to_numpy()
             part, row = part[order], row[order]
         for start in range(0, len(part), rows):
             some, which = part[start : start + rows], row[start : start + rows]
@@ -120,20 +120,20 @@ class Router:
             yield taken
 
     def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
-        """(part, row, action) of a target's rows, in order of part and row."""
-        pieces = [
-            piece
+        """(part, row, action) of a target's rows, ordered by part and row."""
+        ranges = [
+            found
             for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
-            for piece in _pieces(tags, route, lost, target)
+            for found in _ranges(tags, route, lost, target)
         ]
-        if not pieces:
+        if not ranges:
             return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
-        part, row, action = (np.concatenate([piece[i] for piece in pieces]) for i in range(3))
+        part, row, action = (np.concatenate([found[i] for found in ranges]) for i in range(3))
         order = row_order(part, row)
         return part[order], row[order], action[order]
 
 
-def _pieces(
+def _ranges(
     tags: Staged, route: Route, lost: Staged | None, target: int
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]]:
     """(part, row, action) of a target's rows in one shard."""
@@ -152,7 +152,7 @@ def _pieces(
 
 
 def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
-    """Positions of rows in order of (part, row)."""
+    """Positions that sort rows by (part, row)."""
     return np.argsort(part.astype(np.int64) << 32 | row, kind="stable")
 
 

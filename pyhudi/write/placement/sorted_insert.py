@@ -1,9 +1,9 @@
-"""Sorted bulk inserts: rows dealt to the files of a partition by ranges of their sort columns.
+"""Sorted bulk inserts: range partitioning of rows over the files of a partition.
 
-The assignment says how many files a partition gets.  A sample of every shard gives the values
-between them, each shard then counts and groups its own rows by range, so that a file's rows are
-a few slices of each shard's tags, as in any write.  The record key comes last among the sort
-columns, unless the options say otherwise: it separates rows that are equal in all others.
+The assignment determines the number of files of a partition.  Samples of all shards determine the
+range bounds; each shard then counts and groups its own rows by range, so that a file's rows are a
+few slices of each shard's tags, as in any write.  The record key is the last sort column unless
+the options specify otherwise: it separates rows that are equal in all other columns.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _SAMPLES_A_FILE: Final = 64
 
 
 def sort_columns(options: BulkInsert, schema: pa.Schema) -> tuple[str, ...]:
-    """Columns that order the rows of a file; none where they stay as they come.
+    """Columns that order the rows of a file; none if they stay in input order.
 
-    Raises OptionError for a column that is not there or cannot be sorted.
+    Raises OptionError for a column that does not exist or cannot be sorted.
     """
     if not options.sorts_files:
         return ()
@@ -46,7 +46,7 @@ def sort_columns(options: BulkInsert, schema: pa.Schema) -> tuple[str, ...]:
 
 
 def check_sortable(columns: Sequence[str], schema: pa.Schema, *, option: str) -> None:
-    """Raise OptionError for a column that is not there or cannot be sorted."""
+    """Raise OptionError for a column that does not exist or cannot be sorted."""
     for name in columns:
         if name not in schema.names:
             raise OptionError("no such column to sort by", option=option, column=name)
@@ -65,15 +65,15 @@ def by_range(
     staging: Staging,
     engine: Engine,
 ) -> tuple[list[ShardTags], Assignment]:
-    """Tags and routes by which the files of a partition hold ranges of `columns`.
+    """Tags and routes that give each file of a partition a range of `columns`.
 
-    All targets must be new files.  Files may differ in size by what a sample leaves open.
+    All targets must be new files.  File sizes vary because bounds come from a sample.
     """
     files = _files_of(assigned)
     if not files:
         return list(shards), assigned
-    asks = [_Sample(parts, s, columns, {p: len(t) for p, t in files.items()}) for s in shards]
-    samples = engine.run(_sample, asks, label="sort")
+    requests = [_Sample(parts, s, columns, {p: len(t) for p, t in files.items()}) for s in shards]
+    samples = engine.run(_sample, requests, label="sort")
     bounds = {
         path: _bounds([s[path] for s in samples if path in s], len(targets))
         for path, targets in files.items()
@@ -96,7 +96,7 @@ def by_range(
 
 
 def _files_of(assigned: Assignment) -> dict[str, tuple[int, ...]]:
-    """Targets of each partition that gets several."""
+    """Targets by partition, for partitions with several targets."""
     files: dict[str, list[int]] = {}
     for number, target in enumerate(assigned.targets):
         files.setdefault(target.group.partition, []).append(number)
@@ -112,7 +112,7 @@ class _Sample:
 
 
 def _sample(task: _Sample) -> dict[str, pa.Table]:
-    """Sort columns of some rows of each path, evenly out of the shard's."""
+    """Sort columns of sampled rows of each path, evenly spaced over the shard."""
     tags = task.shard.tags.load()
     part, row = (tags.column(name).to_numpy() for name in ("part", "row"))
     found = {}
@@ -127,7 +127,7 @@ def _sample(task: _Sample) -> dict[str, pa.Table]:
 
 
 def _bounds(samples: Sequence[pa.Table], file_count: int) -> pa.Table:
-    """The first values of every file but the first."""
+    """The first values of every file except the first."""
     sample = pa.concat_tables(samples)
     sample = sample.take(order_of(sample))
     at = np.arange(1, file_count) * sample.num_rows // file_count
@@ -135,7 +135,7 @@ def _bounds(samples: Sequence[pa.Table], file_count: int) -> pa.Table:
 
 
 def order_of(rows: pa.Table) -> pa.Array:
-    """Positions that sort rows by all their columns, the first first; nulls come last."""
+    """Positions that sort rows by all columns in order; nulls come last."""
     return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in rows.schema.names])
 
 
@@ -151,7 +151,7 @@ class _Deal:
 
 
 def _deal(task: _Deal) -> tuple[ShardTags, Route]:
-    """The shard's tags with the rows of each path grouped by file, and the route that says so."""
+    """The shard's tags with the rows of each path grouped by file, and the matching route."""
     shard = task.shard
     tags = shard.tags.load()
     part, row = (tags.column(name).to_numpy().copy() for name in ("part", "row"))
@@ -180,7 +180,7 @@ def _deal(task: _Deal) -> tuple[ShardTags, Route]:
 
 
 def range_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:
-    """Per row the number of bounds at or before it: both sorted together, bounds first.
+    """Per row the number of bounds less than or equal to it.
 
     bounds: sorted, with the columns of `values`.
     """

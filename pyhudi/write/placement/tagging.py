@@ -1,17 +1,17 @@
-"""Tagging: one record of each key, and the file group it belongs to.
+"""Tagging of rows: one row per record, with the file group it belongs to.
 
-One task per hash part of the batch.  It gathers the keys of its part, keeps one row a record,
-asks the index, and says for each row kept where it goes.
+There is one task per hash partition of the batch.  It gathers the keys of its partition, retains
+one row per record, queries the index, and determines the destination of each retained row.
 
-Columns of the tags put aside:
+Columns of the staged tags:
 `part: int32`, `row: int32`, `home: int32` (position in `homes`; -1: a new record),
-`path: int32` (position in `paths`), `action: uint8` (Action).
-Rows of one home stand together, homes in order; then new rows, those of one path together, paths
-in order.  Within these, in order of (part, row).  So a target's rows are a few slices.
+`path: int32` (position in `paths`), `action: uint8` (RowAction).
+Rows are grouped by home, in order of homes, then new rows by path, in order of paths; within a
+group they are ordered by (part, row).  A target's rows are therefore a few slices.
 
-An index that is kept in step with the one that was asked has a column of its own in the tags,
-`entry-<its name>: uint8`: 0, the row changes no entry of it; 1, it writes one, or ends it; HELD, it
-writes one in place of another.
+An index that is maintained in addition to the queried one has a separate column in the tags,
+`entry-<its name>: uint8`: 0, the row changes none of its entries; 1, the row adds or removes an
+entry; HELD, the row replaces an entry.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from pyhudi.write.input.deduplicate import (
 NEW: Final = -1
 HELD: Final = 2
 RECORDS: Final = "record"
-"""Name of the record index among those kept in step."""
+"""Name of the record index among the additionally maintained indexes."""
 
 
 def entry_column(index: str) -> str:
-    """The column of the tags that tells an index kept in step what changes."""
+    """The tag column with the entry changes of an additionally maintained index."""
     return f"entry-{index}"
 
 
 class RowAction(IntEnum):
-    """What a tagged row does to its file group."""
+    """Effect of a tagged row on its file group."""
 
     PUT = 0
     DELETE = 1
@@ -66,11 +66,12 @@ class RowAction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagTask:
-    """What one part's task needs.
+    """Input of the task of one hash partition.
 
-    finder: the index; None where none is asked.  beside: others by name, which are compared with
-    it, and kept in step where they keep entries.  gathered: the part's rows, if that step was done
-    before.  places: where new rows go, if their keys say so and the finder does not.
+    finder: the queried index; None if none is queried.  beside: additional indexes by name, which
+    are compared with it, and updated if they have entries.  gathered: the partition's rows, if
+    already gathered.  places: file groups of new rows, if their keys determine them and the
+    finder does not.
     """
 
     plan: TagPlan
@@ -83,10 +84,10 @@ class TagTask:
 
 @dataclass(frozen=True, slots=True)
 class ShardTags:
-    """Where the rows of one part go, and the counts a plan needs.
+    """Destinations of the rows of one hash partition, and counts for planning.
 
-    update_counts, insert_counts are indexed as `homes`, `paths`.  folded: rows that came of
-    several of the batch; tags name them by the number of parts plus the shard's.
+    update_counts, insert_counts: indexed like `homes`, `paths`.  folded: rows merged from several
+    rows of the batch; tags refer to them by part number = number of parts + shard number.
     """
 
     shard: int
@@ -99,15 +100,15 @@ class ShardTags:
     duplicate_count: int = 0
     missing_count: int = 0
     delete_count: int = 0
-    entry_count: int = 0  # rows of an index kept in step whose entry changes
-    mismatches: tuple[tuple[str, int], ...] = ()  # rows that an index beside has elsewhere
+    entry_count: int = 0  # rows whose entry in an additional index changes
+    mismatches: tuple[tuple[str, int], ...] = ()  # rows that an additional index has elsewhere
     folded: Staged | None = None
     lookup: LookupCost | None = None
 
 
 @dataclass(slots=True)
 class _Tags:
-    """Tags being made, a column each; at: their rows in the gathered part."""
+    """Tags under construction, by column.  at: their rows in the gathered partition."""
 
     at: npt.NDArray[np.int64]
     home: Ints
@@ -120,8 +121,8 @@ class _Tags:
 
 
 def tag_shard(task: TagTask) -> ShardTags:
-    """Tag the rows of one part.  Raises UserError for a key that the record index has elsewhere,
-    if it is to be kept in step with an index that is not global."""
+    """Tag the rows of one hash partition.  Raises UserError for a key that the record index maps
+    to another partition, if it is maintained in addition to an index that is not global."""
     plan = task.plan
     if task.gathered is None:
         found_rows = deduplicate(GatherTask(plan, task.shard))
@@ -138,7 +139,7 @@ def tag_shard(task: TagTask) -> ShardTags:
     if plan.known is ExistingKeyPolicy.REFUSE and found.any():
         key = rows.column(RECORD_KEY)[int(np.argmax(found))].as_py()
         raise UserError(
-            "a key to insert is in the table", key=key,
+            "a key to insert already exists in the table", key=key,
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
         )  # fmt: skip
     if plan.known is not ExistingKeyPolicy.UPDATE:
@@ -161,7 +162,7 @@ def tag_shard(task: TagTask) -> ShardTags:
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:
-    """Tags of new rows: to their places, as far as they have some."""
+    """Tags of new rows, with their file groups if determined."""
     home = np.full(len(fresh), NEW, np.int32)
     home[places.rows] = places.homes
     at = np.flatnonzero(fresh)
@@ -171,7 +172,7 @@ def _new_only(fresh: Mask, places: Located) -> _Tags:
 def _tags(
     plan: TagPlan, located: Located, path: Ints, paths: tuple[str, ...], deleted: Mask
 ) -> _Tags:
-    """A tag for each place of a row, and one for each row that is new where it goes."""
+    """One tag per place of a row, and one per row that is new at its destination."""
     at, home = located.rows, located.homes
     gone = deleted[at]
     leaves = np.zeros(len(at), np.bool_)
@@ -199,8 +200,8 @@ def _tags(
 def _entries(
     task: TagTask, name: str, finder: Finder, rows: pa.Table, tags: _Tags, located: Located
 ) -> tuple[npt.NDArray[np.uint8], int]:
-    """(which tags change an index beside: puts it has elsewhere or not at all, and deletes of
-    what it has; how many rows the two indexes place differently)."""
+    """(tags that change an additional index, the number of rows the two indexes place
+    differently).  Puts that it has elsewhere or not at all change it, and deletes of its keys."""
     known = finder.locate(task.plan.fs, rows)
     numbers = {group: number for number, group in enumerate(known.groups)}
     same = np.array([*(numbers.get(group, -1) for group in located.groups), -1], np.int64)
@@ -229,13 +230,13 @@ def _entries(
 
 
 def _first_of_each(rows: npt.NDArray[np.int64]) -> Mask:
-    """Of ascending row numbers, the first of each."""
+    """Mask of the first of each distinct number, for ascending row numbers."""
     return np.concatenate([np.ones(min(1, len(rows)), np.bool_), rows[1:] != rows[:-1]])
 
 
 def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int:
-    """Rows that one index knows and the other does not, or has elsewhere.  A row with copies is
-    right where one of them is; one that a log deleted has no place in the record index."""
+    """Number of rows that the two indexes place differently or only one has.  A row with copies
+    matches if one copy does; a row deleted by a log has no entry in the record index."""
     stored = tags.home != NEW
     if located.ended is not None:
         stored &= ~np.isin(tags.at, located.rows[located.ended])
@@ -247,7 +248,7 @@ def _mismatches(tags: _Tags, located: Located, match: Mask, listed: Mask) -> int
 def _check_one_partition(
     name: str, rows: pa.Table, tags: _Tags, there: Ints, groups: tuple[FileGroupId, ...]
 ) -> None:
-    """A key that is new in one partition must not be known in another."""
+    """Raise UserError for a key that is new in its partition but indexed in another."""
     path, paths = path_codes(rows.column(PARTITION_PATH))
     numbers = {name: number for number, name in enumerate(paths)}
     place = np.array([*(numbers.get(group.partition, -1) for group in groups), -1], np.int32)
@@ -256,11 +257,11 @@ def _check_one_partition(
     if len(wrong):
         at = int(tags.at[wrong[0]])
         raise UserError(
-            f"a key comes with another partition than the {name} index has it in",
+            f"a key has another partition than in the {name} index",
             key=rows.column(RECORD_KEY)[at].as_py(),
             partition=paths[path[at]],
             stored_in=groups[there[wrong[0]]].partition,
-            hint="that index has one place a key: use a global index, or leave it out (drop "
+            hint="that index has one entry per key: use a global index, or do not use it (drop "
             "record_index, or pyhudi.index.tee)",
         )
 
@@ -275,7 +276,7 @@ def _summary(
     homes, path, paths = places
     groups = np.where(tags.home >= 0, tags.home, np.int32(len(homes)) + path[tags.at])
     if len(homes) + len(paths) <= np.iinfo(np.uint16).max:
-        groups = groups.astype(np.uint16)  # sorted by radix
+        groups = groups.astype(np.uint16)  # enables radix sort
     tags = tags.sorted_by(np.argsort(groups, kind="stable"))
     columns: dict[str, Any] = {
         name: rows.column(name).to_numpy()[tags.at] for name in ("part", "row")
@@ -299,9 +300,10 @@ def _summary(
 
 
 def _contested(plan: TagPlan, action: npt.NDArray[np.uint8]) -> Mask:
-    """Rows whose effect on the index depends on what is stored.
+    """Rows whose effect on the index depends on stored records.
 
-    A delete by key is not compared with it, nor is one under rules by which deletes always win.
+    Deletes by key are not compared with them, nor are deletes under rules where deletes always
+    win.
     """
     if plan.skips_unchanged:
         return np.ones(len(action), np.bool_)
