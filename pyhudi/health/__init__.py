@@ -1,1 +1,1 @@
-"""Damage found and repaired: doctor, repair, verification, and services that are due."""
+"""Detection and repair of damage (doctor, repair, verification), and scheduling of services."""

@@ -1,4 +1,4 @@
-"""Checks of the archived timeline: readers of old snapshots and of schemas ask it."""
+"""Checks of the archived timeline, which reads of old snapshots and of schemas need."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pyhudi.health.findings import Finding, Mend, Severity
 from pyhudi.health.inventory import TableInventory
 
 
-def check_archive(ground: TableInventory) -> Iterator[Finding]:
+def check_archive(inventory: TableInventory) -> Iterator[Finding]:
     """Files of the archive that are torn."""
-    folder = ground.config.archive_folder
+    folder = inventory.config.archive_folder
     torn = False
-    for info in ground.fs.children(folder):
+    for info in inventory.fs.children(folder):
         if archive_number(info.name) is None or not info.size_bytes:
             continue
         try:
-            with closing(ground.fs.open(info.path)) as file:
+            with closing(inventory.fs.open(info.path)) as file:
                 blocks = read_blocks(file, path=info.path)
             whole = all(block.kind is not BlockKind.CORRUPT for block in blocks)
-            why = "bytes at its end are no block"
+            why = "bytes at its end are not a block"
         except CorruptFileError as broken:
             whole, why = False, broken.what
         if not whole:
@@ -32,7 +32,7 @@ def check_archive(ground: TableInventory) -> Iterator[Finding]:
     if torn:
         return
     try:
-        assert ground.archive.commits is not None
+        assert inventory.archive.commits is not None
     except (CorruptFileError, FileMissingError) as broken:
         yield _torn(str(broken.facts.get("path") or folder), broken.what)
 
@@ -40,7 +40,7 @@ def check_archive(ground: TableInventory) -> Iterator[Finding]:
 def _torn(path: str, why: str) -> Finding:
     return Finding(
         "torn-archive", Severity.ERROR, path, "a file of the archived timeline is torn", why,
-        "bring it back from a copy of the table; repair with allow_loss moves it out: what it "
-        "tells of old commits is lost, no rows are",
+        "restore it from a copy of the table; repair with allow_loss moves it out: its history of "
+        "old commits is lost, but no rows are",
         Mend.SET_ASIDE, loses=True,
     )  # fmt: skip

@@ -1,7 +1,8 @@
-"""Files of the timeline written anew from what their instants left on the store.
+"""Reconstruction of timeline files from what their instants left on the store.
 
-A commit is told by its data files: base files of its instant, logs that hold its blocks.  What
-services did is told by their plans.  Nothing is guessed: where the store does not tell all, None.
+A commit is reconstructed from its data files: base files of its instant, logs that contain its
+blocks.  The result of a service is reconstructed from its plan.  Nothing is guessed: the result is
+None where the store does not have all information.
 """
 
 from __future__ import annotations
@@ -29,66 +30,66 @@ from pyhudi.timeline.service_payloads import CLEAN_METADATA, ROLLBACK_METADATA, 
 from pyhudi.transaction.rollback_plan import RolledBack, to_metadata
 
 
-def reconstruct_content(ground: TableInventory, instant: Instant) -> bytes | None:
-    """What the instant's completed file held, or what served as well; None: it cannot be told."""
+def reconstruct_content(inventory: TableInventory, instant: Instant) -> bytes | None:
+    """Content of the instant's completed file, or an equivalent; None if it is unknown."""
     if instant.action in COMMITS:
-        commit = _commit(ground, instant)
+        commit = _commit(inventory, instant)
         return None if commit is None else commit.to_json()
     try:
         if instant.action is Action.CLEAN:
-            return _clean(ground, instant)
+            return _clean(inventory, instant)
         if instant.action is Action.ROLLBACK:
-            return _rollback(ground, instant)
+            return _rollback(inventory, instant)
     except CorruptFileError:
         pass
     return None
 
 
-def _clean(ground: TableInventory, instant: Instant) -> bytes | None:
-    if not ground.log.requested(instant):
+def _clean(inventory: TableInventory, instant: Instant) -> bytes | None:
+    if not inventory.log.requested(instant):
         return None
-    plan = ground.log.plan(instant, CleanPlan.from_record)
+    plan = inventory.log.plan(instant, CleanPlan.from_record)
     result = result_record(plan, started=instant.time, took_millis=0, deleted=plan.files)
     return write_avro(CLEAN_METADATA, result)
 
 
-def _rollback(ground: TableInventory, instant: Instant) -> bytes | None:
-    planned = ground.log.plan(instant, RollbackPlan.from_record)
+def _rollback(inventory: TableInventory, instant: Instant) -> bytes | None:
+    planned = inventory.log.plan(instant, RollbackPlan.from_record)
     if planned is None:
         return None
     failed = Instant(planned.time, planned.action, State.INFLIGHT)
     deleted = tuple(path for removal in planned.removals for path in removal.files)
     done = RolledBack(failed, instant.time, deleted)
-    return write_avro(ROLLBACK_METADATA, to_metadata(done, root=ground.fs.url, took_millis=0))
+    return write_avro(ROLLBACK_METADATA, to_metadata(done, root=inventory.fs.url, took_millis=0))
 
 
-def _commit(ground: TableInventory, instant: Instant) -> CommitMetadata | None:
-    """The commit as its files tell it; None where what it replaced is not known, or where the
-    metadata table names files of it that are not there."""
+def _commit(inventory: TableInventory, instant: Instant) -> CommitMetadata | None:
+    """The commit reconstructed from its files; None where the groups that it replaced are unknown,
+    or where the metadata table lists files of it that are missing."""
     profile = CommitMetadata()
     with suppress(CorruptFileError, FileMissingError):
-        profile = ground.log.commit(replace(instant, state=State.INFLIGHT))
+        profile = inventory.log.commit(replace(instant, state=State.INFLIGHT))
     replaced = None
     if instant.action is Action.REPLACE_COMMIT:
-        replaced = _replaced(ground, instant, profile)
+        replaced = _replaced(inventory, instant, profile)
         if replaced is None:
             return None
     texts: list[str] = []
     stats = []
-    for info, name in ground.data_files.values():
+    for info, name in inventory.data_files.values():
         stat = (
-            _base_stat(ground, info, name, texts)
+            _base_stat(inventory, info, name, texts)
             if isinstance(name, BaseFileName) and name.instant == instant.time
-            else _log_stat(ground, info, name, instant.time, texts)
+            else _log_stat(inventory, info, name, instant.time, texts)
             if isinstance(name, LogFileName) and not name.is_cdc
             else None
         )
         if stat is not None:
             stats.append(stat)
-    if _listed_at(ground, instant.time) - {stat.path for stat in stats}:
+    if _listed_at(inventory, instant.time) - {stat.path for stat in stats}:
         return None
     schema = texts[0] if texts else next(
-        (c.schema for c in reversed(list(ground.commits.values())) if c.schema), None
+        (c.schema for c in reversed(list(inventory.commits.values())) if c.schema), None
     )  # fmt: skip
     extra = {} if schema is None else {"schema": without_meta_fields(schema)}
     operation = profile.operation
@@ -99,13 +100,13 @@ def _commit(ground: TableInventory, instant: Instant) -> CommitMetadata | None:
 
 
 def _replaced(
-    ground: TableInventory, instant: Instant, profile: CommitMetadata
+    inventory: TableInventory, instant: Instant, profile: CommitMetadata
 ) -> dict[str, tuple[str, ...]] | None:
-    """File groups that a replace commit took out, as far as its plan or profile names them."""
+    """File groups that a replace commit replaced, if its plan or profile names them; else None."""
     if profile.replaced:
         return dict(profile.replaced)
     try:
-        groups = ground.log.plan(instant, ClusteringPlan.from_record).file_groups
+        groups = inventory.log.plan(instant, ClusteringPlan.from_record).file_groups
     except CorruptFileError:
         return None
     found: dict[str, tuple[str, ...]] = {}
@@ -115,15 +116,15 @@ def _replaced(
 
 
 def _base_stat(
-    ground: TableInventory, info: FileInfo, name: DataFileName, texts: list[str]
+    inventory: TableInventory, info: FileInfo, name: DataFileName, texts: list[str]
 ) -> WriteStat | None:
     try:
-        found = footer(ground.fs, info.path)
+        found = footer(inventory.fs, info.path)
     except CorruptFileError:
         return None
     if found.avro_schema:
         texts.append(found.avro_schema)
-    before = _before(ground, info, name)
+    before = _before(inventory, info, name)
     return WriteStat(
         partition=_folder(info), file_id=name.file_id, path=info.path, previous_instant=before,
         write_count=found.rows, delete_count=0, update_count=found.rows if before else 0,
@@ -136,13 +137,13 @@ def _folder(info: FileInfo) -> str:
     return info.path.rpartition("/")[0]
 
 
-def _before(ground: TableInventory, info: FileInfo, name: DataFileName) -> InstantTime | None:
+def _before(inventory: TableInventory, info: FileInfo, name: DataFileName) -> InstantTime | None:
     """The instant of the group's newest file before this one."""
     group = FileGroupId(_folder(info), name.file_id)
     return max(
         (
             other.instant
-            for path, (_, other) in ground.data_files.items()
+            for path, (_, other) in inventory.data_files.items()
             if FileGroupId(path.rpartition("/")[0], other.file_id) == group
             and other.instant < name.instant
         ),
@@ -151,11 +152,15 @@ def _before(ground: TableInventory, info: FileInfo, name: DataFileName) -> Insta
 
 
 def _log_stat(
-    ground: TableInventory, info: FileInfo, name: LogFileName, time: InstantTime, texts: list[str]
+    inventory: TableInventory,
+    info: FileInfo,
+    name: LogFileName,
+    time: InstantTime,
+    texts: list[str],
 ) -> WriteStat | None:
-    """A log that holds blocks of the instant."""
+    """Statistics of a log that contains blocks of the instant; None for any other log."""
     try:
-        with closing(ground.fs.open(info.path)) as file:
+        with closing(inventory.fs.open(info.path)) as file:
             blocks = [b for b in read_blocks(file, path=info.path) if b.instant == time]
     except CorruptFileError:
         return None
@@ -170,9 +175,9 @@ def _log_stat(
     )  # fmt: skip
 
 
-def _listed_at(ground: TableInventory, time: InstantTime) -> set[str]:
+def _listed_at(inventory: TableInventory, time: InstantTime) -> set[str]:
     """Base files of the instant that the metadata table lists."""
-    metadata = ground.metadata
+    metadata = inventory.metadata
     if metadata is None:
         return set()
     try:
@@ -183,16 +188,16 @@ def _listed_at(ground: TableInventory, time: InstantTime) -> set[str]:
     return {i.path for i in infos if f"_{time}." in i.name and not i.name.startswith(".")}
 
 
-def compaction_plan_of(ground: TableInventory, pending: Instant) -> bytes | None:
-    """The plan of a pending compaction, by the logs that later writes put on it; None: no log
-    was, and so nothing keeps the plan from being forgotten."""
+def compaction_plan_of(inventory: TableInventory, pending: Instant) -> bytes | None:
+    """The plan of a pending compaction, from the logs that later writes based on it; None if there
+    is no such log, so that the plan can be removed."""
     claimed = {
         FileGroupId(path.rpartition("/")[0], name.file_id)
-        for path, (_, name) in ground.data_files.items()
+        for path, (_, name) in inventory.data_files.items()
         if isinstance(name, LogFileName) and name.instant == pending.time
     }
-    files = ((p, info) for p, infos in ground.files.items() for info in infos)
-    view = build_view(files, ground.visibility)
+    files = ((p, info) for p, infos in inventory.files.items() for info in infos)
+    view = build_view(files, inventory.visibility)
     slices: list[FileSlice] = []
     for group in sorted(claimed & view.groups.keys()):
         older = [s for s in view.groups[group].slices if s.instant < pending.time]

@@ -1,4 +1,4 @@
-"""The doctor: every check, one after the other; changes nothing, and trusts nothing it reads."""
+"""The doctor: runs every check in turn; changes nothing and trusts nothing that it reads."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ CHECKS: tuple[Check, ...] = (
 
 
 def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None) -> Diagnosis:
-    """What is wrong with the table at `fs`; an empty diagnosis is a healthy table.
+    """Diagnose the table at `fs`; an empty diagnosis means a healthy table.
 
-    quick: do not hold the record index against the keys, which reads one column of the table.
-    Cost else: every file of the timeline, the footer of every base file, the frames of every log,
-    the metadata table whole.  Raises TableNotFoundError, UnsupportedTableError.
+    quick: do not verify the record index against the keys, which reads one column of the table.
+    Other cost: every file of the timeline, the footer of every base file, the frames of every log,
+    the whole metadata table.  Raises TableNotFoundError, UnsupportedTableError.
     """
     findings = list(check_properties(fs))
     try:
@@ -67,22 +67,22 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
         raise UnsupportedTableError(
             f"tables of version {config.version} cannot be examined", path=fs.url
         )
-    ground = TableInventory.of(fs, config)
+    inventory = TableInventory.of(fs, config)
     for check in CHECKS:
-        findings += _found(check, ground)
+        findings += _found(check, inventory)
     findings += _found(
-        lambda ground: check_metadata(ground, with_keys=not quick, engine=engine), ground
+        lambda inventory: check_metadata(inventory, with_keys=not quick, engine=engine), inventory
     )
     checked = (
-        ("instants", len(ground.timeline)),
-        ("partitions", len(ground.files)),
-        ("data files", len(ground.data_files)),
+        ("instants", len(inventory.timeline)),
+        ("partitions", len(inventory.files)),
+        ("data files", len(inventory.data_files)),
     )
     return Diagnosis(fs.url, in_order(findings), checked)
 
 
 def check_is_table(fs: FileSystem) -> None:
-    """Raise TableNotFoundError where not even remains of a table are: a `.hoodie` with files."""
+    """Raise TableNotFoundError unless there is a table or at least a `.hoodie` with files."""
     try:
         load_config(fs)
     except TableNotFoundError:
@@ -92,20 +92,20 @@ def check_is_table(fs: FileSystem) -> None:
         return
 
 
-def _found(check: Check, ground: TableInventory) -> list[Finding]:
-    """What one check finds; one that meets damage it does not know says so and ends."""
+def _found(check: Check, inventory: TableInventory) -> list[Finding]:
+    """The findings of one check; a check that meets unexpected damage reports it and ends."""
     found: list[Finding] = []
     try:
-        found.extend(check(ground))
+        found.extend(check(inventory))
     except (CorruptFileError, FileMissingError) as broken:
         if not any(f.severity is Severity.ERROR for f in found):
-            found.append(_unexpected(ground, broken))
+            found.append(_unexpected(inventory, broken))
     return found
 
 
-def _unexpected(ground: TableInventory, broken: PyhudiError) -> Finding:
+def _unexpected(inventory: TableInventory, broken: PyhudiError) -> Finding:
     return Finding(
-        "unreadable", Severity.ERROR, str(broken.facts.get("path") or ground.fs.url),
+        "unreadable", Severity.ERROR, str(broken.facts.get("path") or inventory.fs.url),
         "a file of the table cannot be read", broken.what,
-        broken.hint or "bring the file back from a copy of the table",
+        broken.hint or "restore the file from a copy of the table",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is wrong with a table, as values: findings, and the report that holds them."""
+"""Findings of the doctor, and the diagnosis that contains them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class Severity(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"  # rows are missing or wrong, or a read or write fails
-    WARNING = "warning"  # nothing is wrong yet: work that waits, protection that is gone
+    WARNING = "warning"  # no damage yet: pending work, missing protection
     INFO = "info"  # worth knowing
 
 
@@ -21,23 +21,23 @@ class Mend(Enum):
     """What `repair` does about a finding."""
 
     PROPERTIES = "the properties are restored from their backup or copy"
-    RECOMPLETE = "the instant's file is written anew from what it did"
-    FORGET = "the instant's files are set aside"
+    RECOMPLETE = "the instant's file is reconstructed from its plan and its files"
+    FORGET = "the instant's files are moved out of the timeline"
     ROLL_BACK = "the pending write is rolled back"
-    SWEEP = "what is left over is deleted"
-    REPLACE = "a replace commit takes the file group out of the table"
-    METAFILE = "the partition's metafile is written anew"
+    SWEEP = "leftovers are deleted"
+    REPLACE = "a replace commit removes the file group from the table"
+    METAFILE = "the partition's metafile is rewritten"
     SET_ASIDE = "the file is moved out of the table"
     METADATA = "the metadata table is rebuilt"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem, or other fact worth knowing.
 
-    code: stable, for programs.  what, why: sentences.  advice: what a person can do.  mend: what
-    `repair` would do; None where it can do nothing.  loses: the mend gives up rows or history, so
-    it is only done when asked for.
+    code: stable, for programs.  what, why: sentences.  advice: what an operator can do.  mend: what
+    `repair` would do; None where it can do nothing.  loses: the repair loses rows or history, so it
+    requires `allow_loss`.
     """
 
     code: str
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What `doctor` found.  checked: what was looked at, and how much of it."""
+    """What `doctor` found.  checked: what was checked, with counts."""
 
     path: str
     findings: tuple[Finding, ...] = ()
@@ -82,7 +82,7 @@ class Diagnosis:
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON takes them."""
+        """Plain values for JSON."""
         return {
             "path": self.path,
             "healthy": self.is_healthy,
@@ -92,7 +92,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         if not self.findings:
-            return f"{self.path}: nothing is wrong"
+            return f"{self.path}: no problems found"
         return "\n".join(
             f"{f.severity.value} [{f.code}] {f.path}: {f.what}; {f.why}; {f.advice}"
             for f in self.findings
@@ -101,7 +101,7 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         rows = [("severity", "code", "path", "what", "why", "what to do")]
         rows += [(f.severity.value, f.code, f.path, f.what, f.why, f.advice) for f in self.findings]
-        verdict = "nothing is wrong" if self.is_healthy else f"{len(self.problems)} problems"
+        verdict = "no problems found" if self.is_healthy else f"{len(self.problems)} problems"
         return f"<b>{html.escape(self.path)}: {verdict}</b><table>{_html_rows(rows)}</table>"
 
 
@@ -112,6 +112,6 @@ def _html_rows(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each once: the worst first, then by path."""
+    """Distinct findings: the most severe first, then by path."""
     rank = list(Severity).index
     return tuple(sorted(set(findings), key=lambda f: (rank(f.severity), f.path, f.code, f.what)))

@@ -1,4 +1,4 @@
-"""What every check looks at: a table as its store has it, read without trusting any of it."""
+"""Inventory of a table: its contents on the store, read for the checks without trusting them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyhudi.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TableInventory:
-    """One moment of a table.  files: what lies in its partitions, by partition."""
+    """The contents of a table at one moment.  files: those in its partitions, by partition."""
 
     fs: FileSystem
     config: TableConfig
@@ -46,7 +46,7 @@ class TableInventory:
 
     @cached_property
     def commits(self) -> Mapping[Instant, CommitMetadata]:
-        """Completed commits that can be read, with what they say."""
+        """Completed commits that can be read, with their metadata."""
         found = {}
         for instant in self.timeline.commits:
             try:
@@ -61,7 +61,7 @@ class TableInventory:
 
     @cached_property
     def metadata(self) -> MetadataTable | None:
-        """The metadata table readers believe; None where they do not."""
+        """The metadata table if readers trust it, else None."""
         try:
             return trusted_metadata(self.fs, self.config, self.log, self.timeline)
         except PyhudiError:
@@ -100,15 +100,15 @@ class TableInventory:
             config=self.config,
             log=self.log,
             timeline=self.timeline,
-            listing=_Inventory(self.files),
+            listing=_InventoryListing(self.files),
             metadata=None,
             archive=self.archive,
             merging=ReadOptions().merging,
         )
 
 
-class _Inventory:
-    """Listing out of what was found."""
+class _InventoryListing:
+    """Listing from the files of the inventory."""
 
     def __init__(self, files: Mapping[str, list[FileInfo]]) -> None:
         self._files = files
@@ -140,5 +140,5 @@ def _inventory(
 def _has_data(fs: FileSystem, partition: str) -> bool:
     try:
         return any(parse_data_file(info.name) for info in fs.children(partition))
-    except PyhudiError:  # a name no partition can have; the instants' check tells
+    except PyhudiError:  # no partition can have this name; check_paths reports it
         return False

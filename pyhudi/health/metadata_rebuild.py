@@ -1,4 +1,4 @@
-"""A table's metadata table verified and rebuilt: what `metadata/rebuild` needs to be told."""
+"""Rebuild of the metadata table: provides the inputs of `metadata/rebuild`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from pyhudi.transaction.rollback import roll_back_failed
 
 
 def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
-    """Make the metadata table anew with the partitions it lists; the caller holds the lock.
+    """Rebuild the metadata table with the partitions it lists; the caller holds the lock.
 
-    Failed writes are rolled back first, without asking the metadata table, which is replaced.
-    Cost: every record key is read, and held, if there is a record index; footers for statistics.
+    Failed writes are rolled back first, without the metadata table if that is damaged.  Cost:
+    every record key is read into memory if there is a record index; footers for statistics.
     """
     config = load_config(fs)
     check_writable(config)
-    listed = config.metadata_partitions or _partitions_there(fs)
+    listed = config.metadata_partitions or _partitions_present(fs)
     log = timeline_log(fs, config)
     _roll_back(fs, config, log, options.write.concurrency.heartbeats)
     shards = None
@@ -66,8 +66,8 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
 
 
 def check_rebuildable(fs: FileSystem) -> None:
-    """Raise what would stop a rebuild before it begins: a version that is not written here, a
-    write that waits to be published."""
+    """Raise an error if a rebuild cannot start: the table version cannot be written, or a deferred
+    write is not yet published."""
     config = load_config(fs)
     check_writable(config)
     log = timeline_log(fs, config)
@@ -77,7 +77,7 @@ def check_rebuildable(fs: FileSystem) -> None:
 def _roll_back(
     fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats
 ) -> None:
-    """With the metadata table's help where that is sound, else without it."""
+    """With the rollback of the metadata table where that is sound, else without it."""
     try:
         roll_back_failed(
             fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
@@ -87,14 +87,14 @@ def _roll_back(
 
 
 def _no_metadata(*_: object, **__: object) -> None:
-    """What is rebuilt from the store need not be told."""
+    """No rollback of the metadata table, which is rebuilt from the store."""
 
 
-def _partitions_there(fs: FileSystem) -> frozenset[str]:
-    """Partitions that the folder holds: what was listed before a rebuild was cut short."""
+def _partitions_present(fs: FileSystem) -> frozenset[str]:
+    """Partitions in the folder: those that were listed before a rebuild was interrupted."""
     folders = (METADATA_TABLE, f"{REBUILT}/metadata")
-    there = {info.name for folder in folders for info in fs.children(folder) if info.is_folder}
-    return frozenset(partition.path for partition in KEPT if partition.path in there)
+    present = {info.name for folder in folders for info in fs.children(folder) if info.is_folder}
+    return frozenset(partition.path for partition in KEPT if partition.path in present)
 
 
 def _group_count(fs: FileSystem, partition: MetadataPartition) -> int:
@@ -109,5 +109,5 @@ def _stored_keys(fs: FileSystem) -> Iterator[tuple[pa.ChunkedArray, FileGroupId]
     state = load_state(fs, ReadOptions(metadata_enabled=False))
     view = state.view()
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, view.visibility)
-    for piece in view.latest_slices():
-        yield read_slice(fs, piece, spec=spec).column(RECORD_KEY), piece.group
+    for file_slice in view.latest_slices():
+        yield read_slice(fs, file_slice, spec=spec).column(RECORD_KEY), file_slice.group

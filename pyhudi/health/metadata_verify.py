@@ -1,7 +1,7 @@
-"""The metadata table held against the table: `files` against a listing, the record index against
-the keys of every file group, statistics and blooms against footers; its own files too.
+"""Verification of the metadata table: `files` against a listing, the record index against the keys
+of every file group, statistics and bloom filters against footers; also its own files.
 
-Nothing of it is needed to read the table's rows: whatever is wrong here, a rebuild mends.
+The table's rows can be read without the metadata table: a rebuild repairs every problem found here.
 """
 
 from __future__ import annotations
@@ -27,44 +27,47 @@ from pyhudi.timeline.commit_metadata import WriteStat
 
 
 def check_metadata(
-    ground: TableInventory, *, with_keys: bool = True, engine: Engine | None = None
+    inventory: TableInventory, *, with_keys: bool = True, engine: Engine | None = None
 ) -> Iterator[Finding]:
-    """Everything that is wrong with the metadata table; nothing where the table has none.
+    """All problems of the metadata table; none if the table has no metadata table.
 
-    with_keys: hold the record index against the keys; costs a read of one column of the table.
+    with_keys: verify the record index against the keys; reads one column of the table.
     """
-    if FILES.path not in ground.config.metadata_partitions:
+    if FILES.path not in inventory.config.metadata_partitions:
         return
     try:
-        own = _own_ground(ground)
+        own = _own_inventory(inventory)
         if own is None:
-            yield _broken(METADATA_TABLE, "the metadata table is listed but is not there", "")
+            yield _broken(METADATA_TABLE, "the metadata table is listed but is missing", "")
             return
         found = [*check_instants(own), *check_files(own), *check_present(own)]
         yield from (_of_metadata(f) for f in found if f.severity is Severity.ERROR)
-        metadata = open_metadata(ground.fs, ground.config, ground.log, ground.timeline)
+        metadata = open_metadata(inventory.fs, inventory.config, inventory.log, inventory.timeline)
         assert metadata is not None
-        if trusted_metadata(ground.fs, ground.config, ground.log, ground.timeline) is None:
+        if (
+            trusted_metadata(inventory.fs, inventory.config, inventory.log, inventory.timeline)
+            is None
+        ):
             yield _broken(
                 METADATA_TABLE, "the metadata table lacks the newest commit",
-                "a writer did not keep it; readers list the store instead",
+                "a writer did not update it; readers list the store instead",
             )  # fmt: skip
             return
-        yield from _check_listing(ground, metadata)
-        yield from _check_facts(ground, metadata)
+        yield from _check_listing(inventory, metadata)
+        yield from _check_facts(inventory, metadata)
         if with_keys and RECORD_INDEX.path in metadata.partitions_listed:
-            yield from _check_keys(ground, metadata, engine or LocalEngine())
+            yield from _check_keys(inventory, metadata, engine or LocalEngine())
     except (CorruptFileError, FileMissingError) as broken:
         path = broken.facts.get("path") or METADATA_TABLE
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
 
 
-def _own_ground(ground: TableInventory) -> TableInventory | None:
-    """The metadata table looked at as a table; None where it has no properties."""
-    fs = ground.fs.sub(METADATA_TABLE)
+def _own_inventory(inventory: TableInventory) -> TableInventory | None:
+    """The inventory of the metadata table itself; None where it has no properties."""
+    fs = inventory.fs.sub(METADATA_TABLE)
     if any(f.severity is Severity.ERROR for f in check_properties(fs)):
         return None
-    return TableInventory.of(fs, ground.config)
+    return TableInventory.of(fs, inventory.config)
 
 
 def _broken(path: str, what: str, why: str) -> Finding:
@@ -86,33 +89,33 @@ def _of_metadata(finding: Finding) -> Finding:
 # ---- files --------------------------------------------------------------------------------------
 
 
-def _check_listing(ground: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
+def _check_listing(inventory: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
     listing = metadata.listing()
     listed = {
         info.path: info.size_bytes
         for infos in listing.files(listing.partitions()).values()
         for info in infos
     }
-    gone = {path for path, _ in set_aside_files(ground.fs)}
-    known = {s.path: s.size_bytes for c in ground.commits.values() for s in c.stats}
+    quarantined = {path for path, _ in set_aside_files(inventory.fs)}
+    known = {s.path: s.size_bytes for c in inventory.commits.values() for s in c.stats}
     for path, size in listed.items():
-        found = ground.data_files.get(path)
-        given_up = path in gone
+        found = inventory.data_files.get(path)
+        given_up = path in quarantined
         if not given_up and path in known and (found is None or found[0].size_bytes != known[path]):
-            continue  # the file is missing or torn, which the files' check tells
+            continue  # missing or torn, which check_files and check_present report
         if found is None:
-            yield _stale(path, "the metadata table lists a file that is not there")
+            yield _stale(path, "the metadata table lists a file that does not exist")
         elif isinstance(found[1], BaseFileName) and found[0].size_bytes != size:
-            why = f"it says {size} bytes, the store {found[0].size_bytes}"
-            yield _stale(path, "the metadata table has a file's size wrong", why)
-    active = ground.timeline.commits.times
-    for path, (info, name) in ground.data_files.items():
+            why = f"it lists {size} bytes, the store {found[0].size_bytes}"
+            yield _stale(path, "the metadata table lists a wrong size for a file", why)
+    active = inventory.timeline.commits.times
+    for path, (info, name) in inventory.data_files.items():
         if path in listed or not info.size_bytes:
             continue
         is_base = isinstance(name, BaseFileName)
-        older = is_base and name.instant not in active and ground.visibility.sees(name.instant)
-        if older or (path in known and (not is_base or ground.visibility.sees(name.instant))):
-            yield _stale(path, "the metadata table does not list a file that is there")
+        older = is_base and name.instant not in active and inventory.visibility.sees(name.instant)
+        if older or (path in known and (not is_base or inventory.visibility.sees(name.instant))):
+            yield _stale(path, "the metadata table does not list a file that exists")
 
 
 def _stale(path: str, what: str, why: str = "its partition `files` is not up to date") -> Finding:
@@ -125,21 +128,21 @@ def _stale(path: str, what: str, why: str = "its partition `files` is not up to 
 # ---- column statistics, blooms -------------------------------------------------------------------
 
 
-def _check_facts(ground: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
+def _check_facts(inventory: TableInventory, metadata: MetadataTable) -> Iterator[Finding]:
     if not {COLUMN_STATS.path, BLOOM_FILTERS.path} & metadata.partitions_listed:
         return
     indexes = []
-    for path, (info, name) in ground.data_files.items():
-        if isinstance(name, BaseFileName) and ground.visibility.sees(name.instant):
+    for path, (info, name) in inventory.data_files.items():
+        if isinstance(name, BaseFileName) and inventory.visibility.sees(name.instant):
             stat = WriteStat(
                 partition=path.rpartition("/")[0], file_id=name.file_id, path=path,
                 previous_instant=None, write_count=0, delete_count=0, update_count=0,
                 insert_count=0, size_bytes=info.size_bytes, write_bytes=0,
             )  # fmt: skip
             try:
-                indexes.append(index_file(IndexedFile(ground.fs, stat)))
+                indexes.append(index_file(IndexedFile(inventory.fs, stat)))
             except (CorruptFileError, FileMissingError):
-                continue  # the files' check tells
+                continue  # check_files reports it
     for wrong in wrong_facts(metadata, indexes):
         what = f"statistics of column {wrong.column}" if wrong.column else "a bloom filter"
         yield Finding(
@@ -152,10 +155,10 @@ def _check_facts(ground: TableInventory, metadata: MetadataTable) -> Iterator[Fi
 
 
 def _check_keys(
-    ground: TableInventory, metadata: MetadataTable, engine: Engine
+    inventory: TableInventory, metadata: MetadataTable, engine: Engine
 ) -> Iterator[Finding]:
-    """Both ways: each key of the table has its file group, and the index knows no others."""
-    state = replace(ground.state(), metadata=metadata)
+    """In both directions: each key of the table has its file group, and the index has no others."""
+    state = replace(inventory.state(), metadata=metadata)
     found = record_index.verify(state, engine, sample=None)
     for kind, count in found.faults.items():
         examples = "; ".join(str(dict(e)) for e in found.examples if e.get("fault") == kind)

@@ -1,10 +1,10 @@
-"""Files that a repair moves out of a table, under the paths they had.
+"""Quarantine for the files that a repair moves out of a table, under their original paths.
 
 ```
 .hoodie/.set_aside/<when>/<path from the table's root>
 ```
 
-Nothing reads or deletes them; a person looks at them, copies one back, or deletes the folder.
+Nothing reads or deletes them; an operator inspects them, copies one back, or deletes the folder.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SET_ASIDE: Final = ".hoodie/.set_aside"
 
 
 def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
-    """Move files out; doing it again changes nothing.  An empty file stands for one that is lost:
-    it has been given up."""
+    """Move files out.  Idempotent.  An empty file represents a missing file whose loss has been
+    accepted."""
     for path in paths:
         target = f"{SET_ASIDE}/{when}/{path}"
         if not fs.exists(path):
@@ -32,13 +32,13 @@ def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
 
 
 def set_aside_files(fs: FileSystem) -> Iterator[tuple[str, str]]:
-    """(the path a file had, where it is now) of everything that was moved out."""
+    """(original path, current path) of every file that was moved out."""
     for info in files_below(fs, SET_ASIDE):
         yield info.path[len(SET_ASIDE) + 1 :].partition("/")[2], info.path
 
 
 def delete_leftovers(fs: FileSystem, paths: Iterable[str]) -> None:
-    """Delete leftovers of writes that are over: files, or folders with all below them."""
+    """Delete leftovers of finished writes: files, or folders with their content."""
     for path in paths:
         if fs.children(path):
             fs.delete_folder(path)

@@ -1,14 +1,14 @@
-"""Repair: what a diagnosis asks for, planned first, then done; doing it again changes nothing.
+"""Repair of the problems in a diagnosis: planned first, then executed.  Idempotent.
 
 ```
-properties -> half a rebuild ended -> files of the timeline -> failed writes rolled back
--> replaced groups taken out -> metafiles -> damaged and nobody's files set aside
--> metadata table rebuilt
+properties -> files of the timeline -> interrupted rebuild completed, failed writes rolled back
+-> leftovers deleted -> replaced groups removed -> metafiles
+-> damaged and orphan files moved out -> metadata table rebuilt
 ```
 
-Nothing that holds data is deleted: a file that has to go is moved to `.hoodie/.set_aside/<when>/`
-under the path it had, and only names that are this table's are moved.  What costs rows or history
-is only done when asked for (`allow_loss`).
+No file with data is deleted: it is moved to `.hoodie/.set_aside/<when>/` under its original path,
+and only files with names of this table are moved.  Repairs that lose rows or history require
+`allow_loss`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pyhudi.transaction.rollback import roll_back_failed, roll_back_newest
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that repair does: to what, and because of what."""
+    """One step of a repair: what it does, to which path, and why."""
 
     mend: Mend
     path: str
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What repair did, or (dry_run) would do; `left` is what is wrong after it."""
+    """What repair did, or (dry_run) would do.  left: the findings that remain after it."""
 
     path: str
     steps: tuple[Step, ...] = ()
@@ -90,20 +90,20 @@ class RepairReport:
 
 
 def plan_repair(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:
-    """What there is to do, in order.  Pure.
+    """The steps of the repair, in order.  Pure.
 
-    While data files are missing or torn and may not be given up, the metadata table stays as it
-    is: one made anew from the store would not know of them.
+    While data files are missing or torn and their loss is not allowed, the metadata table is not
+    rebuilt: one rebuilt from the store would not list them.
     """
     order = list(Mend).index
     found = [f for f in diagnosis.findings if f.mend is not None]
-    held = not allow_loss and any(f.mend is Mend.SET_ASIDE and f.loses for f in found)
+    is_blocked = not allow_loss and any(f.mend is Mend.SET_ASIDE and f.loses for f in found)
     steps = {
         Step(f.mend, f.path, f.what, f.loses): None
         for f in found
         if f.mend is not None
         and (allow_loss or not f.loses)
-        and not (held and f.mend is Mend.METADATA)
+        and not (is_blocked and f.mend is Mend.METADATA)
     }
     return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
 
@@ -116,15 +116,16 @@ def execute_repair(
     dry_run: bool = False,
     allow_loss: bool = False,
 ) -> RepairReport:
-    """Mend what `examine` finds, under the table's lock.
+    """Repair what `examine` finds, under the table's lock.
 
-    allow_loss: also what costs rows or history: the newest commit is taken back if its files are
-    damaged, else the damaged files go and their file groups show what they held before.
-    Raises TableNotFoundError before anything is created, LockError; what could not be mended is
+    allow_loss: also make repairs that lose rows or history: the newest commit is rolled back if
+    its files are damaged; else the damaged files are moved out and their file groups return to
+    their earlier content.
+    Raises TableNotFoundError before anything is created, LockError; what could not be repaired is
     in the report.
     """
     check_is_table(fs)
-    settings, spread = options or Options(), engine or LocalEngine()
+    settings, runner = options or Options(), engine or LocalEngine()
     if dry_run:
         found = examine(fs)
         return RepairReport(fs.url, plan_repair(found, allow_loss=allow_loss), found.findings, True)
@@ -133,19 +134,19 @@ def execute_repair(
     with table_lock(fs, settings.write, "repair"):
         when = format_instant(system_clock(), None)
         last: tuple[Step, ...] = ()
-        for _ in range(len(Mend)):  # mending one thing shows the next
+        for _ in range(len(Mend)):  # one repair can reveal the next problem
             found = examine(fs)
             steps = plan_repair(found, allow_loss=allow_loss)
-            if not steps or steps == last:  # what did not help once does not help twice
+            if not steps or steps == last:  # the same steps again would not help
                 break
-            done += _carry_out(fs, found, steps, settings, spread, when=when, notes=notes)
+            done += _execute_first(fs, found, steps, settings, runner, when=when, notes=notes)
             last = steps
         left = examine(fs)
-    steps_done, told = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
-    return RepairReport(fs.url, steps_done, left.findings, notes=told)
+    steps_done, distinct_notes = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
+    return RepairReport(fs.url, steps_done, left.findings, notes=distinct_notes)
 
 
-def _carry_out(
+def _execute_first(
     fs: FileSystem,
     found: Diagnosis,
     steps: Sequence[Step],
@@ -155,27 +156,29 @@ def _carry_out(
     when: str,
     notes: list[str],
 ) -> list[Step]:
-    """Do the steps of the first kind; the others wait for the table to be looked at again."""
+    """Execute the steps of the first kind; the others wait for the next examination."""
     kind = steps[0].mend
-    mine = [step for step in steps if step.mend is kind]
+    same_kind = [step for step in steps if step.mend is kind]
     try:
         match kind:
             case Mend.PROPERTIES:
                 _restore_properties(fs, notes)
             case Mend.SWEEP:
-                delete_leftovers(fs, [step.path for step in mine])
+                delete_leftovers(fs, [step.path for step in same_kind])
             case Mend.METADATA:
                 rebuild_metadata(fs, options, engine)
             case Mend.REPLACE:
-                time = take_out_again(fs, [step.path for step in mine], options, engine)
-                notes.append(f"replacecommit {time} takes {len(mine)} file groups out of the table")
+                time = take_out_again(fs, [step.path for step in same_kind], options, engine)
+                notes.append(
+                    f"replacecommit {time} removes {len(same_kind)} file groups from the table"
+                )
             case Mend.ROLL_BACK:
                 _roll_back(fs, options)
             case _:
-                _mend_files(fs, mine, options, when, notes)
+                _repair_files(fs, same_kind, options, when, notes)
     except PyhudiError as refused:
         notes.append(f"{kind.value}: {refused}")
-    return mine
+    return same_kind
 
 
 def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
@@ -185,90 +188,90 @@ def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
         notes.append(f"{PROPERTIES}: restored from {source}")
 
 
-def _mend_files(
+def _repair_files(
     fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
 ) -> None:
-    ground = TableInventory.of(fs, load_config(fs))
-    if steps[0].mend is Mend.SET_ASIDE and _undone(ground, steps, options, notes):
+    inventory = TableInventory.of(fs, load_config(fs))
+    if steps[0].mend is Mend.SET_ASIDE and _rolled_back(inventory, steps, options, notes):
         return
     for step in steps:
         match step.mend:
             case Mend.RECOMPLETE:
-                _recomplete(ground, step, when, notes)
+                _recomplete(inventory, step, when, notes)
             case Mend.FORGET:
-                _forget(ground, step.path, when)
+                _forget(inventory, step.path, when)
             case Mend.METAFILE:
-                _write_metafile(ground, step.path)
+                _write_metafile(inventory, step.path)
             case _:
                 set_aside(fs, [step.path], when)
 
 
 def _roll_back(fs: FileSystem, options: Options) -> None:
     config = load_config(fs)
-    ground = TableInventory.of(fs, finish_swap(fs, config))
+    inventory = TableInventory.of(fs, finish_swap(fs, config))
     roll_back_failed(
-        fs, ground.config, ground.log, metadata_rollback=rollback_metadata,
+        fs, inventory.config, inventory.log, metadata_rollback=rollback_metadata,
         heartbeats=options.write.concurrency.heartbeats,
     )  # fmt: skip
 
 
-def _undone(
-    ground: TableInventory, steps: Sequence[Step], options: Options, notes: list[str]
+def _rolled_back(
+    inventory: TableInventory, steps: Sequence[Step], options: Options, notes: list[str]
 ) -> bool:
-    """Take the newest commit back if all that is damaged is its own, and nothing hinders."""
-    newest = ground.timeline.commits.last
+    """Roll back the newest commit if all damaged files are its own; whether that succeeded."""
+    newest = inventory.timeline.commits.last
     if newest is None or not all(step.loses for step in steps):
         return False
-    commit = ground.commits.get(newest)
+    commit = inventory.commits.get(newest)
     own = {stat.path for stat in commit.stats} if commit else set()
     if not {step.path for step in steps} <= own:
         return False
     try:
         roll_back_newest(
-            ground.fs, ground.config, ground.log, newest.time, metadata_rollback=rollback_metadata,
-            heartbeats=options.write.concurrency.heartbeats,
+            inventory.fs, inventory.config, inventory.log, newest.time,
+            metadata_rollback=rollback_metadata, heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
     except (UserError, PyhudiError) as refused:
-        notes.append(f"commit {newest.time} could not be taken back whole: {refused.what}")
+        notes.append(f"commit {newest.time} could not be rolled back: {refused.what}")
         return False
-    notes.append(f"commit {newest.time} was taken back: its files were damaged")
+    notes.append(f"commit {newest.time} was rolled back: its files were damaged")
     return True
 
 
-def _recomplete(ground: TableInventory, step: Step, when: str, notes: list[str]) -> None:
+def _recomplete(inventory: TableInventory, step: Step, when: str, notes: list[str]) -> None:
     instant = parse_instant_name(step.path.rsplit("/", 1)[-1])
     assert instant is not None
     if instant.action is Action.COMPACTION:
-        _replan(ground, instant, step.path, when)
+        _replan(inventory, instant, step.path, when)
         return
-    content = reconstruct_content(ground, instant)
+    content = reconstruct_content(inventory, instant)
     if content is None:
-        notes.append(f"{step.path}: what it held cannot be told from the store")
+        notes.append(f"{step.path}: cannot be reconstructed from the store")
         return
     completed = replace(instant, state=State.COMPLETED)
-    ground.fs.replace(ground.log.path(completed), content)
-    notes.append(f"{step.path}: written anew; counts of rows in it are those of its files")
+    inventory.fs.replace(inventory.log.path(completed), content)
+    notes.append(f"{step.path}: reconstructed; its row counts are those of its files")
 
 
-def _replan(ground: TableInventory, pending: Instant, path: str, when: str) -> None:
-    content = compaction_plan_of(ground, pending)
+def _replan(inventory: TableInventory, pending: Instant, path: str, when: str) -> None:
+    content = compaction_plan_of(inventory, pending)
     if content is None:
-        _forget(ground, path, when)
+        _forget(inventory, path, when)
     else:
-        ground.fs.replace(path, content)
+        inventory.fs.replace(path, content)
 
 
-def _forget(ground: TableInventory, path: str, when: str) -> None:
-    """Set aside every state file of an instant."""
+def _forget(inventory: TableInventory, path: str, when: str) -> None:
+    """Move every state file of an instant to the quarantine."""
     instant = parse_instant_name(path.rsplit("/", 1)[-1])
     assert instant is not None
-    states = (ground.log.path(replace(instant, state=s)) for s in reversed(State))
-    set_aside(ground.fs, [p for p in states if ground.fs.exists(p)], when)
+    states = (inventory.log.path(replace(instant, state=s)) for s in reversed(State))
+    set_aside(inventory.fs, [p for p in states if inventory.fs.exists(p)], when)
 
 
-def _write_metafile(ground: TableInventory, path: str) -> None:
+def _write_metafile(inventory: TableInventory, path: str) -> None:
     partition = path[: -len(PARTITION_METAFILE)].rstrip("/")
-    times = [n.instant for p, (_, n) in ground.data_files.items()
+    times = [n.instant for p, (_, n) in inventory.data_files.items()
              if p.rpartition("/")[0] == partition]  # fmt: skip
     first = min(times, default=InstantTime("00000000000000"))
-    ground.fs.replace(path, partition_metafile(first, partition))
+    inventory.fs.replace(path, partition_metafile(first, partition))

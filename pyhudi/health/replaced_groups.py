@@ -1,8 +1,8 @@
-"""Replaced file groups that are part of the table again, found and taken out.
+"""Detection and removal of replaced file groups that have become part of the table again.
 
-The replace commit that took a group out left the active timeline while files of the group were
-there: archival of earlier releases, or of another writer, did that under a savepoint or a
-reader's hold.  Nothing but that instant said that the group had left the table.
+The replace commit of such a group was archived while files of the group existed: archival of
+earlier releases, or of another writer, did so under a savepoint or a snapshot pin.  Only that
+instant recorded that the group was no longer part of the table.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 _OPERATION = "INSERT_OVERWRITE"
 
 
-def check_replaced(ground: TableInventory) -> Iterator[Finding]:
+def check_replaced(inventory: TableInventory) -> Iterator[Finding]:
     """File groups that an archived instant replaced and that readers see."""
-    replaced = _replaced_by_archived(ground)
+    replaced = _replaced_by_archived(inventory)
     if not replaced:
         return
-    files = ((p, info) for p, infos in ground.files.items() for info in infos)
-    view = build_view(files, ground.visibility, pending=ground.claimed)
+    files = ((p, info) for p, infos in inventory.files.items() for info in infos)
+    view = build_view(files, inventory.visibility, pending=inventory.claimed)
     for group in sorted(replaced.keys() & view.groups.keys()):
         at = replaced[group]
-        found = [file for piece in view.groups[group].slices for file in piece.files]
-        later = any(_is_later(ground, file.path, file.name, at) for file in found)
-        yield _alive(group, at, later)
+        found = [file for file_slice in view.groups[group].slices for file in file_slice.files]
+        later = any(_is_later(inventory, file.path, file.name, at) for file in found)
+        yield _visible_again(group, at, later)
 
 
-def _alive(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
-    what = "a file group that was replaced is part of the table again"
-    why = f"replacecommit {at} was archived while files of the group were there"
+def _visible_again(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
+    what = "a replaced file group is part of the table again"
+    why = f"replacecommit {at} was archived while files of the group existed"
     if not later:
-        advice = "repair takes the group out of the table again; its files go with the next cleans"
+        advice = "repair removes the group from the table again; the next cleans delete its files"
     else:
         why += ", and rows were written to it since"
         advice = (
             f"read the rows of this file group whose _hoodie_commit_time is after {at}; repair "
-            "with allow_loss takes the group out of the table; then upsert those rows"
+            "with allow_loss removes the group from the table; then upsert those rows"
         )
     return Finding(
         "replaced-alive", Severity.ERROR, join(group.partition, group.file_id), what, why, advice,
@@ -63,10 +63,10 @@ def _alive(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
     )  # fmt: skip
 
 
-def _replaced_by_archived(ground: TableInventory) -> dict[FileGroupId, InstantTime]:
-    """File groups that archived instants alone replaced, and when."""
+def _replaced_by_archived(inventory: TableInventory) -> dict[FileGroupId, InstantTime]:
+    """File groups that only archived instants replaced, and when."""
     try:
-        archived = ground.archive.commits
+        archived = inventory.archive.commits
     except (CorruptFileError, FileMissingError):  # the check of the archive reports it
         return {}
     gone = {
@@ -77,23 +77,23 @@ def _replaced_by_archived(ground: TableInventory) -> dict[FileGroupId, InstantTi
     }
     known = {
         FileGroupId(partition, file_id)
-        for commit in ground.commits.values()
+        for commit in inventory.commits.values()
         for partition, ids in (commit.replaced or {}).items()
         for file_id in ids
     }
     return {group: at for group, at in gone.items() if group not in known}
 
 
-def _is_later(ground: TableInventory, path: str, name: DataFileName, at: InstantTime) -> bool:
-    """Whether a file holds what was written after an instant.  Of a log the headers are read."""
+def _is_later(inventory: TableInventory, path: str, name: DataFileName, at: InstantTime) -> bool:
+    """Whether a file has rows written after an instant.  Reads only the headers of a log."""
     if not isinstance(name, LogFileName):
         return name.instant > at
 
     def is_later(time: InstantTime) -> bool:
-        return time > at and ground.visibility.sees(time)
+        return time > at and inventory.visibility.sees(time)
 
     try:
-        with closing(ground.fs.open(path)) as file:
+        with closing(inventory.fs.open(path)) as file:
             return any(
                 holds_committed_rows(PlacedBlock(path, block), is_later)
                 for block in read_blocks(file, path=path)
@@ -105,10 +105,10 @@ def _is_later(ground: TableInventory, path: str, name: DataFileName, at: Instant
 def take_out_again(
     fs: FileSystem, paths: Iterable[str], options: Options, engine: Engine
 ) -> InstantTime:
-    """Publish a replace commit that takes file groups out of the table; its instant.
+    """Publish a replace commit that removes file groups from the table; returns its instant.
 
     paths: partition/file id.  The caller holds the table's lock.  Entries of the record index
-    that name the groups are left to the check of the index.
+    that name the groups are not changed; the check of the index reports them.
     """
     state = load_state(fs, options.read)
     log = state.log

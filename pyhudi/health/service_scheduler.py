@@ -1,8 +1,9 @@
-"""What is due on a table, and done: one call for all services, each with its reason.
+"""Scheduling of table services: one call runs all that are due and reports the reasons.
 
 Order: failed writes, partition TTL, compaction, log compaction, clustering, cleaning, archival,
-leftovers.  Partitions that expire are not compacted first; log compaction takes slices that
-compaction leaves; cleaning follows what makes files obsolete, archival what makes instants old.
+leftovers.  Expired partitions are deleted before compaction would rewrite them; log compaction
+takes slices that compaction leaves; cleaning follows the services that make files obsolete,
+archival those that make instants old.
 A service that fails or meets a conflict is reported and does not stop the next ones.
 """
 
@@ -34,7 +35,7 @@ from pyhudi.transaction.rollback import failed_writes
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service's part.  due: why it is, or (did and error empty) why it is not."""
+    """Result of one service.  why: why it is due or not.  did, error: empty if it did not run."""
 
     name: str
     is_due: bool
@@ -46,7 +47,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class ServicesReport:
-    """What `services.run` did, and what it left and why."""
+    """What `services.run` did, what it skipped and why."""
 
     services: tuple[Service, ...] = ()
     dry_run: bool = False
@@ -78,7 +79,7 @@ class ServicesReport:
 
 @dataclass(frozen=True)
 class _Due:
-    """A service that may be due: why it is (or is not), and how it is done."""
+    """A service that may be due: why it is (or is not), and how to run it."""
 
     name: str
     is_due: bool
@@ -89,13 +90,13 @@ class _Due:
 def run_due(
     fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool = False
 ) -> ServicesReport:
-    """Do what is due, one service after the other; each looks at the table as it then is.
+    """Run the services that are due, one after the other; each reads the then current table.
 
-    Raises what keeps the table from being opened; what a service meets is in the report.
+    Raises errors of opening the table; errors of a service are in the report.
     """
     done = []
-    for ask in _SERVICES:
-        due = ask(load_state(fs, options.read), fs, options, engine)
+    for check in _SERVICES:
+        due = check(load_state(fs, options.read), fs, options, engine)
         if dry_run or not due.is_due:
             done.append(Service(due.name, due.is_due, due.why))
             continue
@@ -104,7 +105,7 @@ def run_due(
         try:
             did = due.act()
         except (LockError, WriteConflictError) as busy:
-            error = f"left for the next run: {busy.what}"
+            error = f"deferred to the next run: {busy.what}"
         except PyhudiError as failed:
             error = str(failed)
         seconds = round(time.monotonic() - began, 3)
@@ -120,7 +121,7 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
         with open_locked(fs, options, "services"):
             return f"rolled back {times}"
 
-    why = f"writers died: {times}" if failed else "no write was left by the dead"
+    why = f"writers crashed: {times}" if failed else "no crashed writer left a write"
     return _Due("rollback", bool(failed), why, act)
 
 
@@ -129,11 +130,11 @@ def _by_policy(
 ) -> Callable[[TableState, FileSystem, Options, Engine], _Due]:
     """A service that is due when the policy says so."""
 
-    def ask(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
+    def check(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
         due = policy.due(state, options)
         return _Due(policy.name, due.is_due, due.why, lambda: act(fs, options, engine))
 
-    return ask
+    return check
 
 
 def _expire(fs: FileSystem, options: Options, engine: Engine) -> str:
@@ -169,7 +170,7 @@ def _clean(fs: FileSystem, options: Options, engine: Engine) -> str:
 def _archive(fs: FileSystem, options: Options, engine: Engine) -> str:
     report = table_services.archive(fs, options)
     return f"archived {len(report.instants)} instants" + (
-        f", more are held by {report.held_by}" if report.held_by else ""
+        f", more are blocked by {report.held_by}" if report.held_by else ""
     )
 
 
@@ -181,12 +182,14 @@ def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engi
             delete_leftovers(fs, _swept(fs))
         return f"deleted {len(paths)} leftovers"
 
-    return _Due("leftovers", bool(paths), f"{len(paths)} markers and heartbeats of the dead", act)
+    return _Due(
+        "leftovers", bool(paths), f"{len(paths)} markers and heartbeats of crashed writers", act
+    )
 
 
 def _swept(fs: FileSystem) -> Iterator[str]:
-    ground = TableInventory.of(fs, load_config(fs))
-    return (f.path for f in check_leftovers(ground) if f.mend is Mend.SWEEP)
+    inventory = TableInventory.of(fs, load_config(fs))
+    return (f.path for f in check_leftovers(inventory) if f.mend is Mend.SWEEP)
 
 
 _SERVICES = (

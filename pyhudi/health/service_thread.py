@@ -1,8 +1,8 @@
-"""Services beside a writer: a thread that looks at a table now and then and does what is due.
+"""Background services: a thread that periodically runs the services that are due on a table.
 
-It takes the table's lock like any other writer and gives way to whoever has it.  A service that
-meets a conflict is left for the next look.  The thread is a daemon: a process that ends does not
-wait for it, and what it was at is finished by the next run, whoever's it is.
+It takes the table's lock like any other writer and yields to the current owner.  A service that
+meets a conflict is deferred to the next run.  The thread is a daemon: a process that ends does not
+wait for it, and the next run of any process finishes interrupted work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyhudi.health.service_scheduler import ServicesReport
 
 _LOG = logging.getLogger("pyhudi")
 
-_KEPT: Final = 100
+_REPORTS_MAX: Final = 100
 
 
 class BackgroundServices:
-    """A running background mode; a context manager that ends it.
+    """A running background thread; a context manager that stops it.
 
-    reports: the newest of those in which something was done.  failure: what kept the last look
-    from being had, None if it was had.
+    reports: the newest reports of runs that did something or failed.  failure: the error that
+    prevented the last run, None if it ran.  looks: the number of attempted runs.
     """
 
     def __init__(self, run: Callable[[], ServicesReport], *, every_seconds: float) -> None:
@@ -34,8 +34,8 @@ class BackgroundServices:
         self._stopping = threading.Event()
         self.looks = 0
         self.failure: PyhudiError | None = None
-        self._reports: deque[ServicesReport] = deque(maxlen=_KEPT)
-        self._thread = threading.Thread(target=self._go, name="pyhudi-services", daemon=True)
+        self._reports: deque[ServicesReport] = deque(maxlen=_REPORTS_MAX)
+        self._thread = threading.Thread(target=self._loop, name="pyhudi-services", daemon=True)
         self._thread.start()
 
     @property
@@ -47,7 +47,7 @@ class BackgroundServices:
         return tuple(self._reports)
 
     def stop(self, *, wait_seconds: float | None = None) -> None:
-        """End after the service that is under way; wait for it (None: however long)."""
+        """Stop after the current run; wait for it (None: without limit)."""
         self._stopping.set()
         self._thread.join(wait_seconds)
 
@@ -57,7 +57,7 @@ class BackgroundServices:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _go(self) -> None:
+    def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
                 report = self._run()

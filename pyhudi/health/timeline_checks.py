@@ -1,7 +1,7 @@
-"""Checks of what says what the table is and what happened: properties and the timeline's files.
+"""Checks of the table's properties and of the timeline's files.
 
-A completed instant's file is needed by readers.  Of pending ones the plans of services are; what
-a pending write says of itself is looked at by nobody but its rollback, which can do without.
+Readers need the files of completed instants and the plans of pending services.  Only its rollback
+reads the file of a pending write, and it works without that file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLANNED: Final = frozenset(
 )  # fmt: skip
 """Actions whose requested file is read while they are pending."""
 
-_MENDS: Final = {
+_REPAIRS: Final = {
     Action.CLEAN: Mend.RECOMPLETE,
     Action.ROLLBACK: Mend.RECOMPLETE,
     Action.SAVEPOINT: Mend.FORGET,
@@ -32,7 +32,7 @@ _MENDS: Final = {
 
 
 def check_properties(fs: FileSystem) -> Iterator[Finding]:
-    """hoodie.properties and its backup; can be asked where the table cannot be opened."""
+    """hoodie.properties and its backup; works where the table cannot be opened."""
     main, backup = (_is_sound(fs, path) for path in (PROPERTIES, PROPERTIES_BACKUP))
     source = sound_properties(fs)
     if main is not True:
@@ -44,7 +44,7 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             "every reader and writer needs them",
             f"repair restores {source}"
             if source
-            else "write the file anew from another table like it, or from what created the table",
+            else "recreate the file from a similar table, or from what created the table",
             Mend.PROPERTIES if source else None,
         )
     if backup is False or (backup and main):
@@ -52,18 +52,18 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             "properties-backup",
             Severity.INFO if main else Severity.WARNING,
             PROPERTIES_BACKUP,
-            "an update of the properties was cut short" if backup else "the backup is torn",
-            "the file is only there while the properties are replaced",
+            "an update of the properties was interrupted" if backup else "the backup is torn",
+            "the file only exists while the properties are replaced",
             "repair deletes it",
             Mend.SWEEP if main else None,
         )
 
 
 def sound_properties(fs: FileSystem) -> str | None:
-    """Which file the properties can be restored from; None if there is none.
+    """The file from which the properties can be restored; None if there is none.
 
-    The copy that this package keeps is as old as the last change it made itself, so it does not
-    serve a table that Apache Hudi has upgraded since.
+    The copy that this package maintains is as old as the last change that this package made, so it
+    is not used for a table that Apache Hudi has upgraded since.
     """
     if _is_sound(fs, PROPERTIES_BACKUP):
         return PROPERTIES_BACKUP
@@ -72,60 +72,60 @@ def sound_properties(fs: FileSystem) -> str | None:
 
 
 def _is_sound(fs: FileSystem, path: str) -> bool | None:
-    """Whether the file holds properties; None if it is not there."""
+    """Whether the file contains valid properties; None if it does not exist."""
     try:
         return is_valid(parse_properties(fs.read(path)))
     except FileMissingError:
         return None
 
 
-def check_instants(ground: TableInventory) -> Iterator[Finding]:
-    """Every file of the timeline that somebody will read."""
-    for instant in ground.timeline:
+def check_instants(inventory: TableInventory) -> Iterator[Finding]:
+    """Check every file of the timeline that a later operation reads."""
+    for instant in inventory.timeline:
         if instant.is_completed:
-            yield from _completed(ground, instant)
+            yield from _completed(inventory, instant)
         elif instant.action in _PLANNED:
-            yield from _planned(ground, instant)
+            yield from _planned(inventory, instant)
 
 
-def _completed(ground: TableInventory, instant: Instant) -> Iterator[Finding]:
-    path = ground.log.path(instant)
+def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
+    path = inventory.log.path(instant)
     try:
-        data = ground.log.read(instant)
+        data = inventory.log.read(instant)
         if instant.action in COMMITS:
-            ground.log.commit(instant)
+            inventory.log.commit(instant)
             return
         if data or instant.action is Action.INDEXING:
-            ground.log.record(instant)
+            inventory.log.record(instant)
             return
         why = "it is empty"
     except (CorruptFileError, FileMissingError) as broken:
         why = broken.what
-    mend = Mend.RECOMPLETE if instant.action in COMMITS else _MENDS.get(instant.action)
+    mend = Mend.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
     yield Finding(
         f"torn-{instant.action.value}",
         Severity.ERROR,
         path,
         "the file of a completed instant cannot be read",
         why,
-        "repair writes it anew from its plan and its files"
+        "repair reconstructs it from its plan and its files"
         if mend is Mend.RECOMPLETE
-        else "repair forgets the savepoint: what it protected may be cleaned"
+        else "repair removes the savepoint: the files that it protected may be cleaned"
         if mend is Mend.FORGET
-        else "bring the file back from a copy of the table",
+        else "restore the file from a copy of the table",
         mend,
         loses=mend is Mend.FORGET,
         instant=instant.time,
     )
 
 
-def _planned(ground: TableInventory, instant: Instant) -> Iterator[Finding]:
+def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
     requested = replace(instant, state=State.REQUESTED)
-    path = ground.log.path(requested)
+    path = inventory.log.path(requested)
     try:
-        found = ground.log.record(requested)
+        found = inventory.log.record(requested)
     except FileMissingError:
-        found, why = {}, "it is not there"
+        found, why = {}, "it is missing"
     except CorruptFileError as broken:
         found, why = {}, broken.what
     else:
@@ -139,9 +139,9 @@ def _planned(ground: TableInventory, instant: Instant) -> Iterator[Finding]:
         path,
         "the plan of a pending service cannot be read",
         why,
-        "repair plans it anew from the logs that lie on it"
+        "repair rebuilds the plan from the logs that later writes based on it"
         if rebuilt
-        else "repair sets the plan aside; the service plans anew",
+        else "repair moves the plan out of the timeline; the service plans again",
         Mend.RECOMPLETE if rebuilt else Mend.FORGET,
         instant=instant.time,
     )

@@ -1,8 +1,8 @@
-"""A scan as a pyarrow Dataset, for tools that hand columns and filters down to one.
+"""A scan as a pyarrow Dataset, for tools that push columns and filters down.
 
-DuckDB and polars ask a Dataset for a scanner with the columns and the filter of their query;
-here that becomes a scan of its own, so partitions, files and row groups are skipped as in any
-other.  The snapshot is the one of the moment the dataset was made.
+DuckDB and polars request a scanner with the columns and the filter of their query.  Each request
+becomes a separate scan, so partitions, files and row groups are skipped as in any other scan.  All
+scans read the snapshot at which the dataset was created.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dataset_of(narrowed: Narrowed) -> Any:
 
 
 class _OverScans:
-    """What a Dataset does, done by scans; it has no fragments."""
+    """The Dataset interface, implemented by scans; it has no fragments."""
 
     def __init__(self, narrowed: Narrowed) -> None:
         self._narrowed = narrowed
@@ -44,18 +44,18 @@ class _OverScans:
         self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
     ) -> Any:
         """A pyarrow Scanner, good for one pass.  columns: names, or expressions by name."""
-        kept = {name: options[name] for name in ("batch_size",) if name in options}
+        forwarded = {name: options[name] for name in ("batch_size",) if name in options}
         try:
             names = _names(columns)
-            if names == []:  # who counts rows wants no column, but rows need one to be told
+            if names == []:  # a row count needs no column, but a stream needs one to have rows
                 names = self._schema.names[:1]
             scan = self._narrowed(names, filter)
             reader, left = scan.to_batches(), None
-        except UserError:  # a filter that is Arrow's to judge; it is applied to the rows
+        except UserError:  # only Arrow can judge this filter; it is applied to the rows
             reader, left = self._narrowed(None, None).to_batches(), filter
         import pyarrow.dataset as ds  # slow to import
 
-        return ds.Scanner.from_batches(reader, columns=columns, filter=left, **kept)
+        return ds.Scanner.from_batches(reader, columns=columns, filter=left, **forwarded)
 
     def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         return self.scanner(columns, filter, **options).to_table()
@@ -82,15 +82,17 @@ class _OverScans:
 
     def get_fragments(self, filter: Any = None) -> Any:
         raise UserError(
-            "a table's rows are not files that can be read one by one",
+            "the dataset of a table has no fragments",
             hint="use scanner(), to_table() or to_batches()",
         )
 
     def replace_schema(self, schema: pa.Schema) -> Any:
-        raise UserError("the schema of a table's dataset is the table's own")
+        raise UserError("the schema of a table's dataset cannot be replaced")
 
     def __reduce__(self) -> Any:
-        raise UserError("a table's dataset stays in its process", hint="open the table there")
+        raise UserError(
+            "the dataset of a table cannot be pickled", hint="open the table in the other process"
+        )
 
     def __repr__(self) -> str:
         return f"<pyhudi dataset: {', '.join(self._schema.names)}>"
@@ -104,7 +106,7 @@ def _dataset_class() -> Any:
 
 
 def _names(columns: Any) -> list[str] | None:
-    """Columns to read for what a scanner is asked for; None where expressions may name any."""
+    """Columns to read for the `columns` of a scanner; None where expressions may name any."""
     if columns is None or isinstance(columns, dict):
         return None
     return list(columns)

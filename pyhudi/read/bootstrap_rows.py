@@ -1,4 +1,4 @@
-"""Rows of a skeleton file: its meta columns beside the data columns of its source file."""
+"""Reading of skeleton files: meta columns joined with the data columns of the source file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def sourced_rows(
 ) -> pa.Table:
     """The rows of the skeleton file at `path`, as `read_base` returns them.
 
-    Both files are read whole: their row groups need not be alike.  Memory for one file.  Raises
+    Both files are read completely because their row groups may differ.  Memory: one file.  Raises
     CorruptFileError where the two do not have the same number of rows, or where the source file
-    has changed since; StorageError where it is missing.
+    has changed since the bootstrap; StorageError where it is missing.
     """
     meta = [name for name in columns if name in META_COLUMNS]
     skeleton = read_base(fs, path, columns=meta, dictionaries=dictionaries)

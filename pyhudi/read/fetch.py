@@ -1,4 +1,4 @@
-"""Keys to places and rows, through the record index."""
+"""Point reads: rows of keys, located through the record index."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pyhudi.records import FileGroupId
 def fetch_rows(
     state: TableState, places: pa.Table, *, columns: tuple[str, ...] | None, engine: Engine
 ) -> pa.Table:
-    """The rows of keys that were looked up, in no order; keys that are absent give none.
+    """The rows of keys that were looked up, in no particular order; absent keys have no row.
 
-    Only file groups that hold one of the keys are read, and of those only rows with its keys.
-    Where a key may have several rows, of which the index knows one, every file group is read that
-    column ranges and bloom filters do not rule out.
+    Reads only file groups that contain one of the keys, and of those only rows with the keys.
+    Where a key may have several rows, of which the index locates one, every file group is read
+    that column ranges and bloom filters do not rule out.
     """
     schema = state.schema()
     names = columns_of(schema, ScanRequest(columns=columns))
@@ -39,7 +39,7 @@ def fetch_rows(
 def _tasks(
     state: TableState, schema: pa.Schema, names: tuple[str, ...], places: pa.Table
 ) -> list[ReadTask]:
-    """One task a file group that holds keys, filtered to them."""
+    """One task for each file group that contains keys, filtered to those keys."""
     found = places.filter(pc.field("found")).select(["partition_path", "file_id", "record_key"])
     grouped = found.group_by(["partition_path", "file_id"]).aggregate([("record_key", "distinct")])
     partitions = pc.unique(grouped.column("partition_path")).to_pylist()

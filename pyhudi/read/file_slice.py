@@ -1,4 +1,4 @@
-"""Reading one file slice: its base file, its logs, merged, as the columns asked for."""
+"""Reading of a file slice: its base file and logs merged, with the requested columns."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NO_VALUES: Final[Mapping[str, pa.Scalar]] = {}
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """What to read of a slice, alike for many slices.  Pickles.
+    """What to read of a slice; the same for many slices.  Can be pickled.
 
-    table: every column of the table, meta columns included.  columns: names of those wanted, in
-    order.  where: keeps rows for which it is true; filter_columns: the columns it names.
+    table: every column of the table, including meta columns.  columns: names of the requested ones,
+    in order.  where: selects rows for which it is true.  filter_columns: the columns it names.
     """
 
     table: pa.Schema
@@ -66,7 +66,7 @@ def read_slice(
 ) -> pa.Table:
     """The rows of a slice, with the schema of `spec`.
 
-    partition_values: columns whose values the slice's partition tells; they are not read.
+    partition_values: columns whose values come from the partition path; they are not read.
     row_groups: those of the base file to read, for a slice without logs (`readable_row_groups`).
     Each file is opened once.  Raises FileMissingError, CorruptFileError, SchemaError,
     UnsupportedTableError.
@@ -84,19 +84,19 @@ def read_slice(
 
 
 def _visible(spec: SliceSpec) -> pa.Schema:
-    """Columns wanted, and those the filter needs."""
+    """The requested columns, and those that the filter needs."""
     names = dict.fromkeys((*spec.columns, *spec.filter_columns))
     return pa.schema([spec.table.field(name) for name in names])
 
 
 def _stored(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str]:
-    """Visible columns that are read from files: at least one, as rows without columns are none."""
+    """Visible columns that are read from files: at least one, which is needed to count rows."""
     found = [f.name for f in _visible(spec) if f.name not in values]
     return found or [spec.table.names[0]]
 
 
 def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
-    """Partition columns set, the filter applied, columns in order."""
+    """Set the partition columns, apply the filter, order the columns."""
     columns = []
     visible = _visible(spec)
     if not visible.names:
@@ -119,17 +119,17 @@ def readable_row_groups(
     spec: SliceSpec,
     partition_values: Mapping[str, pa.Scalar] = _NO_VALUES,
 ) -> list[int]:
-    """Row groups of the slice's base file that can hold rows of the result.  Reads its footer."""
+    """Row groups of the base file that may contain rows of the result.  Reads its footer."""
     if slice.base is None:
         return []
-    kept = _pruned(fs, slice, spec, partition_values)
-    return list(range(footer(fs, slice.base.path).row_groups)) if kept is None else kept
+    remaining = _pruned(fs, slice, spec, partition_values)
+    return list(range(footer(fs, slice.base.path).row_groups)) if remaining is None else remaining
 
 
 def _pruned(
     fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
 ) -> list[int] | None:
-    """The row groups that the filter leaves; None for all."""
+    """The row groups that the filter does not rule out; None for all."""
     if slice.base is None or slice.source is not None or spec.where is None:
         return None
     return matching_row_groups(
@@ -152,8 +152,8 @@ def base_rows(
 ) -> pa.Table:
     """Rows of the base file with the columns of `stored`, as they are stored.
 
-    coded: names of columns that may come as dictionary arrays.  Reading few-valued columns so and
-    decoding them later takes half the time of reading them plain, and filtering them a third.
+    coded: names of columns that may be dictionary arrays.  Reading columns of few values this way
+    and decoding them later takes half the time of reading them plain; filtering them takes a third.
     """
     if slice.base is None:
         return stored.empty_table()
@@ -176,10 +176,10 @@ def base_rows(
 
 
 def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Rows as written, with the columns of `wanted`.
+    """Rows as written, converted to the columns of `wanted`.
 
-    A number that has since become text is widened here: a read may do so, a write may not.
-    Timestamps under a wrong label are repaired.
+    Numbers of a column that has since become text are widened here; reads may do so, writes may
+    not.  Timestamps with a wrong label are repaired.
     """
     check_unshredded(rows.schema, wanted)
     rows = relabelled(rows, wanted)
@@ -200,7 +200,7 @@ def _merged(
     spec: SliceSpec,
     values: Mapping[str, pa.Scalar],
 ) -> pa.Table:
-    """Base and logs merged; by plain rules, as it was decided when the slice was read before."""
+    """Base and logs merged; under plain rules, by the cached decisions of an earlier read."""
     partial = [placed for placed in blocks if placed.block.is_partial]
     if partial:
         spec = replace(spec, rules=partial_rules(spec.rules, path=partial[0].path))
@@ -240,7 +240,7 @@ def _as_decided(
     values: Mapping[str, pa.Scalar],
     outcome: Outcome,
 ) -> pa.Table:
-    """The live rows, without a look at their keys."""
+    """The live rows by a cached outcome, without reading their keys."""
     stored = pa.schema(map(spec.table.field, _stored(spec, values)))
     data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
     log = data_of(list(log_entries(fs, data, stored, spec.rules)))
@@ -253,7 +253,7 @@ def _as_decided(
 def _commutes(spec: SliceSpec) -> bool:
     """Whether base rows that the filter drops may be dropped before the merge.
 
-    Not where such a row may win over a logged row that passes, or give it values.
+    Not where such a row may win over a logged row that passes, or provide values for it.
     """
     rules = spec.rules
     by_arrival = rules.picks and not rules.is_event_time
@@ -261,7 +261,7 @@ def _commutes(spec: SliceSpec) -> bool:
 
 
 def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
-    """Columns to read of base and logs: what is visible, and what the merge looks at."""
+    """Columns to read of base and logs: those that are visible, and those that the merge uses."""
     known = set(spec.table.names)
     deciding = (name for name in looked_at(spec.rules) if name in known)
     whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
@@ -275,7 +275,7 @@ def looked_at(rules: MergeRules) -> tuple[str, ...]:
 
 
 def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
-    """The rules, for a table that may lack the ordering columns they name."""
+    """The rules.  Raises UnsupportedTableError if the table lacks their ordering columns."""
     if all(name in needed.names for name in rules.ordering):
         return rules
     raise UnsupportedTableError(
@@ -294,22 +294,22 @@ def log_blocks(fs: FileSystem, slice: FileSlice, visibility: Visibility) -> list
 
 
 def _check_whole(log: DataFile, size_bytes: int) -> None:
-    """Raise CorruptFileError for a log shorter than was written: a cut between two blocks, or
-    before the first, shows in nothing else."""
+    """Raise CorruptFileError for a log shorter than written: only its size reveals a truncation
+    between two blocks, or before the first."""
     if size_bytes < log.size_bytes:
         raise CorruptFileError(
             "a log file is shorter than what was written to it",
             path=log.path,
             size_bytes=size_bytes,
             written_bytes=log.size_bytes,
-            hint="table.doctor() tells what can be done",
+            hint="table.doctor() reports what can be done",
         )
 
 
 def log_entries(
     fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
 ) -> Iterator[LogEntries]:
-    """What the blocks hold, in order, data rows with the columns of `needed`."""
+    """The contents of the blocks, in order; data rows with the columns of `needed`."""
     for placed in blocks:
         with closing(fs.open(placed.path)) as file:
             block = placed.block
@@ -317,7 +317,9 @@ def log_entries(
                 content = read_content(block, file)
                 yield _deletes(content, placed.path, needed, rules)
             elif block.kind is BlockKind.HFILE:
-                raise UnsupportedTableError("HFile log blocks of a data table", path=placed.path)
+                raise UnsupportedTableError(
+                    "HFile log blocks are not supported in data tables", path=placed.path
+                )
             else:
                 rows = data_batches(block, file, path=placed.path, columns=needed.names)
                 fitted = _fitted(rows, needed)

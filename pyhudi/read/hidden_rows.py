@@ -1,9 +1,9 @@
-"""Rows that readers would not see if they were logged: those of keys that the logs deleted.
+"""Detection of rows that readers would not see if logged, because the logs deleted their keys.
 
-A delete takes a record out of the table; what comes later is a new record, whatever its ordering
-value.  In the logs of one file group readers go on comparing: a row that comes before the delete in
-event time loses to it, and one that comes before the record of the base file loses to that.  Under
-rules that fill values from the stored record, it would fill them from the deleted one.
+A delete removes a record from the table; a later row with its key is a new record, whatever its
+ordering value.  Within the logs of one file group, however, readers compare both: a row before the
+delete in event time loses to it, and one before the record of the base file loses to that record.
+Under rules that fill values from the stored record, the row would get those of the deleted one.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from pyhudi.table.file_group_view import FileSlice
 
 
 def may_hide(rules: MergeRules) -> bool:
-    """Whether logs may hide rows, by rules that look at what was deleted."""
+    """Whether logs may hide rows: the rules compare rows with deleted records."""
     return rules.function is None and (rules.is_event_time or not rules.picks)
 
 
 def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> bool:
     """Whether the slice's logs would hide one of the rows, or change its values.
 
-    rows: of distinct keys, with the columns that the rules look at.  spec: of the slice, columns do
-    not matter.  Cost: the delete blocks of the logs, and of their rows what marks deletes; only
-    where one of the keys was deleted, the columns of the slice that decide its merge.
+    rows: with distinct keys and the columns that the rules use.  spec: of the slice; its columns do
+    not matter.  Cost: the delete blocks of the logs and the columns of their rows that mark
+    deletes; only if one of the keys was deleted, the columns of the slice that decide its merge.
     """
     if not slice.logs or not rows.num_rows:
         return False
@@ -55,17 +55,17 @@ def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> 
     keys = KeyTable(rows.column(spec.rules.key_column))
     gone = np.zeros(rows.num_rows, np.bool_)
     for deleted in _deleted(fs, _with_deletes(blocks, needed, spec.rules), needed, spec.rules):
-        gone |= _held(keys, deleted, rows.num_rows)
+        gone |= _found_in(keys, deleted, rows.num_rows)
     if not gone.any():
         return False
     narrow = replace(spec, columns=(spec.rules.key_column,))
-    gone &= ~_held(keys, read_slice(fs, slice, spec=narrow).column(0), rows.num_rows)
+    gone &= ~_found_in(keys, read_slice(fs, slice, spec=narrow).column(0), rows.num_rows)
     if not gone.any():
         return False
     base = None if slice.base is None else base_rows(fs, slice, needed, None)
     if not spec.rules.is_event_time:
         column = None if base is None else base.column(spec.rules.key_column)
-        return column is not None and bool((gone & _held(keys, column, rows.num_rows)).any())
+        return column is not None and bool((gone & _found_in(keys, column, rows.num_rows)).any())
     log = list(log_entries(fs, blocks, needed, spec.rules))
     fitted = conform(rows.select(names), needed)
     return bool((gone & _loses(base, log, fitted, spec.rules, keys)).any())
@@ -74,7 +74,7 @@ def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> 
 def _with_deletes(
     blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
 ) -> list[PlacedBlock]:
-    """The blocks that may hold deletes: all, where a column may mark rows as such."""
+    """The blocks that may contain deletes: all, if a column may mark rows as deleted."""
     marked = {rules.key_column, *rules.ordering} < set(needed.names)
     return [b for b in blocks if marked or b.block.kind is BlockKind.DELETE]
 
@@ -90,12 +90,12 @@ def _deleted(
             yield entry.column(rules.key_column).filter(pa.array(mask))
 
 
-def _held(keys: KeyTable, column: pa.ChunkedArray, count: int) -> Mask:
+def _found_in(keys: KeyTable, column: pa.ChunkedArray, count: int) -> Mask:
     """Which keys are in a column."""
     at = np.asarray(keys.find(column))
-    held = np.zeros(count, np.bool_)
-    held[at[at >= 0]] = True
-    return held
+    found = np.zeros(count, np.bool_)
+    found[at[at >= 0]] = True
+    return found
 
 
 def _loses(
@@ -105,8 +105,8 @@ def _loses(
     rules: MergeRules,
     keys: KeyTable,
 ) -> Mask:
-    """Which rows lose to the base file's record of their key or to a delete of it; under rules that
-    fill values, those of which there is either."""
+    """Which rows lose to the base file's record or to a delete of their key; under rules that fill
+    values, the rows for which there is either."""
     columns = folded_columns(base, [*log, rows], rules)
     cut = len(columns.keys) - rows.num_rows
     ranks = columns.ranks

@@ -1,4 +1,4 @@
-"""File groups whose log files hold keys that their base files do not."""
+"""File groups whose log files contain keys that their base files lack."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pyhudi.table.file_group_view import FileSlice
 def groups_with_log_inserts(
     state: TableState, slices: Sequence[FileSlice]
 ) -> frozenset[FileGroupId]:
-    """Groups, of these slices, where a key may be in the logs alone: what a base file's key range
-    and bloom filter say is not enough there.
+    """Groups of these slices where a key may be in the logs alone, so that the key range and bloom
+    filter of the base file are not sufficient.
 
-    Read off the commits since the base files.  Where those may be archived it may be so.
+    Found from the commits since the base files; groups whose commits may be archived are included.
     """
-    logged = {piece.group: piece.instant for piece in slices if piece.base and piece.logs}
+    logged = {
+        file_slice.group: file_slice.instant
+        for file_slice in slices
+        if file_slice.base and file_slice.logs
+    }
     if not logged:
         return frozenset()
     oldest = min(logged.values())

@@ -1,9 +1,9 @@
-"""Whether the metadata table can be believed, and what to do where it cannot.
+"""Trust check of the metadata table, with fallback to a listing of the store.
 
-Every completed data instant has a delta commit of its own in the metadata table, completed
-before; a metadata table made later, of a table without pending writes, begins at an instant that
-starts with the digits of the data instant completed last.  Where the newest data commit has
-neither, somebody wrote without keeping the metadata table, and its answers may lack files: the
+Each completed data instant has a delta commit in the metadata table, which completes first.  A
+metadata table that is created later, for a table without pending writes, begins at an instant that
+starts with the digits of the data instant completed last.  If the newest data commit has neither,
+another process wrote without updating the metadata table, and its listing may lack files: the
 store is listed instead.  Source: table_format 9.9.
 """
 
@@ -27,15 +27,15 @@ _LOG = logging.getLogger("pyhudi")
 def trusted_metadata(
     fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
 ) -> MetadataTable | None:
-    """The metadata table, if there is one and it has kept up with the table."""
+    """The metadata table, if there is one and it is up to date with the table."""
     metadata = open_metadata(fs, config, log, timeline)
-    if metadata is None or log.layout != 1 or _has_kept_up(metadata, timeline):
+    if metadata is None or log.layout != 1 or _is_up_to_date(metadata, timeline):
         return metadata
     _LOG.warning("the metadata table of %s lacks the newest commit and is not used", fs.url)
     return None
 
 
-def _has_kept_up(metadata: MetadataTable, timeline: Timeline) -> bool:
+def _is_up_to_date(metadata: MetadataTable, timeline: Timeline) -> bool:
     newest = timeline.commits.last
     if newest is None:
         return True
@@ -47,7 +47,7 @@ def _has_kept_up(metadata: MetadataTable, timeline: Timeline) -> bool:
 
 
 class TrustedListing:
-    """Listing by the metadata table; by the store from the moment that proves unreadable."""
+    """Listing from the metadata table; from the store once the metadata table is unreadable."""
 
     def __init__(self, fs: FileSystem, metadata: MetadataTable) -> None:
         self._store = StoreListing(fs)
@@ -59,24 +59,26 @@ class TrustedListing:
         try:
             return self._listing().partitions()
         except (CorruptFileError, FileMissingError) as broken:
-            return self._give_up(broken).partitions()
+            return self._fall_back(broken).partitions()
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
         wanted = list(partitions)
         try:
             return self._listing().files(wanted)
         except (CorruptFileError, FileMissingError) as broken:
-            return self._give_up(broken).files(wanted)
+            return self._fall_back(broken).files(wanted)
 
     def _listing(self) -> Listing:
         if self._known is None:
             self._known = self._store if self._metadata is None else self._metadata.listing()
         return self._known
 
-    def _give_up(self, broken: CorruptFileError | FileMissingError) -> Listing:
+    def _fall_back(self, broken: CorruptFileError | FileMissingError) -> Listing:
         if self._metadata is None:
             raise broken
-        _LOG.warning("listing %s itself: its metadata table fails: %s", self._url, broken)
+        _LOG.warning(
+            "listing the store of %s: its metadata table cannot be read: %s", self._url, broken
+        )
         self._metadata = None
         self._known = self._store
         return self._store

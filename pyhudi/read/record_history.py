@@ -1,9 +1,9 @@
-"""Every version of one record that its files still tell.
+"""History of a record: every version that can be read from existing files.
 
-The file groups that can hold the key are found by the key ranges and blooms in their base files'
-footers (a group with logs always can).  The key is then read as of each commit that touched one
-of them; what differs from the commit before is a version.  Commits whose own files have been
-cleaned no longer tell, and are listed as gone; archived commits are told of by one line.
+The file groups that may contain the key are found by the key ranges in the footers of their base
+files (a group with logs always may).  The key is then read as of each commit that changed one of
+them; each difference from the commit before is a version.  Commits whose files have been cleaned
+are listed as gone; archived commits are reported as one row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FOUND: Final = "found"
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """A line of the history.  row: one row with every column, or None."""
+    """A row of the history.  row: the record with every column, or None."""
 
     instant: str
     operation: str
@@ -50,11 +50,12 @@ def history_rows(state: TableState, key: str, *, engine: Engine) -> pa.Table:
     """The history of a key, oldest version first.
 
     Returns [instant, operation, change, partition_path, file_id, row: struct]; `change` is
-    "insert", "update", "delete", "found" (the first version there is, after ones that are gone)
-    or "gone".  Cost: the footer of every base file, and the key's rows once a commit and group.
+    "insert", "update", "delete", "found" (the first existing version, after versions that are gone)
+    or "gone".  Cost: the footer of every base file, and the key's rows for each commit and
+    group.
     """
     if not state.config.has_meta_columns:
-        raise UserError("a history needs the meta columns, which this table does not keep")
+        raise UserError("a history needs the meta columns, which this table does not store")
     schema = state.schema()
     versions = list(_versions(state, key, schema, engine))
     names = [name for name in schema.names if name not in META_COLUMNS]
@@ -109,7 +110,7 @@ def _steps(
     *,
     lost: bool,
 ) -> Iterator[_Version]:
-    """What one commit did to the key: in each group that holds it now, then where it left."""
+    """Versions of one commit: in each group that contains the key now, then in those it left."""
     before = {_identity(row) for row in known.values()}
     for group, row in sorted(now.items()):
         if _identity(row) in before:
@@ -117,19 +118,19 @@ def _steps(
         first = INSERT if not lost else FOUND
         change = UPDATE if known else first
         yield _Version(row.column(COMMIT_TIME)[0].as_py(), operation, change, group, row)
-    kept = {group.partition for group in now}
+    present = {group.partition for group in now}
     for group in sorted(known):
-        if group.partition not in kept:
+        if group.partition not in present:
             yield _Version(instant.time, operation, DELETE, group)
 
 
 def _identity(row: pa.Table) -> tuple[str, str]:
-    """What tells a version of a record from its other versions, wherever it is stored."""
+    """Identifies a version of a record, independent of where it is stored."""
     return row.column(COMMIT_TIME)[0].as_py(), row.column(COMMIT_SEQNO)[0].as_py()
 
 
 class _Moments:
-    """The key's rows as of each commit, in the groups that can hold it."""
+    """The key's rows as of each commit, in the groups that may contain it."""
 
     def __init__(
         self, state: TableState, key: str, schema: pa.Schema, files: list[tuple[str, FileInfo]]
@@ -164,44 +165,44 @@ class _Moments:
         return with_sources(view, self._state.sources)
 
     def touch(self, time: InstantTime, groups: Iterable[FileGroupId]) -> None:
-        """Take note that a commit wrote or replaced these groups."""
+        """Record that a commit wrote or replaced these groups."""
         self._touched.update((group, time) for group in groups)
 
     def rows_at(self, time: InstantTime) -> dict[FileGroupId, pa.Table]:
-        """The key's row in each group that holds it then; groups are read again once touched."""
+        """The key's row in each group that contains it at `time`; touched groups are read again."""
         view = self._view(time)
         found: dict[FileGroupId, pa.Table] = {}
-        for piece in view.latest_slices():
-            state = (piece.group, self._touched.get(piece.group))
+        for file_slice in view.latest_slices():
+            state = (file_slice.group, self._touched.get(file_slice.group))
             if state not in self._read:
-                self._read[state] = self._row(piece, view.visibility)
+                self._read[state] = self._row(file_slice, view.visibility)
             row = self._read[state]
             if row is not None:
-                found[piece.group] = row
+                found[file_slice.group] = row
         return found
 
-    def _row(self, piece: FileSlice, visibility: Visibility) -> pa.Table | None:
+    def _row(self, file_slice: FileSlice, visibility: Visibility) -> pa.Table | None:
         spec = replace(self._spec, visibility=visibility)
-        values = partition_values(self._state.config, spec.table, piece.partition)
-        rows = read_task(ReadTask(self._state.fs, piece, spec, values))
+        values = partition_values(self._state.config, spec.table, file_slice.partition)
+        rows = read_task(ReadTask(self._state.fs, file_slice, spec, values))
         return rows.slice(rows.num_rows - 1) if rows.num_rows else None
 
 
 @dataclass(frozen=True, slots=True)
-class _HoldTask:
-    """Whether a group can hold a key."""
+class _ContainsTask:
+    """A check whether a group may contain a key."""
 
     fs: FileSystem
     slices: tuple[FileSlice, ...]
     key: str
 
 
-def _can_hold(task: _HoldTask) -> bool:
-    if any(piece.logs for piece in task.slices):
+def _may_contain(task: _ContainsTask) -> bool:
+    if any(file_slice.logs for file_slice in task.slices):
         return True
-    for piece in task.slices:
-        assert piece.base is not None
-        found = footer(task.fs, piece.base.path)
+    for file_slice in task.slices:
+        assert file_slice.base is not None
+        found = footer(task.fs, file_slice.base.path)
         if (found.min_key or "") <= task.key and (
             found.max_key is None or task.key <= found.max_key
         ):
@@ -212,7 +213,7 @@ def _can_hold(task: _HoldTask) -> bool:
 def _candidates(
     state: TableState, files: list[tuple[str, FileInfo]], key: str, engine: Engine
 ) -> list[tuple[str, FileInfo]]:
-    """The files of groups that can hold the key."""
+    """The files of groups that may contain the key."""
     completions = {i.time: i.completed_at for i in state.timeline if i.completed_at}
     view = build_view(
         files,
@@ -221,8 +222,8 @@ def _candidates(
         completions=completions,
     )
     groups = sorted(view.groups)
-    tasks = [_HoldTask(state.fs, view.groups[group].slices, key) for group in groups]
-    holds = engine.run(_can_hold, tasks, label="history")
-    kept = {file.path for group, can in zip(groups, holds, strict=True) if can
-            for piece in view.groups[group].slices for file in piece.files}  # fmt: skip
-    return [(partition, info) for partition, info in files if info.path in kept]
+    tasks = [_ContainsTask(state.fs, view.groups[group].slices, key) for group in groups]
+    answers = engine.run(_may_contain, tasks, label="history")
+    retained = {file.path for group, can in zip(groups, answers, strict=True) if can
+            for file_slice in view.groups[group].slices for file in file_slice.files}  # fmt: skip
+    return [(partition, info) for partition, info in files if info.path in retained]

@@ -1,4 +1,4 @@
-"""A scan: planned when first used, then read as often as asked, always the same snapshot."""
+"""Scans: planned on first use, then readable any number of times from the same snapshot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from pyhudi.read.table_snapshot import TableState
 
 
 class Scan:
-    """Rows of a table, not read yet.
+    """Rows of a table, read lazily.
 
-    Anything that takes Arrow streams takes a Scan.  state: called once, when the scan is planned.
+    Anything that accepts Arrow streams accepts a Scan.  state: called once, when the
+    scan is planned.
     """
 
     def __init__(
@@ -42,21 +43,21 @@ class Scan:
 
     @property
     def tasks(self) -> tuple[ReadTask, ...]:
-        """Picklable pieces of the scan; `pyhudi.read.scan_plan.read_task` reads one."""
+        """Picklable tasks of the scan; `pyhudi.read.scan_plan.read_task` reads one."""
         return self.plan.tasks
 
     def to_arrow(self) -> pa.Table:
         """All rows.  Slices are read in parallel."""
         tables = self._engine.run(read_task, self.tasks, label="read")
-        if not self.schema.names:  # tables without columns are joined by their batches alone
+        if not self.schema.names:  # tables without columns can only be joined as batches
             return pa.Table.from_batches([b for t in tables for b in t.to_batches()], self.schema)
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def to_batches(self) -> pa.RecordBatchReader:
         """All rows as a stream.
 
-        Memory: what is consumed and two pieces read ahead; a piece is a row group, or a whole
-        slice where it has logs.
+        Memory: the part being consumed and two parts read ahead; a part is a row group, or a whole
+        slice if it has logs.
         """
         return pa.RecordBatchReader.from_batches(self.schema, _stream(self.tasks))
 
@@ -69,8 +70,8 @@ class Scan:
         return sum(self._engine.run(count_task, self.tasks, label="count"))
 
     def to_pyarrow_dataset(self) -> Any:
-        """This snapshot as a `pyarrow.dataset.Dataset`: columns and filters that others hand to it
-        become part of the scan."""
+        """This snapshot as a `pyarrow.dataset.Dataset`: columns and filters that are
+        pushed down to it become part of the scan."""
         request, engine = self._request, self._engine
         state = self._state()
 
@@ -84,7 +85,7 @@ class Scan:
         return dataset_of(narrowed)
 
     def explain(self) -> ScanPlan:
-        """What will be read, and what is skipped; prints as text."""
+        """The plan: what is read and what is skipped.  Prints as text."""
         return self.plan
 
     def __arrow_c_schema__(self) -> Any:
@@ -98,15 +99,15 @@ class Scan:
 
 
 def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBatch]:
-    """Batches of each piece in turn, while the next ones are being read."""
+    """Batches of each part in turn, while the next parts are read."""
     if not tasks:
         return
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
         try:
             for task in tasks:
-                for piece in task.pieces():
-                    waiting.append(pool.submit(read_task, piece))
+                for part in task.pieces():
+                    waiting.append(pool.submit(read_task, part))
                     if len(waiting) > ahead:
                         yield from waiting.popleft().result().to_batches()
             while waiting:

@@ -1,8 +1,8 @@
-"""Planning a scan: which slices to read, with which columns and filter.
+"""Planning of scans: the slices to read, with columns and filter.
 
-Pure but for listings: no data file is opened.  A plan holds picklable tasks; `read_task` runs one
-anywhere.  Partitions that cannot match are not listed, file groups that cannot hold the commits
-asked for are not read.  Source: table_format 7.10.
+Planning is pure except for listings: it opens no data file.  A plan contains picklable tasks;
+`read_task` runs one in any process.  Partitions that cannot match are not listed; file groups that
+cannot contain the requested commits are not read.  Source: table_format 7.10.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ScanMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a scan reads.  as_of and changes exclude each other.
+    """The parameters of a scan.  as_of and changes are mutually exclusive.
 
-    empty_before_first: a time before the first commit gives no rows, instead of UserError.
+    empty_before_first: a time before the first commit returns no rows instead of UserError.
     """
 
     columns: tuple[str, ...] | None = None
@@ -93,9 +93,9 @@ class ScanPlan:
 
 
 def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
-    """Plan a scan of the table as `state` found it.
+    """Plan a scan of the table in `state`.
 
-    Raises UserError for columns or filters that do not fit the table, SnapshotExpiredError,
+    Raises UserError for columns or filters that do not match the table, SnapshotExpiredError,
     HollowCommitError.
     """
     changes = request.changes
@@ -130,8 +130,8 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         where=where,
         filter_columns=filter_columns,
     )
-    kept = _skipped(moment, request, found, where, spec, values)
-    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in kept.slices]
+    remaining = _skipped(moment, request, found, where, spec, values)
+    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in remaining.slices]
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
         tasks = against_before(window, tasks)
     return ScanPlan(
@@ -143,7 +143,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         limit=limit,
         where=where,
         listed_by=found.listed_by,
-        skipped_by=kept.by,
+        skipped_by=remaining.by,
     )
 
 
@@ -155,7 +155,7 @@ def _skipped(
     spec: SliceSpec,
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> Skipped:
-    """The slices less those that the metadata table rules out."""
+    """The slices that the metadata table does not rule out."""
     if where is None or not request.data_skipping or found.listed_by == BY_COMMITS:
         return Skipped(found.slices)
     fixed = frozenset(name for known in values.values() for name in known)
@@ -163,11 +163,15 @@ def _skipped(
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
     wanted = SkippingRequest(where, spec.table, spec.filter_columns, is_newest, fixed)
-    # Statistics of a skeleton file say nothing about the columns that its source file holds.
-    known = [piece for piece in found.slices if piece.source is None]
+    # Statistics of a skeleton file do not cover the columns of its source file.
+    known = [file_slice for file_slice in found.slices if file_slice.source is None]
     skipped = skip(state, known, wanted)
-    gone = {piece.group for piece in known} - {piece.group for piece in skipped.slices}
-    return replace(skipped, slices=[piece for piece in found.slices if piece.group not in gone])
+    gone = {file_slice.group for file_slice in known} - {
+        file_slice.group for file_slice in skipped.slices
+    }
+    return replace(
+        skipped, slices=[file_slice for file_slice in found.slices if file_slice.group not in gone]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +195,9 @@ def _found_slices(
     checked = request.changes is not None and request.changes.falls_back
     written = None if window is None or checked else window.written_slices()
     if written is not None:
-        kept = [s for s in written if s.partition in values]
+        remaining = [s for s in written if s.partition in values]
         seen = state.visibility(limit=limit)
-        return _Found(kept, seen, len(written) - len(kept), BY_COMMITS)
+        return _Found(remaining, seen, len(written) - len(remaining), BY_COMMITS)
     view = state.view(partitions=list(values), limit=limit)
     groups = None if window is None else window.groups
     if limit is not None:
@@ -201,17 +205,17 @@ def _found_slices(
         check_not_expired(state, view, limit, groups=groups, pruned=pruned)
     snapshot = request.mode is ScanMode.SNAPSHOT
     slices = view.latest_slices() if snapshot else view.latest_base_slices()
-    kept = slices if groups is None else [s for s in slices if s.group in groups]
+    remaining = slices if groups is None else [s for s in slices if s.group in groups]
     if window is not None:
-        kept = window.trimmed(kept)
-    return _Found(kept, view.visibility, len(slices) - len(kept), state.listed_by)
+        remaining = window.trimmed(remaining)
+    return _Found(remaining, view.visibility, len(slices) - len(remaining), state.listed_by)
 
 
 def _window(state: TableState, request: ScanRequest) -> ChangeWindow | None:
     if request.changes is None:
         return None
     if request.as_of is not None:
-        raise UserError("as_of and changes exclude each other")
+        raise UserError("as_of and changes are mutually exclusive")
     return open_window(state, request.changes)
 
 
@@ -226,7 +230,7 @@ def _both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expressi
 
 
 def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
-    """Names of the columns asked for.  Raises UserError for one the table lacks."""
+    """Names of the requested columns.  Raises UserError for a column that the table lacks."""
     if request.columns is None:
         skipped = () if request.with_meta else META_COLUMNS
         return tuple(name for name in schema.names if name not in skipped)
@@ -241,34 +245,34 @@ def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
 
 
 def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns a filter names, or more.  Raises UserError if it does not fit the table.
+    """The columns a filter names, or more.  Raises UserError if it does not match the table.
 
-    Arrow does not tell; the expression's text holds each name it uses, as a word of its own.
+    Arrow does not report them; the expression's text contains each used name as a separate word.
     """
     if not isinstance(where, pc.Expression):
         raise UserError("where takes a pyarrow.compute.Expression", given=type(where).__name__)
     text = str(where)
-    unfit = _misfit(where, schema)
-    if unfit is not None:
-        raise UserError(f"the filter does not fit the table: {unfit}", where=text)
+    mismatch = _mismatch(where, schema)
+    if mismatch is not None:
+        raise UserError(f"the filter does not match the table: {mismatch}", where=text)
     names = tuple(n for n in schema.names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
     named = pa.schema([schema.field(name) for name in names])
-    return names if names and _misfit(where, named) is None else tuple(schema.names)
+    return names if names and _mismatch(where, named) is None else tuple(schema.names)
 
 
-def _misfit(where: pc.Expression, schema: pa.Schema) -> Exception | None:
+def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:
     """Why a filter cannot be applied to rows of this schema; None if it can."""
     try:
         schema.empty_table().filter(where)
-    except (pa.ArrowException, TypeError) as unfit:
-        return unfit
+    except (pa.ArrowException, TypeError) as mismatch:
+        return mismatch
     return None
 
 
 def _partitions(
     state: TableState, schema: pa.Schema, where: pc.Expression | None, window: ChangeWindow | None
 ) -> tuple[list[str], dict[str, dict[str, pa.Scalar]]]:
-    """Every partition in question, and those that can match with what their paths tell."""
+    """Every candidate partition, and those that can match with the values in their paths."""
     if window is not None and window.groups is not None:
         partitions = sorted({group.partition for group in window.groups})
     else:
@@ -276,10 +280,10 @@ def _partitions(
         if window is not None:
             partitions = [p for p in partitions if window.allows(p)]
     values = [partition_values(state.config, schema, p) for p in partitions]
-    kept = [True] * len(partitions)
+    remaining = [True] * len(partitions)
     if where is not None and any(values):
-        kept = matching(values, schema, where)
-    found = zip(partitions, values, kept, strict=True)
+        remaining = matching(values, schema, where)
+    found = zip(partitions, values, remaining, strict=True)
     return partitions, {p: known for p, known, keep in found if keep}
 
 

@@ -1,7 +1,7 @@
-"""Pieces of a scan: one slice each, whole in itself, read anywhere.
+"""Tasks of a scan: one slice each, self-contained, readable in any process.
 
-A slice's files may be cleaned between planning and reading; that is a SnapshotExpiredError, as
-the rows of the planned snapshot are then gone.
+A slice's files may be cleaned between planning and reading.  Reading then raises
+SnapshotExpiredError, because the rows of the planned snapshot no longer exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyhudi.table.file_group_view import FileSlice, Visibility
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """Slices that held a task's keys before, and what a reader then believed."""
+    """Slices that stored a task's keys before, and the instants that were visible then."""
 
     slices: tuple[FileSlice, ...]
     visibility: Visibility
@@ -33,9 +33,9 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """One slice to read: pickles if its file system does.
+    """One slice to read.  Can be pickled if its file system can.
 
-    older: rows that these slices hold with equal columns are left out.
+    older: rows that these slices contain with equal columns are left out.
     """
 
     fs: FileSystem
@@ -51,9 +51,9 @@ class ReadTask:
         return self.slice.base is not None and not self.slice.logs and self.older is None
 
     def pieces(self) -> Iterator[ReadTask]:
-        """Tasks that together read the same rows in the same order: one a row group, where there
-        are no logs to merge.  Reads a footer.  Row groups of a skeleton file are not those of its
-        source file, so such a slice stays whole."""
+        """Tasks that together read the same rows in the same order: one for each row group if
+        there are no logs to merge.  Reads a footer.  Row groups of a skeleton file differ from
+        those of its source file, so such a slice is not split."""
         if not self.is_one_file or self.row_groups is not None or self.slice.source is not None:
             yield self
             return
@@ -80,7 +80,7 @@ def read_task(task: ReadTask) -> pa.Table:
 
 
 def count_task(task: ReadTask) -> int:
-    """How many rows a task has."""
+    """The number of rows of a task."""
     if task.spec.where is None and task.is_one_file:
         assert task.slice.base is not None
         with _expiring(task):
@@ -97,7 +97,7 @@ def _expiring(task: ReadTask) -> Iterator[None]:
         yield
     except FileMissingError as missing:
         raise SnapshotExpiredError(
-            "a file of this snapshot is no longer there",
+            "a file of this snapshot no longer exists",
             path=missing.facts.get("path"),
             partition=task.slice.partition,
             file_id=task.slice.file_id,
@@ -107,7 +107,7 @@ def _expiring(task: ReadTask) -> Iterator[None]:
 
 
 def _changed_rows(task: ReadTask, older: Older) -> pa.Table:
-    """The task's rows less those that stood there before with equal columns."""
+    """The task's rows without those that existed before with equal columns."""
     spec = task.spec
     key = spec.rules.key_column
     user = [name for name in spec.table.names if name not in META_COLUMNS]
@@ -124,13 +124,13 @@ def _changed_rows(task: ReadTask, older: Older) -> pa.Table:
         visibility=older.visibility,
     )
     before = pa.concat_tables(
-        read_slice(task.fs, piece, spec=before_spec, partition_values=task.partition_values)
-        for piece in older.slices
+        read_slice(task.fs, file_slice, spec=before_spec, partition_values=task.partition_values)
+        for file_slice in older.slices
     )
     place = pc.index_in(rows.column(key), value_set=before.column(key).combine_chunks())
-    stood = np.flatnonzero(place.is_valid().to_numpy())
-    now = rows.select(user).take(pa.array(stood))
+    existed = np.flatnonzero(place.is_valid().to_numpy())
+    now = rows.select(user).take(pa.array(existed))
     then = before.select(user).take(place.drop_null())
     keep = np.ones(rows.num_rows, np.bool_)
-    keep[stood] = rows_differ(then, now)
+    keep[existed] = rows_differ(then, now)
     return rows.select(list(spec.columns)).filter(pa.array(keep))

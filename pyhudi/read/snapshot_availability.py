@@ -1,7 +1,7 @@
-"""Whether the snapshot of an old instant is still whole.
+"""Availability of the snapshots of old instants.
 
 Cleaning deletes old slices.  The snapshot at Q has expired if, for some file group, the slice a
-reader at Q would see is among the deleted ones and the group had not been replaced by then.
+reader at Q would see is among the deleted ones and the group had not been replaced at Q.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyhudi.timeline.instant import Action, State
 
 
 def check_reached(state: TableState, limit: InstantTime) -> None:
-    """Raise UserError for a time before the table's first commit; an empty table has none.
+    """Raise UserError for a time before the table's first commit; an empty table raises nothing.
 
     Reads the archive only where no active commit is old enough.
     """
@@ -45,8 +45,8 @@ def check_not_expired(
 ) -> None:
     """Raise SnapshotExpiredError if files that a reader at `limit` needs have been cleaned.
 
-    view: the table as of `limit`.  groups: the file groups wanted (None: all).  pruned:
-    partitions left out of the view.  Reads the metadata of cleans, archived ones too.
+    view: the table as of `limit`.  groups: the requested file groups (None: all).  pruned:
+    partitions left out of the view.  Reads the metadata of cleans, including archived ones.
     """
     cleaned = _cleaned_slices(state, limit)
     if not cleaned:
@@ -70,7 +70,7 @@ def check_not_expired(
 
 
 def _cleaned_slices(state: TableState, limit: InstantTime) -> dict[FileGroupId, InstantTime]:
-    """Of each group, the newest slice at or before `limit` of which a file was deleted."""
+    """For each group, the newest slice at or before `limit` of which a file was deleted."""
     newest: dict[FileGroupId, InstantTime] = {}
     for record in _clean_records(state):
         for partition, part in (record.get("partitionMetadata") or {}).items():
@@ -92,7 +92,7 @@ def _clean_records(state: TableState) -> Iterator[Mapping[str, Any]]:
 
 
 def _replaced(state: TableState) -> dict[FileGroupId, InstantTime]:
-    """File groups taken out by replace commits, and when; archived ones included."""
+    """File groups that replace commits, including archived ones, replaced, and when."""
     gone = replaced_groups(state.log, state.timeline)
     for entry in state.archive.commits:
         for partition, ids in (entry.metadata.replaced or {}).items():

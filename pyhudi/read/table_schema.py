@@ -1,8 +1,8 @@
 """The columns of a table at an instant.
 
-The newest commit that carries a schema tells it (not one of a table service: those repeat what
-they read); failing that `hoodie.table.create.schema`, failing that the footer of a base file.
-Meta columns stand in front, unless the table keeps none.  Source: table_format 3.4.
+The schema is that of the newest commit that records one (commits of table services do not count:
+they repeat what they read); else `hoodie.table.create.schema`; else that of the footer of a base
+file.  Meta columns come first, unless the table has none.  Source: table_format 3.4.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def stated_schema(
     *,
     limit: InstantTime | None = None,
 ) -> pa.Schema | None:
-    """User columns as the newest commit at or before `limit` states them; None if none does.
+    """User columns as the newest commit at or before `limit` records them; None if none does.
 
-    Vectors are lists; what `with_logical_types` raises, for a BLOB column as an example.
+    Vectors are lists.  Raises what `with_logical_types` raises, for example for a BLOB column.
     """
     text = schema_text(log, timeline, archive, config, limit=limit)
     if text is None:
@@ -60,7 +60,7 @@ def schema_text(
 
 
 def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
-    """User columns of the first base file there is; no columns if there is none."""
+    """User columns of the first base file; no columns if there is none."""
     base = next((s.base for s in slices if s.base is not None), None)
     if base is None:
         return pa.schema([])
@@ -70,7 +70,7 @@ def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
 
 
 def user_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns that are not meta columns, lists in one style, each nullable.
+    """The columns without meta columns, with normalized list fields, each nullable.
 
     Nullable, because files older than a column lack it.
     """
@@ -81,9 +81,9 @@ def user_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def full_schema(columns: pa.Schema, config: TableConfig) -> pa.Schema:
-    """`columns` behind the meta columns, if the table keeps them.
+    """`columns`, after the meta columns if the table has them.
 
-    Partition columns that files lack by the table's own rule are there as text.
+    Partition columns that the table's configuration drops from files are included as text.
     """
     if config.drops_partition_columns:
         absent = [name for name in config.partition_fields if name not in columns.names]

@@ -1,4 +1,4 @@
-"""A table as found on its store at one moment: what every read starts from."""
+"""Snapshot of a table at one moment: properties, timeline and listing; the start of every read."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from pyhudi.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What an earlier moment of a table of layout 2 saw beyond the active timeline of then.
+    """Facts about an earlier moment of a table of layout 2 that its active timeline lacks.
 
-    first: the first commit of the active timeline of now.  start: instants before it count as
+    first: the first commit of the current active timeline.  start: instants before it count as
     completed; None where only those of `archived` do.  later: instants that completed after that
-    moment.  replaced: file groups that the archived ones took out, and when.
+    moment.  replaced: file groups that the archived instants replaced, and when.
     """
 
     first: InstantTime | None
@@ -57,7 +57,7 @@ class Past:
 
 @dataclass(frozen=True)
 class TableState:
-    """Properties, timeline and where to ask for files.  Immutable; shared between threads."""
+    """Properties, timeline and file listing of a table.  Immutable; threads may share it."""
 
     fs: FileSystem
     config: TableConfig
@@ -68,9 +68,9 @@ class TableState:
     archive: Archive
     merging: Merging = field(default_factory=Merging)
     config_tag: str | None = None
-    lookup: str = "auto"  # how the record index is asked
-    past: Past | None = None  # of `until`
-    source_folder: str | None = None  # where the source files of a bootstrapped table are now
+    lookup: str = "auto"  # lookup method of the record index
+    past: Past | None = None  # set by `until`
+    source_folder: str | None = None  # current folder of the source files of a bootstrapped table
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -89,12 +89,12 @@ class TableState:
 
     @property
     def listed_by(self) -> str:
-        """Who tells which files there are, in words."""
+        """The source of the file listing, as text for reports."""
         return "the store" if isinstance(self.listing, StoreListing) else "the metadata table"
 
     @cached_property
     def record_index(self) -> RecordIndex:
-        """Raises IndexNotReadyError where the table has no record index to be trusted."""
+        """Raises IndexNotReadyError where the table has no record index that can be trusted."""
         if self.metadata is None:
             raise IndexNotReadyError(
                 "the table has no record index that can be trusted",
@@ -104,7 +104,7 @@ class TableState:
         return self.metadata.record_index(method=self.lookup)
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
-        """Columns as of `limit` (None: now), meta columns in front if the table keeps them."""
+        """Columns as of `limit` (None: now), meta columns first if the table has them."""
         columns = stated_schema(self.log, self.timeline, self.archive, self.config, limit=limit)
         if columns is None:
             columns = footer_schema(self.fs, self.view(limit=limit).latest_slices())
@@ -127,7 +127,7 @@ class TableState:
         return with_sources(view, self.sources)
 
     def visibility(self, *, limit: InstantTime | None = None) -> Visibility:
-        """Which instants a reader as of `limit` believes."""
+        """The instants that are visible to a reader as of `limit`."""
         seen = Visibility.of(self.timeline, limit=limit)
         past = self.past
         if past is None:
@@ -153,9 +153,10 @@ class TableState:
         return self.log.layout != 1 and start is not None and time < start
 
     def partitions(self) -> list[str]:
-        """Partition paths, less those all of whose file groups were replaced or dropped.
+        """Partition paths, except those whose file groups were all replaced or dropped.
 
-        Those stay listed until they are cleaned; only they cost a listing of their files.
+        Such partitions stay listed until they are cleaned.  Only the files of partitions with
+        replaced file groups are listed.
         """
         listed = self.listing.partitions()
         suspects = {group.partition for group in replaced_groups(self.log, self.timeline)}
@@ -174,24 +175,26 @@ class TableState:
         return self.view(partitions=[partition]).latest_slices()
 
     def until(self, time: InstantTime) -> tuple[TableState, InstantTime | None]:
-        """The table as it was when instants up to `time` had completed, and the limit to view it
-        with: layout 2 tells by completion times, layout 1 by the instants' own."""
+        """The table as it was when instants up to `time` had completed, and the limit for `view`.
+
+        Layout 2 compares completion times, layout 1 instant times.
+        """
         if self.log.layout == 1:
             return self, time
-        kept, later = [], set()
+        retained, later = [], set()
         for instant in self.timeline:
             if instant.completed_at is None or instant.completed_at <= time:
-                kept.append(instant)
+                retained.append(instant)
             else:
                 later.add(instant.time)
         past = Past(self.start, Visibility.of(self.timeline).start, frozenset(later))
         if self.is_archived(time):
             past = _archived_past(past, self.archive, time)
-        return replace(self, timeline=self.timeline.holding(kept), past=past), None
+        return replace(self, timeline=self.timeline.holding(retained), past=past), None
 
 
 def _archived_past(past: Past, archive: Archive, time: InstantTime) -> Past:
-    """The same, for a moment before some archived commit may have completed."""
+    """The same, for a moment after which some archived commits may have completed."""
     seen = [entry for entry in archive.commits if (entry.completed_at or entry.time) <= time]
     replaced = {
         FileGroupId(partition, file_id): entry.time
@@ -211,22 +214,22 @@ def load_state(
     now: Timeline | None = None,
     for_reading: bool = False,
 ) -> TableState:
-    """The table now.  Two small reads; `previous` is returned again if nothing has changed.
+    """Load the current table.  Cost: two small reads.  Returns `previous` if nothing has changed.
 
-    now: its timeline, listed under a lock that is held still; None: it is listed.  for_reading:
-    bootstrapped tables are opened too, which nothing may write.
+    now: its timeline, listed under a lock that is still locked; None: list it.  for_reading: also
+    open bootstrapped tables, which are read-only.
     Raises TableNotFoundError, UnsupportedTableError, CorruptFileError; OptionError for a source
     folder of a table that is not bootstrapped.
     """
-    walked = _walked(fs)
-    tag = walked.tag(PROPERTIES) if isinstance(walked, WalkedObjectStore) else None
+    listed_fs = _listed_ahead(fs)
+    tag = listed_fs.tag(PROPERTIES) if isinstance(listed_fs, WalkedObjectStore) else None
     if previous is not None and tag is not None and previous.config_tag == tag:
         config = previous.config
     else:
         config = load_config(fs)
         check_readable(config)
-        if not _has_metadata(walked, config):
-            walked = _walked(fs)  # the properties have changed since
+        if not _has_metadata(listed_fs, config):
+            listed_fs = _listed_ahead(fs)  # the properties have changed since
     if not for_reading:
         check_not_bootstrapped(config)
     if options.source_folder and not config.bootstrap_base_path:
@@ -234,19 +237,19 @@ def load_state(
     log = timeline_log(fs, config)
     if previous is not None and previous.config == config:
         log = previous.log
-    timeline, is_restored = without_undone(log, now or log.load(walked))
+    timeline, is_restored = without_undone(log, now or log.load(listed_fs))
     if previous is not None and previous.log is log and previous.timeline == timeline:
         return previous
     metadata = None
     is_trusted = config.version >= METADATA_TRUSTED_FROM
     if options.metadata_enabled and is_trusted and not is_restored:
-        metadata = trusted_metadata(walked, config, log, timeline)
+        metadata = trusted_metadata(listed_fs, config, log, timeline)
     return TableState(
         fs=fs,
         config=config,
         log=log,
         timeline=timeline,
-        listing=_listing(fs, walked, metadata),
+        listing=_listing(fs, listed_fs, metadata),
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
         merging=options.merging,
@@ -256,21 +259,21 @@ def load_state(
     )
 
 
-def _walked(fs: FileSystem) -> FileSystem:
-    """The store, with what stands below `.hoodie` listed at one time where that is cheaper; and
-    with the whole table, where it is so small that this costs no request more."""
+def _listed_ahead(fs: FileSystem) -> FileSystem:
+    """The store, with `.hoodie` listed recursively in advance where that is cheaper, and with the
+    whole table listed where it is so small that this costs no additional request."""
     return WalkedObjectStore.of(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
 
 
-def _listing(fs: FileSystem, walked: FileSystem, metadata: MetadataTable | None) -> Listing:
-    """What the walk has seen already; else the metadata table, where it can be believed."""
-    if isinstance(walked, WalkedObjectStore) and walked.is_whole:
-        return StoreListing(walked)
+def _listing(fs: FileSystem, listed_fs: FileSystem, metadata: MetadataTable | None) -> Listing:
+    """The listing made in advance if it is complete; else the metadata table, if it is trusted."""
+    if isinstance(listed_fs, WalkedObjectStore) and listed_fs.is_whole:
+        return StoreListing(listed_fs)
     return StoreListing(fs) if metadata is None else TrustedListing(fs, metadata)
 
 
-def _has_metadata(walked: FileSystem, config: TableConfig) -> bool:
-    """Whether a walk has seen every metadata partition that the properties list."""
-    return not isinstance(walked, WalkedObjectStore) or all(
-        walked.exists(f"{METADATA_TABLE}/{path}") for path in config.metadata_partitions
+def _has_metadata(listed_fs: FileSystem, config: TableConfig) -> bool:
+    """Whether the listing made in advance has every metadata partition of the properties."""
+    return not isinstance(listed_fs, WalkedObjectStore) or all(
+        listed_fs.exists(f"{METADATA_TABLE}/{path}") for path in config.metadata_partitions
     )

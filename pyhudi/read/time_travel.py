@@ -1,12 +1,12 @@
-"""Points in time as users write them, to instant times of the table.
+"""Conversion of points in time, as users write them, to instant times of the table.
 
     20261121093000000                    an instant, 14 digits or more; compared as text
     2026-11-21                           the start of that day
-    2026-11-21 09:30[:00[.123]]          that moment (a T may stand for the blank)
-    2026-11-21T09:30:00Z, ...+05:30      that moment of the zone (ISO 8601)
+    2026-11-21 09:30[:00[.123]]          that moment (or with a T instead of the space)
+    2026-11-21T09:30:00Z, ...+05:30      that moment in the given zone (ISO 8601)
     datetime                             with a zone: that moment; without: in the table's zone
 
-Without a zone: in that of `hoodie.table.timeline.timezone`.
+Values without a zone are in the zone of `hoodie.table.timeline.timezone`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXT: Final = re.compile(
 
 
 def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
-    """The instant time of a point in time.  Raises UserError for text of another form."""
+    """The instant time of a point in time.  Raises UserError for text in another format."""
     if isinstance(point, datetime):
         if point.tzinfo is None:
             return _digits(point)
@@ -61,7 +61,7 @@ def _at(moment: datetime, offset: str) -> datetime:
 
 
 def as_bound(point: PointInTime, zone: tzinfo | None) -> InstantTime:
-    """As `as_instant`, but digits of any length count: `000` is before every instant."""
+    """As `as_instant`, but digits of any length are valid: `000` is before every instant."""
     if isinstance(point, str) and point.strip().isdecimal():
         return InstantTime(point.strip())
     return as_instant(point, zone)

@@ -181,7 +181,7 @@ def test_a_late_reader_learns_that_its_files_are_gone(tmp_path: Path) -> None:
     assert scan.explain().tasks
     made.fs.delete([f"p0/{file_id(2)}_0-0-0_{T1}.parquet"])
     for read in (scan.to_arrow, scan.count, lambda: list(scan.to_batches())):
-        with pytest.raises(SnapshotExpiredError, match="no longer there"):
+        with pytest.raises(SnapshotExpiredError, match="no longer exists"):
             read()
 
 

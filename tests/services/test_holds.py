@@ -149,7 +149,7 @@ def test_the_hold_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
     child.kill()
     child.wait()
     assert values(table, as_of=oldest) == [1]
-    assert [f.what for f in table.doctor().findings] == ["the hold of a reader that is gone"]
+    assert [f.what for f in table.doctor().findings] == ["a snapshot pin of a crashed reader"]
     report = table.clean()
     assert f" {child.pid} since" in report.dropped[0] and report.files and not report.held
     assert not table.holds() and not table.doctor().findings

@@ -1,1 +1,1 @@
-"""What changed between two instants: incremental queries, CDC, snapshot comparison."""
+"""Changes between two instants: incremental queries, CDC, snapshot comparison."""

@@ -1,7 +1,7 @@
-"""Rows before and rows after, paired by key, and what became of them.
+"""Rows before and after a change, paired by key and classified.
 
-Rows of one key are paired in their order: the first with the first.  What is left over on one
-side was inserted or deleted; pairs that hold other values were updated.
+Rows with the same key are paired in order: the first with the first.  Unpaired rows were inserted
+or deleted; pairs with different values were updated.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DELETE: Final = "delete"
 
 KEY: Final = "\0record_key"
 PARTITION: Final = "\0partition_path"
-"""Columns beside those of the table, of names that no table has."""
+"""Additional columns, with names that no column of a table has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Row numbers: of pairs (`before[i]` with `after[i]`) and of those that have none."""
+    """Row numbers: of pairs (`before[i]` with `after[i]`) and of unpaired rows."""
 
     before: Any
     after: Any
@@ -57,7 +57,7 @@ def pair(before: pa.Table, after: pa.Table, names: tuple[str, ...]) -> Pairs:
 
 
 def _numbered(codes: Any) -> Any:
-    """Codes made unique: the n-th row of a code gets a number that only n-th rows of it get."""
+    """Unique codes: the n-th row of a code gets a number that only n-th rows of that code get."""
     order = np.argsort(codes, kind="stable")
     ranked = codes[order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else ranked
@@ -68,10 +68,10 @@ def _numbered(codes: Any) -> Any:
 
 
 def changed(before: pa.Table, after: pa.Table, values: tuple[str, ...]) -> pa.Table:
-    """What differs: [record_key, partition_path, change, before, after].
+    """Rows that differ: [record_key, partition_path, change, before, after].
 
-    before, after: one schema, with KEY, PARTITION and the columns `values`; before and after of
-    the result are structs of those, null where there is no such row.
+    before, after: same schema, with KEY, PARTITION and the columns `values`.  The columns before
+    and after of the result are structs of `values`, null where there is no such row.
     """
     pairs = pair(before, after, (PARTITION, KEY))
     old = before.select(list(values)).take(pa.array(pairs.before))

@@ -1,14 +1,14 @@
 """Change data capture: every change of every commit, with the rows before and after.
 
-A commit of a copy-on-write table that logs changes (`hoodie.table.cdc.enabled`) leaves a CDC log
-beside each base file that it rewrote; in the mode DATA_BEFORE_AFTER that tells all:
+A commit of a copy-on-write table that logs changes (`hoodie.table.cdc.enabled`) writes a CDC log
+next to each base file that it rewrote; in the mode DATA_BEFORE_AFTER that log is complete:
 
     block of kind CDC, Avro records   op: i, u or d;  ts_ms: the instant;  before, after: the row
 
-For all else (new file groups, replaced ones, logs of merge-on-read tables, the shorter modes) the
-file group as of the commit is compared with itself before.  Rows of replaced groups are deletes
-and those of the groups in their place inserts, as Apache Hudi tells them.  A commit that writes
-a row as it was before is no change.  Source: table_format 7.11.
+In all other cases (new file groups, replaced ones, logs of merge-on-read tables, the shorter modes)
+the file group as of the commit is compared with its state before.  Rows of replaced groups are
+reported as deletes and rows of the groups that replace them as inserts, as in Apache Hudi.  A
+commit that rewrites a row with the same values is no change.  Source: table_format 7.11.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPERATIONS = {"insert": "i", "update": "u", "delete": "d"}
 
 @dataclass(frozen=True, slots=True)
 class CdcTask:
-    """One CDC log.  values: the columns of the rows it holds, as the table has them."""
+    """One CDC log.  values: the columns of its rows, as in the table."""
 
     fs: FileSystem
     path: str
@@ -102,15 +102,15 @@ def _commit_changes(
     state: TableState, instant: Instant, commit: CommitMetadata, values: pa.Schema, engine: Engine
 ) -> pa.Table:
     logged = list(_logs(state, commit, values))
-    told = {group for group, _ in logged}
+    logged_groups = {group for group, _ in logged}
     rows = engine.run(read_cdc_log, [task for _, task in logged], label="cdc") if logged else []
-    rest = commit.groups - told
+    rest = commit.groups - logged_groups
     if rest:
         at = instant.completed_at or instant.time
         spec = diff_spec(state, state.schema(), values.names, None)
         old = tasks_at(state, _just_before(at), frozenset(rest), spec)
         new = tasks_at(state, at, frozenset(rest), spec)
-        _check_there(instant, commit, rest, new)
+        _check_present(instant, commit, rest, new)
         names = tuple(values.names)
         tasks = [DiffTask(old.get(g), new.get(g), names) for g in sorted(old.keys() | new.keys())]
         rows += [_of_diff(found) for found in engine.run(diff_task, tasks, label="cdc")]
@@ -121,19 +121,19 @@ def _commit_changes(
     )  # fmt: skip
 
 
-def _check_there(
+def _check_present(
     instant: Instant,
     commit: CommitMetadata,
     groups: frozenset[FileGroupId],
     tasks: Mapping[FileGroupId, ReadTask],
 ) -> None:
-    """Raise SnapshotExpiredError if a file that the commit wrote is not there to be compared."""
+    """Raise SnapshotExpiredError if a file that the commit wrote no longer exists."""
     for stat in commit.stats:
         task = tasks.get(stat.group)
-        held = {file.path for file in task.slice.files} if task is not None else set()
-        if stat.group in groups and stat.path and stat.path not in held:
+        present = {file.path for file in task.slice.files} if task is not None else set()
+        if stat.group in groups and stat.path and stat.path not in present:
             raise SnapshotExpiredError(
-                "a file that a commit of the range wrote is gone",
+                "a file that a commit of the range wrote no longer exists",
                 instant=instant.time,
                 path=stat.path,
                 hint="start at a later instant",
@@ -143,7 +143,7 @@ def _check_there(
 def _logs(
     state: TableState, commit: CommitMetadata, values: pa.Schema
 ) -> Iterator[tuple[FileGroupId, CdcTask]]:
-    """CDC logs of a commit that tell all of their file group's changes."""
+    """CDC logs of a commit that contain all changes of their file group."""
     if cdc_mode(state.config) is not CdcMode.DATA_BEFORE_AFTER:
         return
     for stat in commit.stats:
@@ -184,11 +184,11 @@ def _fitted(side: pa.ChunkedArray, values: pa.Schema) -> pa.Array:
     """Rows of one side as structs of the table's columns, null where there is no row."""
     structs = side.combine_chunks()
     absent = structs.is_null()
-    held = pa.Table.from_arrays(
+    stored = pa.Table.from_arrays(
         [pc.struct_field(structs, [n]) for n in range(structs.type.num_fields)],
         names=[structs.type.field(n).name for n in range(structs.type.num_fields)],
     )
-    fitted = conform(relabelled(held, values), values).combine_chunks()
+    fitted = conform(relabelled(stored, values), values).combine_chunks()
     children = [
         column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
         for column in fitted.columns

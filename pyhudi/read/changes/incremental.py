@@ -1,18 +1,19 @@
-"""Incremental reads: which commits a range takes in, and what they left behind.
+"""Incremental queries: the commits in a range and the rows that they wrote.
 
     since            until
       |  T1  T2  T3   |        rows of the snapshot at `until` whose commit is T1, T2 or T3
 
 since is exclusive, until inclusive.  Layout 1 compares instants, layout 2 completion times.
 
-The cost is that of the commits in the range, whatever the table holds: their metadata tells the
-file groups and, for a copy-on-write table, the very files; nothing is listed.  Only where the
-range reaches back into the archive are all file groups looked at; in layout 2 those of the newest
-snapshot, as Apache Hudi 1.2.0 does, so that rows which later commits have written are left out.
+The cost depends on the commits in the range, not on the size of the table: their metadata names the
+file groups and, for a copy-on-write table, the exact files; nothing is listed.  Only a range that
+reaches back into the archive reads all file groups; in layout 2 those of the newest snapshot, as
+Apache Hudi 1.2.0 does, so that rows that later commits have overwritten are left out.
 
-A hole is a write that is still pending before a completed one.  When it completes, its rows lie
-before an instant that readers have passed: FAIL refuses such a range, BLOCK ends it before the
-hole, USE_TRANSITION_TIME goes by completion times, which version 6 does not record.
+A hollow commit (hole) is a write that is still pending before a completed one.  When it completes,
+its rows belong to an instant that readers have already passed.  FAIL rejects such a range, BLOCK
+ends it before the hollow commit, USE_TRANSITION_TIME uses completion times, which version 6 does
+not record.
 Source: table_format 7.10; TimelineUtils.handleHollowCommitIfNeeded of Apache Hudi.
 """
 
@@ -46,9 +47,9 @@ class ChangeRange:
     """Commits after `since` up to `until` (None: the newest), compared as text.
 
     partitions: a glob that partition paths must match.  hide_unchanged: leave out rows whose
-    columns hold what they held at `since`.  falls_back: where files of the range have been
-    cleaned, give those of its rows that no later commit has written.  schema_of_end: columns as
-    of `until`.
+    columns have the same values as at `since`.  falls_back: where files of the range have been
+    cleaned, return those of its rows that no later commit has overwritten.  schema_of_end: columns
+    as of `until`.
     """
 
     since: PointInTime
@@ -62,11 +63,11 @@ class ChangeRange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeWindow:
-    """A range, looked up on the timeline.
+    """A range, resolved against the timeline.
 
-    state: the table with what the range may see.  limit: the newest instant to see.  commits:
-    those in the range, oldest first; None where some of them may be archived.  where: what holds
-    for rows of the range where `reaches_archive`, None for all.
+    state: the table as visible to the range.  limit: the newest visible instant.  commits: those
+    in the range, oldest first; None where some of them may be archived.  where: the filter for
+    rows of the range if `reaches_archive`; None: all rows.
     """
 
     state: TableState
@@ -82,7 +83,7 @@ class ChangeWindow:
 
     @property
     def groups(self) -> frozenset[FileGroupId] | None:
-        """File groups that the commits wrote or replaced; None where that is not known."""
+        """File groups that the commits wrote or replaced; None if unknown."""
         if self.commits is None:
             return None
         found = (group for _, commit in self.commits for group in commit.groups)
@@ -90,7 +91,7 @@ class ChangeWindow:
 
     @property
     def replaced(self) -> frozenset[FileGroupId]:
-        """File groups that the commits took out."""
+        """File groups that the commits replaced."""
         return frozenset(
             FileGroupId(partition, file_id)
             for _, commit in self.commits or ()
@@ -99,7 +100,7 @@ class ChangeWindow:
         )
 
     def filter(self) -> pc.Expression | None:
-        """What holds for rows of the range and for no others of the snapshot at `limit`."""
+        """The filter that selects the rows of the range from the snapshot at `limit`; None: all."""
         if self.reaches_archive:
             return self.where
         wheres = _commit_filter(self.state, self.since, self.limit)
@@ -109,9 +110,9 @@ class ChangeWindow:
         return result
 
     def written_slices(self) -> list[FileSlice] | None:
-        """The newest base files that the commits wrote, out of their metadata alone.
+        """The newest base files that the commits wrote, from their metadata alone.
 
-        None where that does not tell: the range reaches into the archive, or there are logs.
+        None where that is not sufficient: the range reaches into the archive, or there are logs.
         """
         if self.commits is None or self.state.config.is_merge_on_read:
             return None
@@ -130,22 +131,26 @@ class ChangeWindow:
         return found if self.state.sources is None else self.state.sources.attach(found)
 
     def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
-        """The slices without files that cannot decide a row of the range.
+        """The slices without files that cannot affect a row of the range.
 
-        Where the later write wins, a row of the range is decided by the files of its commits;
-        under partial updates it is what those commits say, as Apache Hudi reads it.
+        Where the later write wins, the files of the range's commits determine its rows.  Under
+        partial updates a row has only the values that those commits wrote, as in Apache Hudi.
         """
-        told = self.state.log.layout == 1 and _told_by_range(self.state.rules)
-        if self.commits is None or not told:  # logs of layout 2 may hold partial updates
+        is_determined = self.state.log.layout == 1 and _is_determined_by_range(self.state.rules)
+        if self.commits is None or not is_determined:  # logs of layout 2 may hold partial updates
             return list(slices)
         times = {instant.time for instant, _ in self.commits}
         paths = {stat.path for _, commit in self.commits for stat in commit.stats}
         found = []
-        for piece in slices:
-            base = piece.base if piece.base and piece.base.name.instant in times else None
-            logs = tuple(log for log in piece.logs if log.path in paths)
+        for file_slice in slices:
+            base = (
+                file_slice.base
+                if file_slice.base and file_slice.base.name.instant in times
+                else None
+            )
+            logs = tuple(log for log in file_slice.logs if log.path in paths)
             if base or logs:
-                found.append(replace(piece, base=base, logs=logs))
+                found.append(replace(file_slice, base=base, logs=logs))
         return found
 
 
@@ -159,19 +164,19 @@ def check_range(since: PointInTime, until: PointInTime | None, zone: tzinfo | No
 
 
 def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
-    """Look a range up.  Reads the metadata of its commits.
+    """Resolve a range.  Reads the metadata of its commits.
 
     Raises UserError (no meta columns), HollowCommitError, UnsupportedTableError.
     """
     if not state.config.has_meta_columns:
-        raise UserError("changes need the meta columns, which this table does not keep")
+        raise UserError("changes need the meta columns, which this table does not store")
     since = as_bound(changes.since, state.zone)
     until = None if changes.until is None else as_bound(changes.until, state.zone)
     if _reaches_archive(state, since, until):
         where = _archived_filter(state, since, until)
         return ChangeWindow(state, since, None, None, changes.partitions, where, True)
     moment, limit = (state, None) if until is None else state.until(until)
-    limit = _before_holes(moment, changes.holes, limit)
+    limit = _before_hollow_commits(moment, changes.holes, limit)
     return ChangeWindow(
         moment, since, limit, commits_between(moment, since, limit), changes.partitions
     )
@@ -190,7 +195,7 @@ def _archived_filter(
 ) -> pc.Expression | None:
     """Rows of commits that completed after `since` up to `until`, archived ones included.
 
-    Commits that the archive no longer has are older than all that it has.
+    Commits that are no longer in the archive are older than all commits in it.
     """
     archived = state.archive.completions
     active = {i.time: i.completed_at or i.time for i in state.timeline.commits}
@@ -209,7 +214,7 @@ def _archived_filter(
 def commits_between(
     state: TableState, since: InstantTime, limit: InstantTime | None
 ) -> tuple[tuple[Instant, CommitMetadata], ...] | None:
-    """Completed commits after `since` up to `limit`, oldest first, with what they wrote; None
+    """Completed commits after `since` up to `limit`, oldest first, with their metadata; None
     where some of them may be archived."""
     visibility = state.visibility(limit=limit)
     if visibility.start is None or since < visibility.start:
@@ -221,10 +226,10 @@ def commits_between(
     )
 
 
-def _before_holes(
+def _before_hollow_commits(
     state: TableState, policy: HolesPolicy, limit: InstantTime | None
 ) -> InstantTime | None:
-    """The newest instant to see, with respect to holes; layout 2 has none in a range."""
+    """The newest visible instant given the policy; layout 2 has no hollow commits in a range."""
     if state.log.layout != 1:
         return limit
     if policy is HolesPolicy.USE_TRANSITION_TIME:
@@ -233,21 +238,23 @@ def _before_holes(
             policy=policy.value,
             hint="use BLOCK or FAIL",
         )
-    hole = _first_hole(state.log, state.timeline, limit)
-    if hole is None:
+    hollow = _first_hollow_commit(state.log, state.timeline, limit)
+    if hollow is None:
         return limit
     if policy is HolesPolicy.BLOCK:
-        return hole.time
+        return hollow.time
     raise HollowCommitError(
         "a commit inside the range is still pending, its rows would be missed",
-        instant=hole.time,
-        action=hole.action.value,
+        instant=hollow.time,
+        action=hollow.action.value,
         hint="read up to an earlier instant, or set holes='block' to wait for it",
     )
 
 
-def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> Instant | None:
-    """The oldest pending write that a completed one (up to `limit`) has overtaken."""
+def _first_hollow_commit(
+    log: TimelineLog, timeline: Timeline, limit: InstantTime | None
+) -> Instant | None:
+    """The oldest pending write that precedes a completed one (up to `limit`)."""
     commits = timeline.commits if limit is None else timeline.commits.up_to(limit)
     newest = commits.last
     if newest is None:
@@ -263,7 +270,7 @@ def _first_hole(log: TimelineLog, timeline: Timeline, limit: InstantTime | None)
 def _commit_filter(
     state: TableState, since: InstantTime, until: InstantTime | None
 ) -> list[pc.Expression]:
-    """Rows of commits after `since` (completed after it, where the table knows completions)."""
+    """Filters for rows of commits after `since` (completed after it, if that is recorded)."""
     time = pc.field(COMMIT_TIME)
     if state.log.layout == 1:
         later = time > since
@@ -276,9 +283,9 @@ def _commit_filter(
     return filters
 
 
-def _told_by_range(rules: MergeRules) -> bool:
-    """Whether the files of a range tell its rows: the later of two writes of a key is all of the
-    record, or the payload class is one of partial updates."""
+def _is_determined_by_range(rules: MergeRules) -> bool:
+    """Whether the files of a range determine its rows: the later of two writes of a key replaces
+    the whole record, or the payload class applies partial updates."""
     if rules.refused is not None or rules.function is not None:
         return False
     if rules.picks:

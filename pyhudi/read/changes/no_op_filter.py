@@ -1,4 +1,4 @@
-"""Changes without those that change nothing: each task learns where its keys stood before."""
+"""Removal of no-op changes: adds to each task the slices that stored its keys before."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from pyhudi.table.file_group_view import FileSlice, TableView
 
 
 def against_before(window: ChangeWindow, tasks: Sequence[ReadTask]) -> list[ReadTask]:
-    """The tasks, each with the slices that held its keys at the start of the window.
+    """The tasks, each with the slices that stored its keys at the start of the window.
 
-    A group that stood there is compared with itself; a newer one with the groups of its partition
-    that the window's commits replaced.  Raises SnapshotExpiredError where those are cleaned.
+    A group that existed then is compared with its earlier state; a newer one with the groups of its
+    partition that the window's commits replaced.  Raises SnapshotExpiredError where those slices
+    have been cleaned.
     """
     partitions = sorted({task.slice.partition for task in tasks})
     moment, limit = window.state.until(window.since)

@@ -1,7 +1,7 @@
-"""Which rows of two tables hold other values, column by column without a Python object a row.
+"""Comparison of the rows of two tables, column by column without a Python object for each row.
 
-Null equals null and not-a-number equals itself; lists, structs and maps are compared by what they
-hold, maps in their stored order.
+Null equals null and NaN equals NaN; lists, structs and maps are compared by their elements, maps in
+their stored order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 
 def rows_differ(left: pa.Table, right: pa.Table) -> Any:
-    """Of each pair of rows, whether some column differs.  left and right: one schema and length.
+    """For each pair of rows, whether any column differs.  left, right: same schema and length.
 
     Returns a numpy array of bool.
     """
@@ -27,7 +27,7 @@ def rows_differ(left: pa.Table, right: pa.Table) -> Any:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # several chunks where one cannot hold the text
+    if isinstance(whole, pa.ChunkedArray):  # several chunks if the text does not fit into one
         whole = pa.concat_arrays(whole.chunks)
     return whole.dictionary_decode() if pt.is_dictionary(whole.type) else whole
 
@@ -52,7 +52,7 @@ def _differ(left: pa.Array, right: pa.Array) -> Any:
 
 
 def _lists_differ(left: pa.Array, right: pa.Array) -> Any:
-    """Lists differ in being null, in length, or in an element."""
+    """Whether lists differ: one is null, or their lengths or elements differ."""
     missing = _flags(left.is_null()), _flags(right.is_null())
     sizes = _sizes(left), _sizes(right)
     found = (missing[0] ^ missing[1]) | (sizes[0] != sizes[1])
@@ -74,7 +74,7 @@ def _sizes(lists: pa.Array) -> Any:
 
 
 def _elements(lists: pa.Array) -> pa.Array:
-    """What lists without nulls hold, one after the other."""
+    """The elements of lists without nulls, concatenated."""
     if not pt.is_map(lists.type):
         return lists.flatten()
     return pa.StructArray.from_arrays([lists.keys, lists.items], names=["key", "value"])

@@ -1,9 +1,9 @@
-"""What changed between two snapshots, row by row.
+"""Comparison of two snapshots, row by row.
 
-Only file groups that commits between the two wrote or replaced are read, compactions aside.  A
-group is compared with its own older self by a task of its own, so that only rows that differ come
-back; a row that left one group and came up in another (clustering, insert_overwrite) is paired
-after that.
+Reads only file groups that commits between the two wrote or replaced, except compactions.  A
+separate task compares each group with its earlier state, so that only rows that differ are
+returned.  A row that moved from one group to another (clustering, insert_overwrite) is paired
+afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
 from pyhudi.table.file_group_view import TableView
 
 WITHOUT_CHANGES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations that rewrite file groups and leave their rows as they are."""
+"""Operations that rewrite file groups without changing their rows."""
 
 
 def diff_rows(
@@ -44,8 +44,8 @@ def diff_rows(
 ) -> pa.Table:
     """Rows that differ between the snapshots at `a` and `b` (None: now).
 
-    Returns [record_key, partition_path, change, before, after], see `pairs.changed`; from `a` to
-    `b` also where `a` is the later one.  Raises SnapshotExpiredError, UserError.
+    Returns [record_key, partition_path, change, before, after], see `before_after.changed`;
+    always from `a` to `b`, also where `a` is later.  Raises SnapshotExpiredError, UserError.
     """
     first = as_bound(a, state.zone)
     second = None if b is None else as_bound(b, state.zone)
@@ -66,7 +66,7 @@ def diff_rows(
 
 @dataclass(frozen=True, slots=True)
 class DiffTask:
-    """One file group before and after; None where it was not there."""
+    """One file group before and after; None where it did not exist."""
 
     before: ReadTask | None
     after: ReadTask | None
@@ -88,20 +88,20 @@ def _keyed(task: ReadTask, rows: pa.Table) -> pa.Table:
     key = rows.column(task.spec.rules.key_column).cast(pa.string())
     partition = pa.chunked_array([pa.repeat(task.slice.partition, rows.num_rows)])
     values = [name for name in rows.column_names if name not in META_COLUMNS]
-    kept = rows.select(values)
+    selected = rows.select(values)
     return pa.table(
-        {KEY: key, PARTITION: partition, **dict(zip(values, kept.columns, strict=True))}
+        {KEY: key, PARTITION: partition, **dict(zip(values, selected.columns, strict=True))}
     )
 
 
 def _paired(found: pa.Table, values: tuple[str, ...]) -> pa.Table:
-    """Deletes of one group paired with inserts of another."""
+    """Pair deletes of one group with inserts of another."""
     kinds = found.column("change")
-    left, came = pc.equal(kinds, DELETE), pc.equal(kinds, INSERT)
-    if not pc.any(left).as_py() or not pc.any(came).as_py():
+    deleted, inserted = pc.equal(kinds, DELETE), pc.equal(kinds, INSERT)
+    if not pc.any(deleted).as_py() or not pc.any(inserted).as_py():
         return found
     crossing = changed(
-        _rows(found.filter(left), "before"), _rows(found.filter(came), "after"), values
+        _rows(found.filter(deleted), "before"), _rows(found.filter(inserted), "after"), values
     )
     return pa.concat_tables([found.filter(pc.equal(kinds, "update")), crossing])
 
@@ -132,7 +132,7 @@ def diff_spec(
 def _groups_between(
     state: TableState, first: InstantTime, second: InstantTime | None
 ) -> frozenset[FileGroupId] | None:
-    """File groups that hold other rows at the one instant than at the other, or may; None: any."""
+    """File groups whose rows may differ between the two instants; None: any."""
     since, until = (first, second) if second is None or first <= second else (second, first)
     moment, limit = state, None
     if until is not None:
@@ -154,7 +154,7 @@ def tasks_at(
     groups: frozenset[FileGroupId] | None,
     spec: SliceSpec,
 ) -> dict[FileGroupId, ReadTask]:
-    """What a reader at `time` reads of these groups."""
+    """The read tasks of a reader at `time` (None: now) for these groups (None: all)."""
     moment, limit = (state, None) if time is None else state.until(time)
     partitions = None if groups is None else sorted({g.partition for g in groups})
     view: TableView = moment.view(partitions=partitions, limit=limit)
@@ -162,9 +162,12 @@ def tasks_at(
         check_not_expired(moment, view, limit or time, groups=groups)
     seen = replace(spec, visibility=view.visibility)
     return {
-        piece.group: ReadTask(
-            moment.fs, piece, seen, partition_values(moment.config, spec.table, piece.partition)
+        file_slice.group: ReadTask(
+            moment.fs,
+            file_slice,
+            seen,
+            partition_values(moment.config, spec.table, file_slice.partition),
         )
-        for piece in view.latest_slices()
-        if groups is None or piece.group in groups
+        for file_slice in view.latest_slices()
+        if groups is None or file_slice.group in groups
     }

@@ -1,1 +1,1 @@
-"""Files and row groups that a filter cannot match are not read."""
+"""Data skipping: files and row groups that a filter cannot match are not read."""

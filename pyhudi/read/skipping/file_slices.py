@@ -1,12 +1,12 @@
-"""Which file slices can hold rows that a filter keeps, by what the metadata table knows of files.
+"""Selection of the file slices that may contain rows matching a filter, by the metadata table.
 
-record index    the file groups that the keys asked for live in (newest snapshot only, and only
+record index    the file groups that contain the requested keys (newest snapshot only, and only
                 where the commits prove that no key has several rows: read/skipping/key_uniqueness)
-bloom filters   base files that may hold one of the keys, where there is no record index
-column ranges   files whose least and greatest values allow the filter
+bloom filters   base files that may contain one of the keys, where there is no record index
+column ranges   files whose minimum and maximum values allow the filter
 
-A slice with logs goes only if none of its files can hold such a row, and only where a row of the
-result is a row of one file.  What cannot be decided is read.
+A slice with logs is skipped only if none of its files can contain such a row, and only where each
+row of the result is a row of one file.  Slices that cannot be decided are read.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 _LOG = logging.getLogger("pyhudi")
 
 _KEYS_MAX: Final = 1 << 16
-"""More keys than this are in so many groups that looking them up saves nothing."""
+"""More keys than this are in so many groups that a lookup saves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Slices left to read, and how many each means ruled out."""
+    """Slices left to read, and how many each index ruled out."""
 
     slices: list[FileSlice]
     by: Mapping[str, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Skipped:
 @dataclass(frozen=True, slots=True)
 class SkippingRequest:
     """A filter on a table of these columns.  is_newest: whether the newest snapshot is read.
-    fixed: columns whose values the partition path tells, whatever files hold."""
+    fixed: columns whose values come from the partition path, not from files."""
 
     where: pc.Expression
     schema: pa.Schema
@@ -67,19 +67,19 @@ class SkippingRequest:
 
 
 def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest) -> Skipped:
-    """Leave out slices that cannot hold a row the filter keeps.  Reads the metadata table alone."""
+    """Remove slices that cannot contain a matching row.  Reads only the metadata table."""
     metadata = state.metadata
     node = parse_filter(wanted.where)
     left = list(slices)
     counts: dict[str, int] = {}
     if metadata is None or node is None or not left:
         return Skipped(left)
-    for name, rule_out in _means(state, metadata, node, wanted):
+    for name, rule_out in _indexes(state, metadata, node, wanted):
         before = len(left)
         try:
             left = rule_out(left)
         except (CorruptFileError, FileMissingError, UnsupportedTableError) as broken:
-            _LOG.warning("not skipping files by the %s of %s: %s", name, state.fs.url, broken)
+            _LOG.warning("cannot skip files by the %s of %s: %s", name, state.fs.url, broken)
         if len(left) < before:
             counts[name] = before - len(left)
     return Skipped(left, counts)
@@ -88,10 +88,10 @@ def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest
 _Rule = Callable[[list[FileSlice]], list[FileSlice]]
 
 
-def _means(
+def _indexes(
     state: TableState, metadata: MetadataTable, node: Predicate, wanted: SkippingRequest
 ) -> list[tuple[str, _Rule]]:
-    """The means that this table has for this filter, the sharpest first."""
+    """The indexes of this table that apply to this filter, the most selective first."""
     listed = metadata.partitions_listed
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, wanted.schema)
@@ -107,7 +107,7 @@ def _means(
         if name not in wanted.fixed and not pt.is_nested(wanted.schema.field(name).type)
     }
     if columns and COLUMN_STATS.path in listed:
-        # a row is one file's, whole; logs of layout 2 may hold partial updates
+        # each row is stored whole in one file; logs of layout 2 may hold partial updates
         merges = state.rules.refused is None and state.rules.picks and state.log.layout == 1
         found.append(
             (
@@ -119,8 +119,8 @@ def _means(
 
 
 def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.Array, ...]:
-    """Record keys, as text, one of which each row that passes has, in every form that they may
-    be stored in (arrays of one length); nothing where any row may pass."""
+    """Record keys to which the filter limits rows, as text, in every format in which they may be
+    stored (arrays of the same length); empty where the filter does not limit keys."""
     if RECORD_KEY in schema.names:
         direct = required_values(node, [RECORD_KEY], pa.string())
         if direct is not None:
@@ -138,16 +138,16 @@ def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.A
         return ()
     plain = pc.unique(found.cast(pa.string()))
     named = pc.binary_join_element_wise(f"{fields[0]}:", plain, "")
-    return plain, named  # complex generators write a key of one field so
+    return plain, named  # complex generators write single-field keys like this
 
 
 def _indexed(
     state: TableState, slices: list[FileSlice], keys: tuple[pa.Array, ...]
 ) -> list[FileSlice]:
-    """The slices of the groups that the keys live in.
+    """The slices of the groups that contain the keys.
 
-    All of them where the index of a merge-on-read table does not know a key: Apache Hudi 0.15.0
-    leaves out keys there that a log deleted and that came again.
+    All slices if the index of a merge-on-read table lacks a key: there Apache Hudi 0.15.0 omits
+    keys that a log deleted and that were inserted again.
     """
     places = state.record_index.lookup(pa.concat_arrays(keys))
     found = places.column("found").to_numpy().reshape(len(keys), -1)
@@ -155,17 +155,21 @@ def _indexed(
         return slices
     homes = places.filter(pc.field("found")).select(["partition_path", "file_id"])
     groups = {FileGroupId(*row) for row in zip(*(c.to_pylist() for c in homes), strict=True)}
-    return [piece for piece in slices if piece.group in groups]
+    return [file_slice for file_slice in slices if file_slice.group in groups]
 
 
 def _bloomed(
     metadata: MetadataTable, slices: list[FileSlice], keys: tuple[pa.Array, ...]
 ) -> list[FileSlice]:
-    plain = [piece for piece in slices if piece.base is not None and not piece.logs]
+    plain = [
+        file_slice for file_slice in slices if file_slice.base is not None and not file_slice.logs
+    ]
     files = [(p.partition, str(p.base.name)) for p in plain if p.base is not None]
-    kept = may_hold(metadata, files, pa.concat_arrays(keys))
-    ruled_out = {piece.group for piece, keep in zip(plain, kept, strict=True) if not keep}
-    return [piece for piece in slices if piece.group not in ruled_out]
+    retained = may_hold(metadata, files, pa.concat_arrays(keys))
+    ruled_out = {
+        file_slice.group for file_slice, keep in zip(plain, retained, strict=True) if not keep
+    }
+    return [file_slice for file_slice in slices if file_slice.group not in ruled_out]
 
 
 def _ranged(
@@ -176,24 +180,28 @@ def _ranged(
     *,
     with_logs: bool,
 ) -> list[FileSlice]:
-    looked_at = [piece for piece in slices if with_logs or not piece.logs]
-    files = [(piece.partition, str(file.name)) for piece in looked_at for file in piece.files]
+    checked = [file_slice for file_slice in slices if with_logs or not file_slice.logs]
+    files = [
+        (file_slice.partition, str(file.name))
+        for file_slice in checked
+        for file in file_slice.files
+    ]
     if not files:
         return slices
     possible = can_pass(node, read_ranges(metadata, files, columns), len(files))
-    kept: set[FileGroupId] = set()
+    retained: set[FileGroupId] = set()
     at = 0
-    for piece in looked_at:
-        count = len(piece.files)
+    for file_slice in checked:
+        count = len(file_slice.files)
         if possible[at : at + count].any():
-            kept.add(piece.group)
+            retained.add(file_slice.group)
         at += count
-    gone = {piece.group for piece in looked_at} - kept
-    return [piece for piece in slices if piece.group not in gone]
+    gone = {file_slice.group for file_slice in checked} - retained
+    return [file_slice for file_slice in slices if file_slice.group not in gone]
 
 
 def can_pass(node: Predicate, ranges: Mapping[str, ColumnRanges], count: int) -> Any:
-    """Of each file, whether a row within these ranges may pass the filter: an array of bool."""
+    """For each file, whether a row within these ranges may pass the filter: an array of bool."""
     if isinstance(node, Call):
         if node.name in ("and", "and_kleene"):
             one, other = (can_pass(side, ranges, count) for side in node.arguments)
@@ -219,7 +227,7 @@ def _may_be_null(node: Call, ranges: ColumnRanges) -> Any:
 
 
 def _may_compare(compared: Comparison, ranges: ColumnRanges) -> Any:
-    """Whether a value that is not null, within the bounds, may compare so."""
+    """Whether a non-null value within the bounds may satisfy the comparison."""
     try:
         within = _within(compared, ranges.low, ranges.high)
     except (pa.ArrowException, TypeError):  # types that Arrow does not compare
@@ -236,7 +244,7 @@ def _within(compared: Comparison, low: pa.Array, high: pa.Array) -> Any:
     found = np.zeros(len(low), np.bool_)
     for value in compared.values:
         if compared.operator == "in" and value.as_py() != value.as_py():
-            return np.ones(len(low), np.bool_)  # finds not-a-number, which bounds leave out
+            return np.ones(len(low), np.bool_)  # matches NaN, which bounds omit
         if value.is_valid:
             found |= _one_within(compared.operator, value, low, high)
     return found
@@ -255,5 +263,5 @@ def _one_within(operator: str, value: pa.Scalar, low: pa.Array, high: pa.Array) 
         case "==" | "in":
             tested = pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
         case _:
-            return np.ones(len(low), np.bool_)  # what is not equal may stand between the bounds
+            return np.ones(len(low), np.bool_)  # an unequal value may lie between the bounds
     return tested.fill_null(False).to_numpy(zero_copy_only=False)

@@ -1,15 +1,15 @@
-"""Whether each record key has one row in the table, as far as its commits prove it.
+"""Uniqueness of record keys in a table, as far as its commits prove it.
 
-A record index has one place for a key.  Where a key may have several rows (inserts and bulk
-inserts do not look keys up, an index that is not global does not look in other partitions) its
-entry leads to one of them only, and nothing may be skipped because of it.
+A record index stores one location for each key.  Where a key may have several rows (inserts and
+bulk inserts do not look keys up, an index that is not global does not look in other partitions) its
+entry locates only one of them, and must not be used to skip files.
 
-A commit preserves uniqueness if it adds no key that the table has.  That is known of services and
-deletes, of upserts of a table without partitions, and of commits that record it in their metadata:
+A commit preserves uniqueness if it adds no key that the table has.  That is known for services and
+deletes, upserts into a table without partitions, and commits that record it in their metadata:
 
     pyhudi.record.keys = looked-up   this commit adds no key that the table had
-    pyhudi.record.keys = unique      every key has one row in the table that this commit makes;
-                                     no older write was pending, so nothing older needs a look
+    pyhudi.record.keys = unique      every key has one row in the table as of this commit; no older
+                                     write was pending, so no older commit needs to be checked
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK_UP: Final = frozenset({"UPSERT", "UPSERT_PREPPED"})
 def keys_are_unique(state: TableState, timeline: Timeline | None = None) -> bool:
     """Whether it is certain that no record key has rows in two file groups.
 
-    timeline: of the commits that count; None: the state's.  Reads the newest commit's metadata,
+    timeline: of the commits to check; None: that of the state.  Reads the newest commit's metadata,
     and older ones back to one that is marked `unique`; never the archive.
     """
     for instant in reversed((timeline or state.timeline).commits.instants):
@@ -55,7 +55,7 @@ def has_pending_write(timeline: Timeline, *, but: str) -> bool:
 
 
 def _adds_none(state: TableState, commit: CommitMetadata) -> bool:
-    """Whether a commit without a mark adds no key that the table has, whoever wrote it."""
+    """Whether a commit without a mark adds no key that the table has, whatever wrote it."""
     if commit.compacted or commit.operation in _ADD_NONE:
         return True
     if commit.operation not in _LOOK_UP:
@@ -64,7 +64,7 @@ def _adds_none(state: TableState, commit: CommitMetadata) -> bool:
 
 
 def is_partitioned(state: TableState) -> bool:
-    """Whether rows may lie in several partitions; a foreign key generator may make paths of
+    """Whether rows may be in several partitions; a custom key generator may derive paths from
     any column."""
     if state.config.key_generator is KeyGeneratorKind.USER_PROVIDED:
         return True

@@ -1,4 +1,4 @@
-"""Partition columns: their values out of a partition's path, and which partitions can match.
+"""Values of partition columns from partition paths, and selection of matching partitions.
 
 Simple and complex key generators write a field's value into one level of the path, so readers
 take it from there; timestamp and custom ones format it, so readers take the stored value.
@@ -26,15 +26,15 @@ _FROM_PATH: Final = frozenset({KeyGeneratorKind.SIMPLE, KeyGeneratorKind.COMPLEX
 def partition_values(
     config: TableConfig, schema: pa.Schema, partition: str
 ) -> dict[str, pa.Scalar]:
-    """Values of the partition columns that the path tells, each of its column's type.
+    """Values of the partition columns that the path contains, each of its column's type.
 
-    A column is absent where the path does not tell it: other key generators (unless the table
-    stores no partition columns), a path that does not split into the fields, text that is no
-    value of the column's type.
+    A column is absent where the path does not contain its value: other key generators (unless the
+    table stores no partition columns), a path that does not split into the fields, text that is
+    not a value of the column's type.
     """
     fields = config.partition_fields
-    told = config.key_generator in _FROM_PATH or config.drops_partition_columns
-    if not fields or not told:
+    is_in_path = config.key_generator in _FROM_PATH or config.drops_partition_columns
+    if not fields or not is_in_path:
         return {}
     levels = [partition] if len(fields) == 1 else partition.split("/")
     if len(levels) != len(fields):
@@ -50,7 +50,7 @@ def partition_values(
 
 
 def _text(level: str, name: str, config: TableConfig) -> str | None:
-    """What one level of a path says; None for the default partition."""
+    """The text in one level of a path; None for the default partition."""
     text = level.removeprefix(f"{name}=") if config.hive_style else level
     if text == DEFAULT_PARTITION:
         return None
@@ -69,7 +69,7 @@ def _value(text: str | None, data_type: pa.DataType) -> pa.Scalar | None:
 
 
 def _moment(text: str, data_type: pa.TimestampType) -> pa.Scalar:
-    """A timestamp of a path: the number that Java writes, or a date and time as Spark SQL writes
+    """A timestamp in a path: the number that Java writes, or a date and time as Spark SQL writes
     them, escaped (`2024-01-05 18%3A00%3A00`), in UTC."""
     plain = pa.scalar(unquote(text), pa.string())
     if _NUMBER.fullmatch(text):
@@ -84,23 +84,23 @@ def matching(
     """For each partition, whether a row of these values can satisfy `where`.  Reads nothing.
 
     schema: the columns `where` may name.  Arrow simplifies the filter with what a partition
-    guarantees; what is left undecided counts as a match.
+    guarantees; undecided partitions count as matches.
     """
     import pyarrow.dataset as ds  # slow to import
 
-    form = ds.ParquetFileFormat()
+    file_format = ds.ParquetFileFormat()
     nowhere = pa.fs.LocalFileSystem()
     fragments = [
-        form.make_fragment(str(index), nowhere, partition_expression=guarantee(known))
+        file_format.make_fragment(str(index), nowhere, partition_expression=guarantee(known))
         for index, known in enumerate(values)
     ]
-    dataset = ds.FileSystemDataset(fragments, schema, form, nowhere)
-    kept = {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
-    return [index in kept for index in range(len(values))]
+    dataset = ds.FileSystemDataset(fragments, schema, file_format, nowhere)
+    matched = {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
+    return [index in matched for index in range(len(values))]
 
 
 def guarantee(values: Mapping[str, pa.Scalar]) -> pc.Expression:
-    """What holds for every row of a partition."""
+    """The expression that is true for every row of a partition."""
     result = pc.scalar(True)
     for name, value in values.items():
         field = pc.field(name)

@@ -1,11 +1,11 @@
-"""What a filter says, as a tree, and what it asks of a column.
+"""Filters as predicate trees, and the values that they require of a column.
 
-Arrow keeps the inside of an expression to itself, but pickles it as a record batch: the calls and
-fields are the schema's metadata in prefix order, the literals are columns of one row each.
+Arrow does not expose the structure of an expression, but pickles it as a record batch: the calls
+and fields are the schema's metadata in prefix order, the literals are columns of one row each.
 
     call: 'and_kleene'  call: 'equal'  field_ref: 'id'  literal: '0'  end: 'equal'  ...
 
-A filter that does not read so is no tree (None), and decides nothing.
+A filter that cannot be parsed this way has no tree (None) and is not used to skip files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of some nodes.  options: as Arrow keeps them, or None."""
+    """A function of some nodes.  options: as Arrow stores them, or None."""
 
     name: str
     arguments: tuple[Predicate, ...]
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Something whose value is not told here, such as a field inside a struct."""
+    """An operand that is not analyzed, such as a field inside a struct."""
 
 
 Predicate = Field | Literal | Call | Opaque
@@ -51,17 +51,17 @@ _LINE: Final = re.compile(r"(\w+): '(.*)'")
 
 
 class _NoTreeError(Exception):
-    """The expression does not read as expected."""
+    """The expression cannot be parsed."""
 
 
 def parse_filter(where: pc.Expression) -> Predicate | None:
-    """The tree of a filter; None where it cannot be read."""
+    """The tree of a filter; None where it cannot be parsed."""
     try:
         _, (content,) = where.__reduce__()
         batch = pa.ipc.open_file(content).read_all()
         text = batch.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
-        told = text.partition("-- schema metadata --\n")[2].splitlines()
-        lines = iter([_split(line) for line in told])
+        calls = text.partition("-- schema metadata --\n")[2].splitlines()
+        lines = iter([_split(line) for line in calls])
         node = _node(next(lines), lines, batch)
         return node if next(lines, None) is None else None
     except (_NoTreeError, StopIteration, pa.ArrowException, ValueError, TypeError, LookupError):
@@ -114,18 +114,18 @@ _OR: Final = ("or", "or_kleene")
 def required_values(
     node: Predicate | None, names: Sequence[str], kind: pa.DataType
 ) -> pa.Array | None:
-    """The values one of which a column must have in every row that passes; None if it is free.
+    """The values to which a filter limits a column; None if it does not limit the column.
 
-    names: of the column.  kind: its type; values that it cannot hold make the answer None.
+    names: of the column.  kind: its type; None is returned for values that cannot be cast to it.
     """
     if not isinstance(node, Call):
         return None
     if node.name in _AND or node.name in _OR:
         sides = [required_values(side, names, kind) for side in node.arguments]
-        told = [side for side in sides if side is not None]
+        limited = [side for side in sides if side is not None]
         if node.name in _AND:
-            return min(told, key=len, default=None)
-        return pa.concat_arrays(told) if len(told) == len(sides) and told else None
+            return min(limited, key=len, default=None)
+        return pa.concat_arrays(limited) if len(limited) == len(sides) and limited else None
     compared = comparison(node)
     if compared is None or compared.name not in names or compared.operator not in ("==", "in"):
         return None
@@ -137,7 +137,7 @@ def required_values(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column against literals: one of `==`, `!=`, `<`, `<=`, `>`, `>=`, or several of `in`."""
+    """A column and its literals: one for `==`, `!=`, `<`, `<=`, `>`, `>=`, or several of `in`."""
 
     name: str
     operator: str
@@ -152,7 +152,7 @@ _MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">="
 
 
 def comparison(node: Call) -> Comparison | None:
-    """The comparison a call is, the column on the left; None for any other call."""
+    """The call as a comparison with the column on the left; None for any other call."""
     operator = _OPERATORS.get(node.name)
     match node.arguments:
         case (Field(name), Literal(value)) if operator:
@@ -171,7 +171,7 @@ _FAILED_BY_NAN: Final = frozenset(
 
 
 def may_keep_nan(node: Predicate | None) -> bool:
-    """Whether a filter may be true of a number that is none: bounds say nothing of those."""
+    """Whether a filter may be true for NaN, which bounds do not cover."""
     if node is None:
         return True
     if not isinstance(node, Call):

@@ -1,8 +1,8 @@
-"""Which row groups of a base file can hold rows that a filter keeps.
+"""Selection of the row groups of a base file that may contain rows matching a filter.
 
-Arrow decides by the footer's statistics and by what the partition guarantees.  Columns whose type
-has changed since the file was written decide nothing: their statistics are of another type.  Nor
-do floating ones where not-a-number may pass, as statistics leave it out.
+Arrow decides by the footer's statistics and the values that the partition guarantees.  Columns
+whose type has changed since the file was written are not used: their statistics are of another
+type.  Neither are floating-point columns where NaN may pass, because statistics omit NaN.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def matching_row_groups(
                 return None
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
-            kept = [group.id for group in fragment.subset(where, schema=table).row_groups]
-            return None if len(kept) == fragment.num_row_groups else kept
+            matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
+            return None if len(matched) == fragment.num_row_groups else matched
         except pa.ArrowNotImplementedError:
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
