@@ -1,4 +1,4 @@
-"""The compiled core: HFile, Avro, bloom filters, hashing, key tables and merge."""
+"""Compiled modules: HFile, Avro, bloom filters, hashing, key tables and merge."""
 
 from pyhudi._native.avro.codec import AvroCodec as AvroCodec
 from pyhudi._native.bloom import BloomFilter as BloomFilter

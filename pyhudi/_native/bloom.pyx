@@ -1,17 +1,17 @@
-"""Bloom filters bit-identical to Apache Hudi's, SIMPLE and DYNAMIC_V0.
+"""Bloom filters bit-identical to Apache Hudi's SIMPLE and DYNAMIC_V0.
 
 Serialised, base64 of big-endian:
 
     SIMPLE:      i32 -1, i32 k, i8 hash type 1, i32 m, then ceil(m / 8) bytes:
                  bit i is in byte i / 8, the lowest bit first
-    DYNAMIC_V0:  i32 -1, i32 k, i8 hash type 1, i32 m, i32 keys a row, i32 keys counted,
+    DYNAMIC_V0:  i32 -1, i32 k, i8 hash type 1, i32 m, i32 keys per row, i32 keys counted,
                  i32 rows, then each row as a SIMPLE
 
 A key sets bits |s_i rem m| for the k hashes s_i = murmur(key, s_(i-1)), s_0 = 0, in one row.
-Which row of a dynamic filter: the last, until it has its keys; then a new one while rows * keys a
-row is below the maximum; after that the filter is full, and keys go to row 0 once and then to all
-rows in turn.  The count runs on from the keys of the last row, so a count above the keys a row
-tells that a filter is full and how far the turn has come; only the maximum is not in the bytes.
+The row of a key in a dynamic filter is the last one, until it has its keys; then a new one while
+rows * keys per row is below the maximum; then the filter is full, and keys go to row 0 once and
+then to all rows in turn.  The count continues from the keys of the last row, so a count above the
+keys per row shows that a filter is full and which row is next; only the maximum is not stored.
 
 Source: storage format chapter 4.
 """
@@ -53,8 +53,8 @@ cdef extern from "bloom_lanes.h" nogil:
 
 
 cdef enum:
-    HASHES_MAX = 1100         # hashes a key; fpp of the smallest double needs fewer
-    EARLY = 4                 # hashes that sort out most absent keys
+    HASHES_MAX = 1100         # hashes per key; fpp of the smallest double needs fewer
+    EARLY = 4                 # hashes that exclude most absent keys
     BLOCK = 256               # keys looked up together
     BLOCK_LANES = 16          # BLOCK / LANES
 
@@ -67,22 +67,22 @@ KINDS = ("SIMPLE", "DYNAMIC_V0")
 
 
 cdef class BloomFilter:
-    """Record keys of a file as Apache Hudi keeps them in Parquet footers and HFiles.
+    """Record keys of a file as Apache Hudi stores them in Parquet footers and HFiles.
 
-    entries: keys for which the rate holds, a row of a dynamic filter; fpp: rate of false hits;
-    kind: "SIMPLE" or "DYNAMIC_V0"; entries_max: keys up to which a dynamic filter grows rows.
+    entries: keys for which the rate holds, per row of a dynamic filter; fpp: false positive rate;
+    kind: "SIMPLE" or "DYNAMIC_V0"; entries_max: keys up to which a dynamic filter adds rows.
 
-    Keys are UTF-8 strings or bytes; an empty key has no hash and is a UserError.  Any number of
-    threads may ask while one adds; adds wait for each other.
+    Keys are UTF-8 strings or bytes; an empty key has no hash and raises UserError.  Any number of
+    threads may query while one adds; adds are serialized.
     """
 
     cdef readonly str kind
     cdef readonly int bit_count           # of one row
     cdef readonly int hash_count
-    cdef readonly int64_t entries         # keys a row; 0 for a SIMPLE filter that was read
+    cdef readonly int64_t entries         # keys per row; 0 for a SIMPLE filter that was read
     cdef readonly int64_t entries_max
     cdef list _rows                       # uint8 arrays
-    cdef int64_t _counted                 # keys of the last row, running on when full; -1 unknown
+    cdef int64_t _counted                 # keys of the last row, continuing when full; -1 unknown
     cdef object _adding
 
     def __init__(self, entries=60_000, fpp=1e-9, *, kind="DYNAMIC_V0", entries_max=100_000):
@@ -114,7 +114,7 @@ cdef class BloomFilter:
 
     @property
     def key_count(self):
-        """Keys added, repeats included; None for a SIMPLE filter that was read."""
+        """Keys added, including duplicates; None for a SIMPLE filter that was read."""
         if self._counted < 0:
             return None
         return (len(self._rows) - 1) * self.entries + self._counted
@@ -134,7 +134,7 @@ cdef class BloomFilter:
         return (restore, (self.to_base64(), self.kind, self.entries_max))
 
     def copy(self):
-        """A filter of its own with the same bits, count and maximum."""
+        """A separate filter with the same bits, count and maximum."""
         cdef BloomFilter twin = BloomFilter.__new__(BloomFilter)
         with self._adding:
             twin._shape(
@@ -145,7 +145,7 @@ cdef class BloomFilter:
         return twin
 
     def add(self, keys not None):
-        """Add a column of keys in order; a null or empty one is a UserError and none is added."""
+        """Add a column of keys in order; a null or empty one raises UserError and none is added."""
         cdef Column column = Column(keys)
         cdef int64_t row = first_unusable(&column.view, False)
         if row >= 0:
@@ -181,7 +181,7 @@ cdef class BloomFilter:
         return len(self._rows) * self.entries < self.entries_max
 
     cdef _add_run(self, Column column, int64_t start, int64_t count, list rows, int64_t turn):
-        """Keys start .. start + count, the first to row `turn`, each next one to the next row."""
+        """Add keys start .. start + count: the first to row `turn`, each later one to the next."""
         addresses = addresses_of(rows)
         cdef uintptr_t[::1] at = addresses
         cdef Adding adding
@@ -196,7 +196,7 @@ cdef class BloomFilter:
     def contains(self, keys not None):
         """Whether each key may have been added -> BooleanArray; False is certain, null for nulls.
 
-        An empty key is a UserError.
+        An empty key raises UserError.
         """
         cdef Column column = Column(keys)
         cdef int64_t row = first_unusable(&column.view, True)
@@ -205,7 +205,7 @@ cdef class BloomFilter:
         cdef int64_t length = column.view.length
         hits = np.zeros(length, dtype=np.uint8)
         cdef uint8_t[::1] hit = hits
-        rows = list(self._rows)           # keeps them alive when another thread grows the filter
+        rows = list(self._rows)           # keeps them alive when another thread adds rows
         addresses = addresses_of(rows)
         cdef uintptr_t[::1] at = addresses
         cdef Adding asking
@@ -226,7 +226,7 @@ cdef class BloomFilter:
         return self.contains([key])[0].as_py()
 
     def to_base64(self):
-        """The text that stands in a Parquet footer, an HFile or the metadata table."""
+        """The text stored in a Parquet footer, an HFile or the metadata table."""
         with self._adding:
             parts = []
             head = (VERSION, self.hash_count, MURMUR, self.bit_count)
@@ -240,12 +240,12 @@ cdef class BloomFilter:
 
     @staticmethod
     def from_base64(text not None, kind="DYNAMIC_V0", *, entries_max=100_000, path=None):
-        """The filter of a serialised text; raises CorruptFileError when it cannot be one.
+        """The filter of a serialized text; raises CorruptFileError for an invalid one.
 
-        kind: as the file's type code says, upper or lower case; without a code it is SIMPLE.
-        entries_max is not in the text: it matters only when keys are added.  Fullness and turn
-        of a dynamic filter follow from its count (see the top of this file), so that adding goes
-        on as in the filter that was written.  path: named in the error.
+        kind: from the file's type code, upper or lower case; without a code it is SIMPLE.
+        entries_max is not in the text: it is used only when keys are added.  Fullness and turn
+        of a dynamic filter follow from its count (see the top of this file), so that keys can be
+        added as in the original filter.  path: named in the error.
         """
         kind = checked_kind(kind)
         try:
@@ -271,7 +271,7 @@ def addresses_of(rows):
 
 
 def parse(data, kind, entries_max, path):
-    """The filter of serialised bytes; every size is checked against what is there."""
+    """The filter of serialized bytes; every size is checked against the available bytes."""
     cdef BloomFilter filter_ = BloomFilter.__new__(BloomFilter)
     dynamic = kind == "DYNAMIC_V0"
     head = DYNAMIC_HEADER if dynamic else SIMPLE_HEADER
@@ -317,7 +317,7 @@ cdef struct Adding:
 
 
 cdef int64_t first_unusable(const ColumnView *keys, bint nulls_allowed) noexcept nogil:
-    """Row of the first empty key, or null one unless allowed; -1 when there is none."""
+    """Row of the first empty key, or null one unless allowed; -1 if there is none."""
     cdef int64_t row
     for row in range(keys.length):
         if is_null(keys, row):
@@ -392,7 +392,7 @@ cdef void add_lanes(
 
 
 cdef struct Block:
-    int64_t row[BLOCK]            # rows of the keys looked at
+    int64_t row[BLOCK]            # rows of the keys examined
     int count
     Lanes bits[BLOCK_LANES * EARLY]
     LaneKeys lanes
@@ -401,7 +401,7 @@ cdef struct Block:
 cdef void contains_all(
     const ColumnView *keys, const Adding *asking, uint8_t *hit
 ) noexcept nogil:
-    """First a few hashes of a block of keys; the few keys left then go through all of them."""
+    """Test a few hashes of a block of keys first; the remaining keys then get all of them."""
     cdef Block block
     cdef int64_t row = 0
     cdef Span key
@@ -450,7 +450,7 @@ cdef int fill_lanes(const ColumnView *keys, Block *block, int start) noexcept no
 
 
 cdef void drop_absent(const ColumnView *keys, const Adding *asking, Block *block) noexcept nogil:
-    """Leave in the block only keys whose first hashes are all set in some row."""
+    """Retain in the block only keys whose first hashes are all set in some row."""
     cdef int rounds = min(asking.hashes, <int32_t>EARLY)
     cdef int start = 0
     cdef int kept = 0
@@ -490,7 +490,7 @@ cdef inline bint has_all(
 cdef void confirm(
     const ColumnView *keys, const Adding *asking, Block *block, uint8_t *hit
 ) noexcept nogil:
-    """All hashes of the keys left in a block; for each row of bits in turn."""
+    """Test all hashes of the keys left in a block; each row of bits in turn."""
     cdef int start = 0
     cdef int used
     while start < block.count:

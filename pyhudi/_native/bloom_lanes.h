@@ -1,10 +1,10 @@
 /* The chained Murmur2 of Apache Hudi's bloom filters, sixteen keys at a time.
 
    Each of a key's k hashes is seeded with the one before it, so one key is a chain of some 300
-   dependent multiplications.  Sixteen keys in vector lanes fill the waiting.  What does not
+   dependent multiplications.  Sixteen keys in vector lanes hide their latency.  What does not
    depend on the seed (the mixing of the key's words, the odd bytes at its end) is done once.
 
-   Header-only C because Cython can say neither vector types nor a function's target. */
+   Header-only C because Cython supports neither vector types nor a function's target attribute. */
 
 #ifndef PYHUDI_BLOOM_LANES_H
 #define PYHUDI_BLOOM_LANES_H
@@ -42,7 +42,7 @@ typedef struct {
     pyhudi_lanes words[PYHUDI_LANE_WORDS]; /* raw when filled, mixed by prepare */
     pyhudi_lanes size;                     /* bytes */
     pyhudi_lanes count;                    /* whole words */
-    pyhudi_lanes tail;                     /* the one to three bytes behind the whole words */
+    pyhudi_lanes tail;                     /* the one to three bytes after the whole words */
     pyhudi_lanes tailed;                   /* all ones where there are such bytes */
     uint32_t count_min;
     uint32_t count_max;
@@ -57,7 +57,7 @@ static inline uint32_t pyhudi_little32(const uint8_t *at) {
     return word;
 }
 
-/* The bytes behind the whole words, sign-extended and taken from the end of the key. */
+/* The bytes after the whole words, sign-extended and taken from the end of the key. */
 static inline uint32_t pyhudi_murmur_tail(const uint8_t *end, int64_t left) {
     uint32_t tail = 0;
     if (left >= 3) tail ^= (uint32_t)(int32_t)(int8_t)end[-3] << 16;
@@ -80,7 +80,7 @@ static inline int32_t pyhudi_murmur(const uint8_t *key, int64_t size, int32_t se
     return (int32_t)(h ^ (h >> 15));
 }
 
-/* |hash rem bits| as Java has it. */
+/* |hash rem bits| as in Java. */
 static inline uint32_t pyhudi_bit_of(int32_t hash, int32_t bits) {
     int32_t rest = hash % bits;
     return (uint32_t)(rest < 0 ? -rest : rest);
@@ -96,8 +96,8 @@ static inline void pyhudi_lane_set(pyhudi_lane_keys *keys, int lane, const uint8
     keys->tailed.lane[lane] = (size & 3) ? 0xFFFFFFFFu : 0;
 }
 
-/* Fill the lanes from `used` on with lane 0 and mix all words.  Words a lane does not have are
-   whatever stood there; they are masked in the rounds. */
+/* Fill the lanes from `used` on with lane 0 and mix all words.  Words that a lane lacks have
+   arbitrary values; they are masked in the rounds. */
 PYHUDI_CLONES
 static void pyhudi_lanes_prepare(pyhudi_lane_keys *keys, int used) {
     uint32_t low = keys->count.lane[0], high = low;

@@ -1,7 +1,7 @@
 /* Big-endian loads and stores at any alignment, and the CRCs of HFile blocks.
 
    Header-only C because it needs compiler builtins and a per-function target attribute, which
-   Cython cannot say.  cursor.pxd and hfile_block.pxd are the doors to it. */
+   Cython cannot express.  cursor.pxd and hfile/block.pxd declare them for Cython. */
 
 #ifndef PYHUDI_BYTES_H
 #define PYHUDI_BYTES_H

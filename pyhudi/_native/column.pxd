@@ -1,7 +1,7 @@
 """A view of an Arrow string or binary column as C pointers.
 
-The column door of the native core: a face makes a `Column` from whatever Arrow object it was
-given, drops the GIL and hands `&column.view` to its core functions.  A `Column` keeps the Arrow
+Functions over key columns use it: a Python-level function makes a `Column` from an Arrow
+object, drops the GIL and passes `&column.view` to C functions.  A `Column` keeps the Arrow
 array alive; the view must not outlive it.
 """
 
@@ -10,9 +10,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 ctypedef struct ColumnView:
     const uint8_t *data       # bytes of all values; never NULL
-    const int32_t *off32      # length + 1 offsets from the first row on, or NULL when 64 bits wide
-    const int64_t *off64      # likewise, or NULL when 32 bits wide
-    const uint8_t *valid      # Arrow validity bitmap, or NULL when no row is null
+    const int32_t *off32      # length + 1 offsets from the first row on, or NULL if 64 bits wide
+    const int64_t *off64      # likewise, or NULL if 32 bits wide
+    const uint8_t *valid      # Arrow validity bitmap, or NULL if no row is null
     int64_t length            # rows
     int64_t offset            # bit of the first row in `valid`
 
@@ -23,7 +23,7 @@ ctypedef struct Span:
 
 
 cdef inline Span span_at(const ColumnView *view, int64_t row) noexcept nogil:
-    """Bytes of a row; a null row gives whatever bytes stand in its slot, mostly none."""
+    """Bytes of a row; a null row returns the bytes in its slot, usually none."""
     cdef Span span
     if view.off32 != NULL:
         span.data = view.data + view.off32[row]

@@ -1,8 +1,8 @@
-"""Arrow columns of keys as C pointers: the face of column.pxd.
+"""Arrow columns of keys as C pointers: the implementation of column.pxd.
 
-Accepts what a caller may hold: string, large_string, binary, large_binary; their view and
-dictionary forms and fixed-size binary are converted; a chunked column is combined; sequences and
-objects of the Arrow C interfaces are taken through pyarrow.
+Accepts string, large_string, binary, large_binary; their view and
+dictionary types and fixed-size binary are converted; a chunked column is combined; sequences and
+objects of the Arrow C interfaces are converted by pyarrow.
 """
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ cdef int64_t OFFSET_32_MAX = 0x7FFFFFFF
 cdef class Column:
     """A string or binary column as pointers; see `ColumnView` in column.pxd.
 
-    keys: Arrow array, chunked array, or anything pyarrow can make one of.  Zero-copy unless the
+    keys: Arrow array, chunked array, or anything pyarrow can convert to one.  Zero-copy unless the
     column is chunked, a dictionary, or of a view or fixed-size type.  Raises UserError for other
     types.
     """
@@ -92,7 +92,7 @@ def arrow_of(keys):
 
 
 def plain_type(kind):
-    """What a column type is cast to; UserError when it does not hold strings or bytes."""
+    """The type to cast a column to; UserError if it does not contain strings or bytes."""
     if pa.types.is_dictionary(kind):
         held = kind.value_type
         return held if held in PLAIN else plain_type(held)
@@ -106,7 +106,7 @@ def plain_type(kind):
 
 
 def one_array(chunks):
-    """Chunks as one array, with 64-bit offsets when 32 bits cannot address the bytes."""
+    """Chunks as one array, with 64-bit offsets if 32 bits cannot address the bytes."""
     if chunks.num_chunks == 1:
         return chunks.chunk(0)
     if chunks.nbytes > OFFSET_32_MAX:

@@ -1,7 +1,7 @@
-"""The only way to move through bytes from a file: a cursor that checks before it moves.
+"""A cursor over bytes from a file, which checks before it advances.
 
 Header-only: no Python object, no raise.  A `take_*` either advances past the whole item and
-gives OK, or gives another Status and leaves `at` where the item began.
+returns OK, or returns another Status and leaves `at` at the start of the item.
 """
 
 from libc.stddef cimport size_t
@@ -23,7 +23,7 @@ ctypedef enum Status:
     OK = 0
     END                # nothing left; not an error by itself
     TRUNCATED          # the bytes end inside an item
-    MALFORMED          # the bytes are there and cannot be right
+    MALFORMED          # the bytes are invalid
     BAD_CHECKSUM
     OUT_OF_ORDER       # rows that must ascend do not
     NO_MEMORY
@@ -85,7 +85,7 @@ cdef inline Status take_bytes(Cursor *c, int64_t size, const uint8_t **out) noex
 
 
 cdef inline Status take_hvint(Cursor *c, int64_t *out) noexcept nogil:
-    """Hadoop VInt/VLong: one byte from -112 on is the value, below it says sign and width."""
+    """Hadoop VInt/VLong: one byte from -112 on is the value, below it is sign and width."""
     cdef int first, width, i
     cdef uint64_t value = 0
     if c.end - c.at < 1:
@@ -126,7 +126,7 @@ cdef inline Status take_uvarint(Cursor *c, uint64_t *out) noexcept nogil:
 
 
 cdef inline int put_hvint(uint8_t *at, uint32_t value) noexcept nogil:
-    """Write a length as Hadoop VInt; gives its width of at most five bytes."""
+    """Write a length as Hadoop VInt; returns its width of at most five bytes."""
     cdef int width, i
     if value <= 127:
         at[0] = <uint8_t>value
@@ -139,7 +139,7 @@ cdef inline int put_hvint(uint8_t *at, uint32_t value) noexcept nogil:
 
 
 cdef inline int put_uvarint(uint8_t *at, uint64_t value) noexcept nogil:
-    """Write a Protobuf varint; gives its width of at most ten bytes."""
+    """Write a Protobuf varint; returns its width of at most ten bytes."""
     cdef int width = 0
     while value >= 0x80:
         at[width] = <uint8_t>(value | 0x80)

@@ -1,14 +1,14 @@
-"""The hashes of Apache Hudi's formats, over whole key columns.
+"""Hash functions of Apache Hudi's formats, over whole key columns.
 
 * `java_string_hash`: Java's `String.hashCode`, h = 31 h + unit over UTF-16 units, mod 2^32.
 * `shard_of`: file group of a metadata-table key, |(|h|) rem n| (table format 9.5).
 * `murmur3_32`: MurmurHash3 x86 32.
 * `xxh32`: XXH32, which places keys on the ring of a consistent-hashing bucket index.
-* `group_keys`: keys of each bucket side by side.
-* `xxh64`, `hash_id`: XXH64, and the ids it makes in metadata-table keys (table format 9.4).
+* `group_keys`: keys grouped by bucket.
+* `xxh64`, `hash_id`: XXH64, and the ids derived from it in metadata-table keys (table format 9.4).
 
-ASCII goes eight characters a step: three multiplications fold a word of characters into its
-polynomial value, so only one multiplication a word waits for the previous one.
+ASCII is hashed eight characters at a time: three multiplications fold a word of characters into
+its polynomial value, so only one multiplication per word depends on the previous one.
 """
 
 import base64
@@ -47,7 +47,7 @@ def java_string_hash(keys):
 def shard_of(keys, count):
     """File group index of each key among `count` file groups -> int32[n], 0 <= index < count.
 
-    Raises UserError when count is not in 1..2^31-1.
+    Raises UserError if count is not in 1..2^31-1.
     """
     if not 1 <= count <= SHARDS_MAX:
         raise UserError("the number of file groups must be positive", count=count)
@@ -63,10 +63,10 @@ def shard_of(keys, count):
 
 
 def group_keys(keys, buckets, count):
-    """(keys in the order of their buckets, their rows, where each bucket begins).
+    """(keys in bucket order, their rows, the start of each bucket).
 
-    keys: strings or bytes without nulls.  buckets: int32, one a key, 0 <= bucket < count; keys of
-    one bucket stay in their order.  rows: int64, one a key.  The beginnings are int64[count + 1],
+    keys: strings or bytes without nulls.  buckets: int32, one per key, 0 <= bucket < count; keys of
+    one bucket retain their order.  rows: int64, one per key.  The starts are int64[count + 1],
     the last of them the number of keys.  Raises UserError for nulls and other buckets.
     """
     cdef Column column = Column(keys)
@@ -247,9 +247,9 @@ cdef uint32_t java_hash_utf8(const uint8_t *at, const uint8_t *end, uint32_t h) 
 
 
 cdef uint32_t take_code_point(const uint8_t **cursor, const uint8_t *end) noexcept nogil:
-    """Next code point, cursor moved behind it.
+    """Next code point, cursor moved after it.
 
-    A malformed sequence gives U+FFFD for its longest well-formed start (at least one byte),
+    A malformed sequence returns U+FFFD for its longest well-formed start (at least one byte),
     which is what Java's and Python's decoders put in its place.
     """
     cdef const uint8_t *at = cursor[0]

@@ -1,13 +1,13 @@
-"""Merges the log entries of one file slice, key by key, and then with the slice's base file.
+"""Merging of the log entries of one file slice by key, and with the slice's base file.
 
 Entries are applied oldest to newest; the state of a key is its winning data row or "deleted",
-with the ordering value (rank) it stands under.  Two rules (table format 7.3, as Apache Hudi
+with its ordering value (rank).  Two rules (table format 7.3, as Apache Hudi
 1.2.0 reads):
 
 * commit time: the later entry always wins; a base row loses to any entry.
 * event time: an entry wins unless both it and the state are comparable and its rank is smaller.
-  So an older row does not revive a later delete.  A delete of kind NATURAL always wins, makes
-  the base row irrelevant, and leaves a state that any entry replaces.  A base row stays when both
+  So an older row does not restore a key deleted later.  A delete of kind NATURAL always wins,
+  removes the base row, and leaves a state that any entry replaces.  A base row is retained if both
   are comparable and its rank is larger.
 """
 
@@ -31,22 +31,22 @@ cdef enum:
 cdef struct States:
     int64_t *position     # row of the first entry
     int64_t *winner       # row of the winning data entry, or DELETED
-    int64_t *rank         # means nothing unless comparable
+    int64_t *rank         # undefined unless comparable
     uint8_t *comparable
     uint8_t *reset        # a NATURAL delete was applied
-    uint32_t *number      # by row of a first entry: which key it is
+    uint32_t *number      # by row of a first entry: number of the key
 
 
 cdef class Fold:
     """State of each distinct key after its log entries, keys in order of first appearance.
 
     keys_position: int64[k], row of the key's first entry.
-    winner:        int64[k], row of the data entry that won, or -1: deleted.
-    rank:          int64[k], rank the state stands under; 0 where not comparable.
+    winner:        int64[k], row of the winning data entry, or -1: deleted.
+    rank:          int64[k], rank of the state; 0 if not comparable.
     comparable:    uint8[k], whether that rank can be compared.
-    reset:         uint8[k], whether a delete that always wins was applied: no base row counts.
+    reset:         uint8[k], whether a delete that always wins was applied: base rows are ignored.
 
-    Made by `fold`; not changed after, so any number of threads may ask it.
+    Created by `fold`; never changed, so any number of threads may query it.
     """
 
     cdef KeyIndex index
@@ -65,7 +65,7 @@ cdef class Fold:
         return len(self.winner)
 
     def numbers_of(self, keys not None):
-        """Which key of this fold each key is -> int64[n]; -1 where it has no entry or is null."""
+        """Number of each key in this fold -> int64[n]; -1 if it has no entry or is null."""
         cdef Column probes = Column(keys)
         out = np.empty(probes.view.length, dtype=np.int64)
         cdef int64_t[::1] numbers = out
@@ -79,10 +79,10 @@ cdef class Fold:
     def against_base(self, base_keys not None, base_ranks=None, base_comparable=None):
         """Merge with the rows of the base file -> (keep_base: bool[b], take_log: int64[t]).
 
-        base_keys: key column of the base file, in file order.  base_ranks: int64[b], or None when
-        no base row is comparable; base_comparable: bool[b], or None when all ranks are.
-        keep_base: base rows that stay.  take_log: rows of log entries to emit, in order of first
-        appearance of their keys.  Base rows of one key are treated alike: if one stays all stay.
+        base_keys: key column of the base file, in file order.  base_ranks: int64[b], or None if
+        no base row is comparable; base_comparable: bool[b], or None if all ranks are.
+        keep_base: base rows that remain.  take_log: rows of log entries to emit, in order of first
+        appearance of their keys.  Base rows with the same key are all retained or all removed.
         """
         numbers = self.numbers_of(base_keys)
         cdef int64_t rows = len(numbers)
@@ -116,11 +116,11 @@ cdef class Fold:
 
 
 def fold(keys, kinds, ranks, comparable, event_time):
-    """Apply log entries in array order and give the state of each key.
+    """Apply log entries in array order and return the state of each key.
 
     keys: string or binary column; kinds: uint8[n], 0 data, 1 delete with an ordering value,
     2 delete that always wins; ranks: int64[n]; comparable: bool or uint8[n], False where the
-    ordering value is null; event_time: whether ranks count.  ranks and comparable may be None:
+    ordering value is null; event_time: whether ranks are used.  ranks and comparable may be None:
     all zero, all comparable.  Raises UserError for a null key, an unknown kind, other lengths.
     """
     cdef KeyIndex index = KeyIndex(keys)
@@ -192,7 +192,7 @@ cdef int64_t apply_all(
     const Slots *slots, int64_t rows, const uint8_t *kind, const int64_t *rank,
     const uint8_t *comparable, bint event_time, States *states,
 ) noexcept nogil:
-    """Every entry in order; gives the number of distinct keys."""
+    """Apply every entry in order; returns the number of distinct keys."""
     cdef uint32_t first[BATCH]
     cdef int64_t distinct = 0
     cdef int64_t start = 0
@@ -208,7 +208,7 @@ cdef int64_t apply_all(
                 distinct += 1
                 states.number[row] = <uint32_t>key
                 states.position[key] = row
-                states.comparable[key] = 0      # nothing yet: any entry wins
+                states.comparable[key] = 0      # no state yet: any entry wins
                 states.reset[key] = 0
             else:
                 key = states.number[first[i]]

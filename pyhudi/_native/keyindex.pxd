@@ -1,11 +1,11 @@
-"""An open-addressing hash over the rows of a key column: the heart of find, latest and fold.
+"""An open-addressing hash table over the rows of a key column, used by find, latest and fold.
 
 A slot is one word, 0 when empty: the low half of the key's hash above the row of the key's first
 occurrence plus one.  The high bits of the hash choose the slot, the next slots follow on
 collision, and at most half of them are taken.  Bytes are compared before a key counts as found.
 
-Rows are taken in batches: a batch hashes all its keys and asks for their cache lines before it
-looks at the first, so the misses of one batch overlap.
+Rows are processed in batches: a batch hashes all its keys and prefetches their cache lines before
+it reads the first, so the misses of one batch overlap.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -53,7 +53,7 @@ cdef inline void prefetch_bytes(const ColumnView *keys, uint64_t row) noexcept n
 cdef inline uint64_t seek(
     const Slots *table, Span key, uint64_t hash, uint64_t at
 ) noexcept nogil:
-    """The slot that holds the key, or the empty slot where it belongs; from slot `at` on."""
+    """The slot that contains the key, or the empty slot where it belongs; from slot `at` on."""
     cdef uint64_t slot
     while True:
         slot = table.slot[at]
@@ -67,9 +67,9 @@ cdef inline uint64_t seek(
 cdef inline void link_batch(
     const Slots *table, int64_t start, int count, uint32_t *first
 ) noexcept nogil:
-    """Enter rows start .. start + count of the table's own column, count <= BATCH.
+    """Insert rows start .. start + count of the table's own column, count <= BATCH.
 
-    first: for each the row of its key's first occurrence, itself when the key is new.
+    first: for each the row of its key's first occurrence, itself if the key is new.
     """
     cdef uint64_t hash[BATCH]
     cdef uint64_t slot, at
@@ -99,7 +99,7 @@ cdef inline void find_batch(
 ) noexcept nogil:
     """Look up rows start .. start + count of another column, count <= BATCH.
 
-    first: for each the row of the key's first occurrence in the table, -1 when absent or null.
+    first: for each the row of the key's first occurrence in the table, -1 if absent or null.
     """
     cdef uint64_t hash[BATCH]
     cdef uint64_t at[BATCH]

@@ -1,4 +1,4 @@
-"""Makes the empty hash of keyindex.pxd for a column; the users of the hash fill it."""
+"""Construction of the empty hash table of keyindex.pxd for a column; its users fill it."""
 
 import os
 
@@ -9,14 +9,14 @@ from libc.stdint cimport int64_t, uint64_t
 from pyhudi._native.column cimport Column, first_null
 from pyhudi.errors import UserError
 
-# Drawn once a process, so that no file can be made whose keys all collide.
+# Drawn once per process, so that no file can be created whose keys all collide.
 cdef uint64_t SEED = int.from_bytes(os.urandom(8), "little")
 cdef int64_t ROWS_MAX = 0xFFFFFFFEll
 cdef int LEAST_BITS = 5
 
 
 cdef class KeyIndex:
-    """The column and an empty hash with room for all its rows.
+    """The column and an empty hash table with room for all its rows.
 
     Raises UserError for a null key, with its row, and for more than 2^32 - 2 rows.
     """

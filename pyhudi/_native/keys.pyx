@@ -1,6 +1,6 @@
 """Key columns as sets and maps: positions of keys, the latest row of each key.
 
-Sorting stands in keysort.pyx, the merge of log entries in keyfold.pyx; their names are here too.
+Sorting is in keysort.pyx, the merge of log entries in keyfold.pyx; their names are exported here.
 """
 
 import numpy as np
@@ -23,12 +23,12 @@ cdef class KeyTable:
     """Positions of keys by hash.  Built once, then read by any number of threads.
 
     keys: Arrow column of strings or bytes without nulls (UserError); kept alive, not copied.
-    len(table) is the number of distinct keys.  Memory: 16 to 32 bytes a row, and 4 more when keys
+    len(table) is the number of distinct keys.  Memory: 16 to 32 bytes per row, and 4 more if keys
     repeat.
     """
 
     cdef KeyIndex index
-    cdef object last_rows             # uint32[n]: last row by first row, or None when none repeats
+    cdef object last_rows             # uint32[n]: last row by first row, or None if none repeats
     cdef uint32_t *last
     cdef readonly int64_t distinct_count
 
@@ -45,7 +45,7 @@ cdef class KeyTable:
             self._link_repeated(done)
 
     cdef int _link_repeated(self, int64_t done) except -1:
-        """Enter the rows from the batch of the first repeated key on."""
+        """Insert the rows from the batch of the first repeated key on."""
         cdef const Slots *slots = &self.index.slots
         cdef int64_t rows = self.index.column.view.length
         self.last_rows = np.full(rows, ONLY, dtype=np.uint32)
@@ -91,7 +91,7 @@ cdef class KeyTable:
 def latest(keys, ranks=None):
     """Row of the winner of each distinct key, in order of first appearance -> int64[k].
 
-    ranks: int64[n], the largest wins, among equals the later row; None: the later row wins.
+    ranks: int64[n], the largest wins, among equal ranks the later row; None: the later row wins.
     Raises UserError for a null key or ranks of another length.
     """
     cdef KeyIndex index = KeyIndex(keys)
@@ -118,9 +118,9 @@ def latest(keys, ranks=None):
 # --- core ---------------------------------------------------------------------------------------
 
 cdef int64_t link_distinct(const Slots *slots, int64_t rows) noexcept nogil:
-    """Enter rows until a key repeats; gives the rows entered before that batch.
+    """Insert rows until a key repeats; returns the rows inserted before that batch.
 
-    The rows of the batch that repeats are entered too; entering them again changes nothing.
+    The rows of the batch that repeats are inserted too; inserting them again changes nothing.
     """
     cdef uint32_t first[BATCH]
     cdef int64_t start = 0
@@ -140,7 +140,7 @@ cdef int64_t link_distinct(const Slots *slots, int64_t rows) noexcept nogil:
 cdef int64_t link_last(
     const Slots *slots, int64_t start, int64_t rows, uint32_t *last
 ) noexcept nogil:
-    """Enter rows from `start` on (none repeats before it) and note last rows; gives the keys."""
+    """Insert rows from `start` on (none repeats before it) and note last rows; returns the keys."""
     cdef uint32_t first[BATCH]
     cdef int64_t distinct = start
     cdef int i, count
@@ -159,7 +159,7 @@ cdef int64_t link_last(
 cdef int64_t keep_best(
     const Slots *slots, int64_t rows, const int64_t *rank, uint32_t *number, int64_t *best
 ) noexcept nogil:
-    """number: ordinal of a key, at its first row; best: winner by ordinal.  Gives the keys."""
+    """number: ordinal of a key, at its first row; best: winner by ordinal.  Returns the keys."""
     cdef uint32_t first[BATCH]
     cdef int64_t distinct = 0
     cdef int64_t start = 0

@@ -1,8 +1,8 @@
-"""Sorts key columns in unsigned byte order, stably, by eight bytes at a time.
+"""Stable sorting of key columns in unsigned byte order, eight bytes at a time.
 
-A segment of rows that agree in their first `depth` bytes is sorted by the eight bytes behind the
+A segment of rows that agree in their first `depth` bytes is sorted by the eight bytes after the
 bytes all of them share: radix passes over large segments, insertion below a few dozen rows.  Rows
-that agree in those eight bytes too are the next segment, so keys with long common parts cost one
+that also agree in those eight bytes form the next segment, so keys with long common parts cost one
 step per eight differing bytes, never a comparison of whole keys per pair.
 """
 
@@ -18,7 +18,7 @@ from pyhudi.errors import UserError
 
 cdef enum:
     INSERTION_MAX = 24        # rows up to which insertion beats a radix pass
-    WIDE_MIN = 1 << 15        # rows from which a pass by two bytes at once pays
+    WIDE_MIN = 1 << 15        # rows from which a pass by two bytes at once is faster
 
 
 cdef struct Entry:
@@ -47,7 +47,7 @@ cdef struct Work:
 
 
 def is_strictly_sorted(keys):
-    """Whether each key is greater than the one before it, as unsigned bytes; no null allowed."""
+    """Whether each key is greater than the preceding one, as unsigned bytes; no null allowed."""
     cdef Column column = column_without_nulls(keys)
     cdef int64_t row
     cdef bint ascending = True
@@ -62,7 +62,7 @@ def is_strictly_sorted(keys):
 def argsort(keys):
     """Rows in the order of their keys -> int64[n]; unsigned byte order, equal keys by row.
 
-    Raises UserError for a null key.  Memory while at work: 32 bytes a row.
+    Raises UserError for a null key.  Temporary memory: 32 bytes per row.
     """
     cdef Column column = column_without_nulls(keys)
     cdef int64_t rows = column.view.length
@@ -101,7 +101,7 @@ cdef bint push(Stack *stack, int64_t start, int64_t size, int64_t depth) noexcep
 
 
 cdef bint sort_rows(const ColumnView *keys, int64_t *order) noexcept nogil:
-    """False when memory ran out."""
+    """False if memory is exhausted."""
     cdef int64_t rows = keys.length
     cdef int64_t row
     cdef bint done
@@ -147,7 +147,7 @@ cdef int64_t load_prefixes(
 ) noexcept nogil:
     """Skip the bytes all keys of a segment share beyond `depth`, load the next eight of each.
 
-    Gives the depth loaded from.
+    Returns the depth loaded from.
     """
     cdef Span model = span_at(keys, entries[0].row)
     cdef Span key
@@ -169,7 +169,7 @@ cdef int64_t load_prefixes(
 
 
 cdef bint sort_prefixes(Work *work, int64_t start, int64_t size) noexcept nogil:
-    """Stable sort by prefix: most significant digit first, on a stack of its own."""
+    """Stable sort by prefix: most significant digit first, on a separate stack."""
     cdef Segment part
     work.passes.size = 0
     if not push(&work.passes, start, size, 0):
@@ -197,7 +197,7 @@ cdef void insertion_sort(Entry *entries, int64_t size) noexcept nogil:
 
 
 cdef bint radix_pass(Work *work, Segment part) noexcept nogil:
-    """Scatter rows by the first byte that varies, with the next one when many; push the parts."""
+    """Scatter rows by the first byte that varies, with the next one if many; push the parts."""
     cdef Entry *at = work.entries + part.start
     cdef int64_t *counts = work.counts
     cdef uint64_t varies = 0
@@ -251,9 +251,9 @@ cdef bint split_runs(const ColumnView *keys, Work *work, Segment segment) noexce
 
 
 cdef bint split_run(const ColumnView *keys, Work *work, Segment run) noexcept nogil:
-    """Order a run by how many of the eight bytes each key has; those with more go on deeper.
+    """Order a run by how many of the eight bytes each key has; longer keys are sorted further.
 
-    A short prefix is filled with zeros, so keys that end here may stand beside longer ones.
+    A short prefix is filled with zeros, so keys that end here may be next to longer ones.
     """
     cdef Entry *at = work.entries + run.start
     cdef int64_t counts[11]

@@ -1,4 +1,4 @@
-"""Freed memory given back to the system."""
+"""Return of freed memory to the system."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 
 
 def give_back() -> None:
-    """Let the C library return what was freed, where it can (glibc); some milliseconds.
+    """Make the C library return freed memory, where supported (glibc); some milliseconds.
 
-    For moments after much was freed and before much is asked for by another allocator, Arrow's.
+    For moments after much was freed and before another allocator, Arrow's, needs much.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,4 +1,4 @@
-"""Byte strings by machine words: unaligned loads, equality, order and a hash.  Header only."""
+"""Byte strings by machine words: unaligned loads, equality, order and a hash.  Header-only."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -40,7 +40,7 @@ cdef inline uint32_t load32(const uint8_t *at) noexcept nogil:
 
 
 cdef inline uint64_t load_prefix(const uint8_t *at, int64_t size) noexcept nogil:
-    """The first eight bytes as a number that orders as they do; zeros behind a shorter end."""
+    """The first eight bytes as a number with the same order; zeros after a shorter end."""
     cdef uint64_t word = 0
     if size >= 8:
         return big_endian(load64(at))
@@ -50,7 +50,7 @@ cdef inline uint64_t load_prefix(const uint8_t *at, int64_t size) noexcept nogil
 
 
 cdef inline bint same_bytes(Span a, Span b) noexcept nogil:
-    """Whether two spans hold the same bytes; words first, the last one overlapping."""
+    """Whether two spans contain the same bytes; words first, the last one overlapping."""
     cdef int64_t at = 0
     if a.size != b.size:
         return False
@@ -64,7 +64,7 @@ cdef inline bint same_bytes(Span a, Span b) noexcept nogil:
 
 
 cdef inline int compare_bytes(Span a, Span b) noexcept nogil:
-    """Order as unsigned bytes, a prefix before what it begins: -1, 0 or 1."""
+    """Compare unsigned bytes, a prefix first: -1, 0 or 1."""
     cdef int64_t shorter = a.size if a.size < b.size else b.size
     cdef int order = memcmp(a.data, b.data, shorter)
     if order != 0:
@@ -73,7 +73,7 @@ cdef inline int compare_bytes(Span a, Span b) noexcept nogil:
 
 
 cdef inline int64_t common_bytes(Span a, Span b, int64_t most) noexcept nogil:
-    """How many of the first `most` bytes agree; `most` must not pass either end."""
+    """How many of the first `most` bytes agree; `most` must not exceed either end."""
     cdef int64_t at = 0
     cdef uint64_t differs
     while at + 8 <= most:

@@ -1,11 +1,11 @@
-"""Avro schemas of tables: made from Arrow, read as Arrow, with and without the meta columns.
+"""Avro schemas of tables: conversion from and to Arrow, with and without the meta columns.
 
-Names and unions follow what Spark writes into commits (table_format 1.6, 5.8), so that a schema
-made here and one made by Apache Hudi for the same columns are equal:
+Names and unions follow what Spark writes to commits (table_format 1.6, 5.8), so that a schema
+created here equals the one that Apache Hudi creates for the same columns:
 
     table t            record `t_record`, namespace `hoodie.t`
     column             union ["null", T], default null
-    struct column      record named by the column, namespace the full name of the record around it;
+    struct column      record named by the column, namespace the full name of the enclosing record;
                        the same name for a struct in the column's lists and maps
     decimal column     fixed named `fixed`, namespace <ns>.<record>.<column>, fewest bytes
 """
@@ -40,16 +40,16 @@ _ILLEGAL_MASK: Final = "__"
 
 
 class Nullability(Enum):
-    """Which columns may hold nulls in the Avro schema."""
+    """Which columns are nullable in the Avro schema."""
 
-    ALL = "all"  # as Spark writes: whatever the Arrow schema says
-    DECLARED = "declared"  # as the Arrow schema says
+    ALL = "all"  # as Spark writes: regardless of the Arrow schema
+    DECLARED = "declared"  # as in the Arrow schema
 
 
 def table_record_name(table_name: str) -> tuple[str, str]:
-    """Record name and namespace of a table's rows; what Avro forbids becomes `__`, as in Hudi."""
+    """Record name and namespace of a table's rows; illegal characters become `__`, as in Hudi."""
     if not table_name:
-        raise SchemaError("a table needs a name")
+        raise SchemaError("the name of a table must not be empty")
     name = table_name
     if _ILLEGAL_FIRST.match(name):
         name = _ILLEGAL_FIRST.sub(_ILLEGAL_MASK, name, count=1)
@@ -58,7 +58,7 @@ def table_record_name(table_name: str) -> tuple[str, str]:
 
 
 def avro_to_arrow(schema_json: str) -> pa.Schema:
-    """Arrow fields of a record schema; errors as `pyhudi._native.avro.types.parse_schema`."""
+    """Arrow fields of a record schema; errors as in `pyhudi._native.avro.types.parse_schema`."""
     return pa.schema([field.arrow for field in parse_schema(schema_json).fields])
 
 
@@ -72,9 +72,9 @@ def arrow_to_avro(
 ) -> str:
     """Avro schema text of Arrow columns, compact JSON.
 
-    Small integers widen to int, seconds to milliseconds, dictionaries stand for their values;
-    columns with a Hudi type in their metadata get it (`logical_types`).  Raises SchemaError, naming
-    the column, for a type or a name that Apache Hudi cannot hold.
+    Small integers widen to int, seconds to milliseconds, dictionaries become their values;
+    columns with a Hudi type in their metadata get it (`logical_types`).  Raises SchemaError, with
+    the column, for a type or a name that Apache Hudi does not support.
     """
     _check_name(name, name)
     full_name = f"{namespace}.{name}" if namespace else name
@@ -92,7 +92,7 @@ def arrow_to_avro(
 
 
 def with_meta_fields(schema_json: str) -> str:
-    """The schema with the five meta columns in front; those it has already stay as they are."""
+    """The schema with the five meta columns in front; existing ones stay unchanged."""
     record = _load(schema_json)
     present = {field["name"]: field for field in record["fields"]}
     meta = [present.get(name, _meta_field(name)) for name in META_FIELD_NAMES]
@@ -134,7 +134,7 @@ def _dump(record: dict[str, Any]) -> str:
 def _column(
     field: pa.Field, namespace: str, nullability: Nullability, named: set[str]
 ) -> dict[str, Any]:
-    """A field of the table's record.  named: types that its schema has already."""
+    """A field of the table's record.  named: types already defined in its schema."""
     logical = logical_type(field)
     if logical is None:
         return _field(field, namespace, field.name, nullability)
@@ -198,7 +198,7 @@ def _leaf(arrow: pa.DataType, path: str) -> Any:
     if types.is_binary(arrow) or types.is_large_binary(arrow) or types.is_binary_view(arrow):
         return "bytes"
     if types.is_unsigned_integer(arrow):
-        raise _refusal(arrow, path, "there are no unsigned integers; cast it to int32 or int64")
+        raise _refusal(arrow, path, "unsigned integers are not supported; cast to int32 or int64")
     if types.is_integer(arrow):
         return "long" if arrow.bit_width == 64 else "int"
     if types.is_boolean(arrow):
@@ -213,12 +213,12 @@ def _leaf(arrow: pa.DataType, path: str) -> Any:
         return _timestamp(arrow, path)
     if types.is_time(arrow):
         return _time(arrow, path)
-    raise _refusal(arrow, path, "Apache Hudi has no such type")
+    raise _refusal(arrow, path, "Apache Hudi does not support it")
 
 
 def _timestamp(arrow: pa.DataType, path: str) -> dict[str, str]:
     if arrow.unit == "ns":
-        raise _refusal(arrow, path, "there are no nanoseconds; cast it to us")
+        raise _refusal(arrow, path, "nanoseconds are not supported; cast it to us")
     unit = "micros" if arrow.unit == "us" else "millis"
     prefix = "" if arrow.tz else "local-"
     return {"type": "long", "logicalType": f"{prefix}timestamp-{unit}"}
@@ -226,7 +226,7 @@ def _timestamp(arrow: pa.DataType, path: str) -> dict[str, str]:
 
 def _time(arrow: pa.DataType, path: str) -> dict[str, str]:
     if arrow.unit == "ns":
-        raise _refusal(arrow, path, "there are no nanoseconds; cast it to us")
+        raise _refusal(arrow, path, "nanoseconds are not supported; cast it to us")
     if arrow.unit == "us":
         return {"type": "long", "logicalType": "time-micros"}
     return {"type": "int", "logicalType": "time-millis"}
@@ -234,7 +234,7 @@ def _time(arrow: pa.DataType, path: str) -> dict[str, str]:
 
 def _decimal(arrow: pa.DataType, name: str, namespace: str, path: str) -> dict[str, Any]:
     if arrow.precision > _DIGITS_MAX or not 0 <= arrow.scale <= arrow.precision:
-        raise _refusal(arrow, path, "a decimal has at most 38 digits, and a scale within them")
+        raise _refusal(arrow, path, "decimals need precision <= 38 and 0 <= scale <= precision")
     return {
         **_fixed(name, namespace, decimal_bytes(arrow.precision)),
         "logicalType": "decimal",
@@ -273,7 +273,7 @@ def _is_list(arrow: pa.DataType) -> bool:
 def _check_name(name: str, path: str) -> None:
     if not NAME_PATTERN.fullmatch(name):
         raise SchemaError(
-            "a column name is not legal in Avro: letters, digits and _, no digit first",
+            "column name is invalid in Avro: use letters, digits and _, not starting with a digit",
             column=path or repr(name),
         )
 
@@ -281,7 +281,7 @@ def _check_name(name: str, path: str) -> None:
 def _check_unique(names: list[str], path: str) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
     if repeated:
-        raise SchemaError("a record repeats a column name", record=path, columns=repeated)
+        raise SchemaError("a record has duplicate column names", record=path, columns=repeated)
 
 
 def _refusal(arrow: pa.DataType, path: str, why: str) -> SchemaError:

@@ -1,13 +1,13 @@
-"""Base files: Parquet with what Apache Hudi looks for in the footer.
+"""Base files: Parquet with Apache Hudi's footer entries.
 
 Footer keys (storage_format 4.1, table_format 5.8): `parquet.avro.schema`, `writer.model.name`,
 `org.apache.hudi.bloomfilter`, `hoodie_bloom_filter_type_code`, `hoodie_min_record_key`,
 `hoodie_max_record_key`.  Lists are written as three-level `list.element`, decimals as fixed
-bytes, and nothing is BYTE_STREAM_SPLIT: other forms lose data in Apache Hudi's next rewrite
+bytes, and BYTE_STREAM_SPLIT is not used: other formats lose data in Apache Hudi's next rewrite
 (writer_conformance 4).
 
-Reading brings every style of list back to `list<element>`; columns are found by name, and what a
-file lacks is filled by `conform`.
+Reads return every style of list as `list<element>`; columns are matched by name, and columns that
+a file lacks are added by `conform`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROW_GROUP_ROWS: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class BaseFileInfo:
-    """What was written."""
+    """Facts about a written base file."""
 
     size_bytes: int
     rows: int
@@ -57,9 +57,9 @@ class BaseFileInfo:
 
 @dataclass(frozen=True, slots=True)
 class BaseFooter:
-    """What a base file says about itself.
+    """The footer of a base file.
 
-    schema: lists normalised, as `read_base` returns the columns.  min_key and max_key are None
+    schema: lists normalized, as `read_base` returns the columns.  min_key and max_key are None
     for files without rows or without meta fields.
     """
 
@@ -76,7 +76,7 @@ class BaseFooter:
 
     @property
     def bloom(self) -> BloomFilter | None:
-        """The filter over the record keys, parsed anew at each call.  Raises CorruptFileError."""
+        """The filter over the record keys, parsed again at each call.  Raises CorruptFileError."""
         if self.bloom_text is None:
             return None
         kind = self.bloom_kind.upper()
@@ -101,10 +101,10 @@ def write_base(
 ) -> BaseFileInfo:
     """Write a base file; the caller closes (and so publishes) `sink`.
 
-    rows: meta columns first; columns that avro_schema gives as vectors may come as lists.  A stream
-    is written a row group at a time as it comes; `schema` is needed when it may be empty.  bloom
-    may still be filled while the rows are consumed.  Without min_key and max_key they are taken
-    from the record-key column.  Constant columns are cheapest as dictionary arrays.
+    rows: meta columns first; vectors in avro_schema may be given as lists.  A stream
+    is written one row group at a time; `schema` is required if it may be empty.  bloom
+    may still be filled while the rows are consumed.  min_key and max_key default to those
+    of the record-key column.  Constant columns are cheapest as dictionary arrays.
     """
     groups = _row_groups(rows, schema, row_group_rows)
     tables = (packed(table, avro_schema) for table in groups)
@@ -136,13 +136,13 @@ def read_base(
 ) -> pa.Table:
     """The rows of a base file.
 
-    columns: top-level names in the order wanted, those the file lacks left out.  schema: instead
-    of `columns`, exactly these fields, nulls where the file lacks one, types widened and wrong
-    labels of timestamps repaired.  filter:
-    only rows for which it is true; row groups that cannot hold one are not read.
-    dictionaries: string columns that come as dictionary arrays (index int32) if they hold few
+    columns: top-level names in the requested order; missing columns are left out.  schema: instead
+    of `columns`, exactly these fields, null if the file lacks one, types widened and wrong
+    labels of timestamps corrected.  filter:
+    only rows for which it is true; row groups that cannot contain one are not read.
+    dictionaries: string columns returned as dictionary arrays (index int32) if they have few
     values, which a rewrite filters and writes several times faster; not together with `filter`.
-    row_groups: numbers of those to read, all by default; not together with `filter`.
+    row_groups: numbers of the row groups to read, default all; not together with `filter`.
     Raises FileMissingError, CorruptFileError, SchemaError, UnsupportedTableError.
     """
     _check_format(path)
@@ -196,7 +196,7 @@ def base_row_groups(
     columns: Sequence[str] | None = None,
     schema: pa.Schema | None = None,
 ) -> Iterator[pa.Table]:
-    """`read_base` a row group at a time, in the file's order; memory for one row group."""
+    """`read_base`, one row group at a time in the file's order; memory for one row group."""
     _check_format(path)
     wanted = schema.names if schema is not None else columns
     with fs.arrow_file(path) as source:
@@ -240,7 +240,7 @@ def footer(fs: FileSystem, path: str) -> BaseFooter:
 
 @contextmanager
 def corrupt_as(path: str) -> Iterator[None]:
-    """Whatever Arrow says about bad Parquet bytes, as CorruptFileError."""
+    """Convert Arrow's errors about invalid Parquet bytes to CorruptFileError."""
     try:
         yield
     except PyhudiError:
@@ -250,14 +250,14 @@ def corrupt_as(path: str) -> Iterator[None]:
 
 
 def _check_format(path: str) -> None:
-    """Raise UnsupportedTableError for a base file that its name says is not Parquet."""
+    """Raise UnsupportedTableError for a base file whose name has another extension than Parquet."""
     extension = path.rpartition(".")[2]
     if extension in _OTHER_FORMATS:
         raise UnsupportedTableError(f"base files of format {extension}", path=path)
 
 
 class _KeyRange:
-    """The least and greatest record key seen, unless the caller knows them."""
+    """The lowest and highest record key seen, unless the caller passes them."""
 
     def __init__(self, low: str | None, high: str | None) -> None:
         self.low = low
@@ -288,15 +288,15 @@ def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange
 def _row_groups(
     rows: pa.Table | Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema | None, size: int
 ) -> Iterator[pa.Table]:
-    """Tables of `size` rows or a little more; at least one, empty if there are no rows."""
+    """Tables of `size` rows or slightly more; at least one, empty if there are no rows."""
     if isinstance(rows, pa.Table):
         yield rows
         return
     waiting: list[pa.Table] = []
     count = 0
     started = False
-    for piece in rows:
-        table = pa.Table.from_batches([piece]) if isinstance(piece, pa.RecordBatch) else piece
+    for part in rows:
+        table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
         waiting.append(table)
         count += table.num_rows
         if count >= size:
@@ -311,7 +311,7 @@ def _row_groups(
 
 
 def _writable(table: pa.Table) -> pa.Table:
-    """Arrow cannot write dictionaries that hold a null; such columns are encoded anew."""
+    """Arrow cannot write dictionaries that contain a null; such columns are encoded again."""
     for index, column in enumerate(table.columns):
         if pt.is_dictionary(column.type) and any(c.dictionary.null_count for c in column.chunks):
             chunks = [chunk.dictionary_decode().dictionary_encode() for chunk in column.chunks]
@@ -336,7 +336,7 @@ def _open(
         metadata=metadata,
         coerce_int96_timestamp_unit="us",
         read_dictionary=dictionaries or [],
-        page_checksum_verification=True,  # nothing where the writer left none
+        page_checksum_verification=True,  # no effect if the writer stored none
     )
 
 
@@ -346,8 +346,8 @@ def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
 
 
 def _few_valued(file: pq.ParquetFile, names: Collection[str]) -> list[str]:
-    """Of `names`, string columns stored under a dictionary so small that its indexes are the
-    bulk."""
+    """The string columns among `names` whose dictionary is so small that its indexes dominate
+    the size."""
     metadata = file.metadata
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     texts = {f.name for f in file.schema_arrow if f.name in names and f.type == pa.string()}
@@ -367,7 +367,7 @@ def _few_valued(file: pq.ParquetFile, names: Collection[str]) -> list[str]:
 
 
 def _as_stored(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
-    """`schema`, with dictionary types where such a column was read as one."""
+    """`schema`, with dictionary types for columns that were read as such."""
     fields = []
     for field in schema:
         position = stored.get_field_index(field.name)
@@ -381,7 +381,7 @@ def _as_stored(schema: pa.Schema, stored: pa.Schema) -> pa.Schema:
 def _normal(table: pa.Table) -> pa.Table:
     """Every list as `list<element>`, no schema metadata."""
     if not table.num_columns:
-        return table  # only its row count matters
+        return table  # only its row count is used
     schema = normal_schema(table.schema)
     columns = [
         fit(column, field.type, name=field.name)
@@ -397,7 +397,7 @@ def _filtered(
     filter: pc.Expression,
     wanted: pa.Schema | None,
 ) -> pa.Table:
-    """Matching rows only; columns the filter names and the file lacks count as null."""
+    """Matching rows only; columns of the filter that the file lacks count as null."""
     import pyarrow.dataset as ds  # slow to import
 
     absent = [field for field in wanted or [] if field.name not in physical.names]

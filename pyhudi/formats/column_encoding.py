@@ -1,14 +1,14 @@
-"""How each column of a Parquet file is laid out: encoding and codec, chosen from a sample.
+"""Encoding and codec of each column of a Parquet file, chosen from a sample.
 
-Candidates are those Apache Hudi on Spark reads back right (writer_conformance 4).  The choice is
-for speed of write and read at a size below Snappy's; `bench/base_file.py` measures it:
+Candidates are those that Apache Hudi on Spark reads correctly (writer_conformance 4).  The choice
+favours speed of writes and reads at a size below Snappy's; `bench/base_file.py` measures it:
 
 - few distinct values: dictionary;
 - integers, dates, times: DELTA_BINARY_PACKED uncompressed, which is smaller than zstd over plain
   values and several times faster;
 - floats that do not compress: plain, uncompressed;
-- strings of one length (keys): DELTA_LENGTH_BYTE_ARRAY, whose lengths then cost nothing;
-- strings that share most of each other's beginning: DELTA_BYTE_ARRAY, so that zstd sees less;
+- strings of equal length (keys): DELTA_LENGTH_BYTE_ARRAY, whose lengths then cost nothing;
+- strings with long common prefixes: DELTA_BYTE_ARRAY, which leaves less for zstd;
 - other strings: plain under zstd.
 """
 
@@ -25,17 +25,17 @@ import pyarrow.types as pt
 
 PAGE_ROWS: Final = 1 << 17
 PAGE_BYTES: Final = 1 << 20
-"""Rows a page: few, large pages; readers skip by row group."""
+"""Rows per page: few, large pages; readers skip by row group."""
 
 _SAMPLE_SLICES: Final = 3
 _SAMPLE_SLICE_ROWS: Final = 1024
-_SAMPLE_ROWS_MIN: Final = 1024  # below this a choice is not worth its cost
+_SAMPLE_ROWS_MIN: Final = 1024  # with fewer rows a choice costs more than it saves
 _INCOMPRESSIBLE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEncoding:
-    """encoding: None is a dictionary, with plain pages when it grows too large."""
+    """encoding: None is a dictionary, with plain pages if it grows too large."""
 
     encoding: str | None
     compressed: bool = True
@@ -50,7 +50,7 @@ DELTA_STRINGS: Final = ColumnEncoding("DELTA_BYTE_ARRAY")
 
 
 def encoding_plan(schema: pa.Schema, sample: pa.Table) -> dict[str, ColumnEncoding]:
-    """Parquet column path -> encoding.  Pure; well under a millisecond a column.
+    """Parquet column path -> encoding.  Pure; well under a millisecond per column.
 
     sample: some of the rows to be written (see `sample_rows`), in their order.
     """
@@ -64,7 +64,7 @@ def encoding_plan(schema: pa.Schema, sample: pa.Table) -> dict[str, ColumnEncodi
 
 
 def sample_rows(rows: pa.Table) -> pa.Table:
-    """A few runs of neighbouring rows; all of a small table."""
+    """A few runs of consecutive rows; all rows of a small table."""
     stretch = rows.num_rows // _SAMPLE_SLICES
     if stretch <= _SAMPLE_SLICE_ROWS:
         return rows
@@ -81,8 +81,8 @@ def writer_options(
 ) -> dict[str, Any]:
     """Arguments of ParquetWriter for these rows.
 
-    compression: the codec of columns worth compressing, `level` its level where it has any.
-    page_bytes: of values before a data page ends; it may end before, after `PAGE_ROWS`.
+    compression: the codec of columns worth compressing, `level` its level if it has one.
+    page_bytes: size of values in a data page, which also ends after `PAGE_ROWS`.
     """
     plan = encoding_plan(rows.schema, sample_rows(rows))
     codecs = {path: compression if how.compressed else "none" for path, how in plan.items()}
@@ -97,7 +97,7 @@ def writer_options(
         else None,
         "max_rows_per_page": PAGE_ROWS,
         "data_page_size": page_bytes,
-        # the size of a page is looked at after each batch of values
+        # the page size is checked after each batch of values
         "write_batch_size": max(16, min(1 << 14, page_bytes // 32)),
         "write_page_index": True,
         "write_page_checksum": True,
@@ -162,7 +162,7 @@ def _choose_strings(values: pa.ChunkedArray) -> ColumnEncoding:
 
 
 def _neighbours(array: pa.Array) -> tuple[bytes, Any, int]:
-    """(the bytes, length of each value, bytes shared with the value before, in all)."""
+    """(the bytes, length of each value, total bytes shared with the preceding value)."""
     _, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]

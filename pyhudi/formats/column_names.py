@@ -1,4 +1,4 @@
-"""Column names that a table cannot hold: repeated ones, and ones that differ only in case."""
+"""Checks of column names: duplicates, and names that differ only in case."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyhudi.records import META_COLUMNS
 
 
 def check_names(schema: pa.Schema, *, folded: bool = False) -> None:
-    """Raise SchemaError where a column or a field of a struct is there twice.
+    """Raise SchemaError if a column or a field of a struct occurs twice.
 
-    folded: also where names differ in case alone, which Spark and Hive take for one.
+    folded: also if names differ only in case, which Spark and Hive treat as equal.
     """
     repeated = list(_repeated(schema, "", folded=folded))
     if folded:
@@ -25,14 +25,14 @@ def check_names(schema: pa.Schema, *, folded: bool = False) -> None:
         ]
     if repeated:
         raise SchemaError(
-            "column names differ only in case" if folded else "a column name is repeated",
+            "column names differ only in case" if folded else "duplicate column name",
             columns=", ".join(dict.fromkeys(repeated)),
             hint="rename or drop all but one; nothing was written",
         )
 
 
 def _repeated(fields: pa.Schema | pa.StructType, path: str, *, folded: bool) -> Iterator[str]:
-    """Names, by dotted path, of fields that another one before them has."""
+    """Dotted paths of fields with the name of an earlier field."""
     seen: set[str] = set()
     for field_ in fields:
         name = field_.name.lower() if folded else field_.name

@@ -2,8 +2,8 @@
 
     i32 version 3, i32 length, Avro datum of HoodieDeleteRecordList
 
-Source: storage_format 2.5; the branches of a delete's ordering value are those of Apache Hudi's
-own schema, not of the published one.
+Source: storage_format 2.5; the branches of a delete's ordering value are those of the schema in
+Apache Hudi's code, not of the published one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WRAPPERS: Final[tuple[tuple[str, object], ...]] = (
     ("TimeMicrosWrapper", {"type": "long", "logicalType": "time-micros"}),
     ("TimestampMicrosWrapper", {"type": "long", "logicalType": "timestamp-micros"}),
 )
-"""Branches 1 to 11 of the union, in order.  Branch 12, ArrayWrapper, is Apache Hudi 1.2's form
+"""Branches 1 to 11 of the union, in order.  Branch 12, ArrayWrapper, is used by Apache Hudi 1.2
 for tables ordered by several fields."""
 
 _BYTES: Final = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
@@ -95,7 +95,7 @@ def encode_deletes(keys: Any, partition_path: Any, ordering: pa.Array | None) ->
     """The content of a delete block, version 3.
 
     keys: column of strings.  partition_path: one string, or a column.  ordering: the deletes'
-    values of the table's ordering field; None, or null in a row, means "delete whatever is there"
+    values of the table's ordering field; None, or null in a row, deletes unconditionally
     (IntWrapper 0).  Values of several fields are a struct of them (ArrayWrapper).  Raises UserError
     for an ordering type Apache Hudi cannot log; values must be `loggable`, or null.
     """
@@ -129,7 +129,7 @@ def decode_deletes(
     Returns [record_key: string, partition_path: string, ordering_kind: int8], and with
     `ordering_type` also [ordering: that type].  ordering_kind is the branch on disk: 0 null,
     1 boolean, 2 int, 3 long, ... as `_WRAPPERS`.  ordering is null where the delete has no
-    ordering value (null, or IntWrapper 0) and so wins by commit time alone.  Of several ordering
+    ordering value (null, or IntWrapper 0) and so wins by commit time only.  For several ordering
     types it is a struct with a field for each.
     Raises CorruptFileError; UnsupportedTableError for blocks of Hudi before 0.14 (Kryo).
     """
@@ -149,11 +149,11 @@ def decode_deletes(
 
 
 def loggable(ordering: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_]:
-    """Which rows have ordering values, one of each column, that a delete block can hold for every
-    reader.
+    """Which rows have ordering values, one of each column, that every reader can read from a
+    delete block.
 
-    None of these: null, 0 of an int32 (which stands for "no value"), a decimal beyond (30, 15), a
-    date (1.2.0 compares it with the number of days of a row, and fails).
+    Excluded: null, 0 of an int32 (which means "no value"), a decimal beyond (30, 15), a
+    date (1.2.0 compares it with the day number of a row, and fails).
     """
     mask = np.ones(len(ordering[0]), np.bool_)
     for column in ordering:
@@ -176,7 +176,7 @@ def _fits(column: pa.ChunkedArray, wire: pa.DataType) -> bool:
 
 
 def _ordering_union(ordering: pa.Array | None, count: int, union: pa.StructType) -> pa.StructArray:
-    """One struct with a child a branch, of which one is set in each row."""
+    """A struct with one child per branch, of which one is set in each row."""
     natural = pa.repeat(pa.scalar(0, pa.int32()), count)
     if ordering is None:
         return _branches({_INT: natural}, count, union)
@@ -194,7 +194,7 @@ def _ordering_union(ordering: pa.Array | None, count: int, union: pa.StructType)
 
 
 def _branches(values: dict[int, pa.Array], count: int, union: pa.StructType) -> pa.StructArray:
-    """values: of some branches, null where a row is of another."""
+    """values: by branch, null in rows of other branches."""
     children = []
     for kind, field in enumerate(union, start=1):
         column = values.get(kind)
@@ -207,7 +207,7 @@ def _branches(values: dict[int, pa.Array], count: int, union: pa.StructType) -> 
 
 
 def _wrapped_several(column: pa.StructArray, kind: pa.ListType) -> pa.ListArray:
-    """The values of several ordering fields as ArrayWrapper has them, a list a row."""
+    """The values of several ordering fields as ArrayWrapper stores them, one list per row."""
     count, fields = len(column), column.type.num_fields
     elements = []
     for values in column.flatten():
@@ -225,7 +225,7 @@ def _wrapped_several(column: pa.StructArray, kind: pa.ListType) -> pa.ListArray:
 
 
 def _wired(column: pa.Array, wire: pa.DataType) -> pa.Array:
-    """Values as a branch has them on disk."""
+    """Values in the stored type of a branch."""
     if column.type == wire:
         return column
     if pt.is_temporal(column.type) and pt.is_integer(wire):
@@ -258,12 +258,12 @@ def _branch(data_type: pa.DataType) -> tuple[int, pa.DataType]:
 
 def _delete_records(content: bytes, path: str) -> pa.StructArray:
     if len(content) < _HEAD.size:
-        raise CorruptFileError("torn head of a delete block", path=path)
+        raise CorruptFileError("truncated head of a delete block", path=path)
     version, length = _HEAD.unpack_from(content)
     if version in (1, 2):
         raise UnsupportedTableError(
             f"delete blocks of version {version} (Kryo) are not supported",
-            hint="compact the table with the Apache Hudi that wrote it",
+            hint="compact the table with the Apache Hudi version that wrote it",
             path=path,
         )
     if version != DELETE_VERSION:
@@ -291,7 +291,7 @@ def _ordering_kinds(union: pa.StructArray) -> pa.Array:
 def _several_values(
     arrays: pa.StructArray, wanted: Sequence[pa.DataType], path: str
 ) -> pa.StructArray:
-    """Values of ArrayWrapper, null where a delete has none or not as many as there are types."""
+    """Values of ArrayWrapper, null if a delete has none or not one per type."""
     lists = arrays.flatten()[0]
     whole = pc.fill_null(pc.equal(pc.list_value_length(lists), len(wanted)), False)
     elements = lists.filter(whole).flatten()
@@ -329,8 +329,8 @@ def _ordering_values(
 def _as_ordering(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     """Values of one branch in the type of the ordering field.
 
-    A bare int or long of a date, time or timestamp field counts in the field's own unit.  A number
-    that a decimal field can hold is one of its values, however wide the number's type is.
+    A bare int or long for a date, time or timestamp field is in the field's unit.  A number
+    that a decimal field can represent is one of its values, whatever the number's type.
     """
     if pt.is_temporal(wanted) and wanted.bit_width == 64 and pt.is_int32(values.type):
         values = pc.cast(values, pa.int64())

@@ -1,4 +1,4 @@
-"""Values of columns as the text Java makes of them."""
+"""Conversion of column values to the text that Java produces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyhudi.errors import SchemaError
 
 
 def as_text(column: Any, name: str) -> Any:
-    """A column's values as the text Java makes of them; nulls stay null.
+    """A column's values as Java prints them; nulls stay null.
 
     Raises SchemaError for types that cannot be a key or partition value.
     """
@@ -41,13 +41,13 @@ def as_text(column: Any, name: str) -> Any:
 
 
 def through_text(singles: pa.Array) -> pa.Array:
-    """float -> double by way of the shortest text, as Apache Hudi widens: 0.1 stays 0.1."""
+    """float -> double through the shortest text, as Apache Hudi widens: 0.1 stays 0.1."""
     texts = np.asarray(pc.fill_null(singles, 0.0)).astype(np.str_)
     return pa.array(texts.astype(np.float64), mask=np.asarray(singles.is_null()))
 
 
 def _mapped(column: Any, text: Callable[[Any], str]) -> Any:
-    """Python text of each distinct value, for the few types Arrow prints unlike Java."""
+    """Python text of each distinct value, for types that Arrow and Java print differently."""
     if isinstance(column, pa.ChunkedArray):
         return pa.chunked_array([_mapped(c, text) for c in column.chunks], pa.string())
     encoded = column.dictionary_encode()

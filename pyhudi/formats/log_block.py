@@ -1,10 +1,10 @@
-"""What the blocks of a log file hold: rows, deletes, commands.
+"""Contents of the blocks of a log file: rows, deletes, commands.
 
     AVRO, CDC   i32 version 1..3, i32 count, count x {i32 length, Avro datum of the header's SCHEMA}
-    PARQUET     a Parquet file; empty content when there were no rows
+    PARQUET     a Parquet file; empty content if there are no rows
     HFILE       an HFile: key -> Avro datum
-    DELETE      see logdeletes.py
-    COMMAND     nothing; the header says it all
+    DELETE      see delete_block.py
+    COMMAND     empty; everything is in the header
 
 Source: storage_format 2.5.
 """
@@ -43,11 +43,11 @@ def _codec(schema: str) -> AvroCodec:
 def data_batches(
     block: LogBlock, file: RandomAccess, *, path: str, columns: list[str] | None = None
 ) -> pa.Table:
-    """The rows of a data block, as its writer's schema has them, in block order.
+    """The rows of a data block in its writer's schema, in block order.
 
-    columns: top-level names in the order wanted; those the block lacks are left out, as are those
+    columns: top-level names in the requested order; those the block lacks are omitted, as are those
     that a block of partial updates (`is_partial`) does not change.  An HFILE
-    block gives [key: binary, value: binary] whatever `columns` says.
+    block returns [key: binary, value: binary] regardless of `columns`.
     Raises CorruptFileError, UnsupportedTableError.
     """
     match block.kind:
@@ -69,7 +69,7 @@ def read_content(block: LogBlock, file: RandomAccess) -> bytes:
 def encode_data(rows: pa.Table, *, kind: BlockKind, avro_schema: str) -> pa.Buffer:
     """The content of a data block.
 
-    rows: columns are taken by name and fitted to the schema.  kind: AVRO, PARQUET or CDC.
+    rows: columns are matched by name and fitted to the schema.  kind: AVRO, PARQUET or CDC.
     """
     codec = _codec(avro_schema)
     fitted = conform(rows, codec.arrow_schema)
@@ -92,7 +92,7 @@ def data_block(
 ) -> bytes:
     """A whole block of rows, written by the delta commit `instant`.
 
-    merged: instants whose blocks give way to those of this one, newest first.
+    merged: instants whose blocks this one replaces, newest first.
     """
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_schema, **_merged(merged)}
     return write_block(kind, header, encode_data(rows, kind=kind, avro_schema=avro_schema))
@@ -119,7 +119,7 @@ def delete_block(
 
 
 def rollback_block(instant: str, target: str) -> bytes:
-    """The command by which `instant` takes back what `target` wrote to the slice before it."""
+    """The command by which `instant` rolls back what `target` wrote earlier to the slice."""
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
@@ -129,7 +129,7 @@ def rollback_block(instant: str, target: str) -> bytes:
 
 
 def empty_delete_block(instant: str) -> bytes:
-    """What makes a file group of the metadata table exist."""
+    """The block that creates a file group of the metadata table."""
     content = _HEAD.pack(DELETE_VERSION, 1) + b"\0"
     return write_block(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
 
@@ -154,12 +154,12 @@ def _avro_rows(
     codec = _codec(_writer_schema(block, path))
     content = read_content(block, file)
     if len(content) < _HEAD.size:
-        raise CorruptFileError("torn head of a data block", path=path, offset=block.offset)
+        raise CorruptFileError("truncated head of a data block", path=path, offset=block.offset)
     version, count = _HEAD.unpack_from(content)
     if not 1 <= version <= _DATA_VERSION:
         raise CorruptFileError("unknown version of a data block", path=path, version=version)
     if not 0 <= count * 4 <= len(content) - _HEAD.size:
-        raise CorruptFileError("impossible row count in a data block", path=path, count=count)
+        raise CorruptFileError("invalid row count in a data block", path=path, count=count)
     names = None if columns is None else _present(columns, codec.arrow_schema)
     body = memoryview(content)[_HEAD.size :]
     batch = codec.decode_framed(body, count, fields=names, path=path)

@@ -1,4 +1,4 @@
-"""Log files: framing of blocks, torn tails, and finding the next block after damage.
+"""Log files: block framing, truncated tails, and finding the next block after corruption.
 
 A log file is blocks back to back, all integers big-endian:
 
@@ -12,7 +12,7 @@ A log file is blocks back to back, all integers big-endian:
     footer             as header, n = 0
     reverse pointer i64  L + 6
 
-Source: storage_format 2.2, 2.3, 2.6.  What the content holds is in `logblock.py`.
+Source: storage_format 2.2, 2.3, 2.6.  The contents are in `log_block.py`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from pyhudi.storage.filesystem import RandomAccess
 
 MAGIC: Final = b"#HUDI#"
 FORMAT_VERSION: Final = 1
-BLOCK_BYTES_MAX: Final = (1 << 31) - 1  # Java keeps block and content lengths in an int
+BLOCK_BYTES_MAX: Final = (1 << 31) - 1  # Java stores block and content lengths in an int
 
 _PREFIX: Final = len(MAGIC) + 8
 _SMALLEST: Final = 4 + 4 + 4 + 8 + 4 + 8  # version, kind, two empty maps, content length, pointer
 _PAGE: Final = 1 << 16
 _SEARCH: Final = 1 << 20
-_STATED_TEXT_MAX: Final = 1 << 20  # of a header that may be garbage
+_STATED_TEXT_MAX: Final = 1 << 20  # of a header that may be corrupt
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 
 @unique
 class BlockKind(IntEnum):
-    """What a block holds; the value is the ordinal on disk."""
+    """Type of a block's content; the value is the ordinal on disk."""
 
     COMMAND = 0
     DELETE = 1
-    CORRUPT = 2  # never written: a reader's name for bytes it could not frame
+    CORRUPT = 2  # never written: the reader's name for bytes it could not frame
     AVRO = 3
     HFILE = 4
     PARQUET = 5
@@ -70,10 +70,10 @@ class HeaderKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogBlock:
-    """One block as framed; its content is still in the file.
+    """One framed block; its content is still in the file.
 
-    header: keys unknown to us stay plain ints; of a CORRUPT block what its first bytes state, or
-    nothing where they cannot be read.  offset and size cover the whole block; for CORRUPT
+    header: unknown keys stay plain ints; for a CORRUPT block the header in its first bytes, or
+    nothing if unreadable.  offset and size cover the whole block; for CORRUPT
     everything up to the next block.
     """
 
@@ -91,7 +91,7 @@ class LogBlock:
 
     @property
     def target_instant(self) -> str | None:
-        """What a rollback command rolls back."""
+        """The instant that a rollback command rolls back."""
         return self.header.get(HeaderKey.TARGET_INSTANT_TIME)
 
     @property
@@ -107,24 +107,24 @@ class LogBlock:
 
     @property
     def compacted_instants(self) -> tuple[str, ...]:
-        """Instants a log compaction merged into this block, newest first; empty for others."""
+        """Instants that a log compaction merged into this block, newest first; else empty."""
         text = self.header.get(HeaderKey.COMPACTED_BLOCK_TIMES)
         return tuple(text.split(",")) if text else ()
 
     @property
     def is_partial(self) -> bool:
-        """Whether records hold changed columns only."""
+        """Whether records contain changed columns only."""
         return self.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
 def read_blocks(file: RandomAccess, *, path: str) -> list[LogBlock]:
     """Frame every block, as Apache Hudi does.  Contents are not read.
 
-    A torn or damaged block gives one CORRUPT block up to the next magic that frames, or the end;
-    so does a whole block with bytes behind it that are not a magic.  Less than a magic at the
-    end, and an empty file, are nothing.  Cost: about two reads a block.
+    A truncated or damaged block results in one CORRUPT block up to the next magic that frames, or
+    the end; so does a whole block followed by bytes that are not a magic.  Less than a magic at the
+    end, and an empty file, are ignored.  Cost: about two reads per block.
     Raises CorruptFileError if the file does not begin with a magic or a framed block contradicts
-    itself, UnsupportedTableError for a log format this is not.
+    itself, UnsupportedTableError for another log format.
     """
     return list(_blocks(_Pages(file), path))
 
@@ -132,7 +132,7 @@ def read_blocks(file: RandomAccess, *, path: str) -> list[LogBlock]:
 def frame(
     kind: BlockKind, header: Mapping[HeaderKey, str], content_length: int
 ) -> tuple[bytes, bytes]:
-    """The bytes before and after a content of that length: together one whole block."""
+    """The bytes before and after a content of that length, which complete the block."""
     before = b"".join(
         (
             struct.pack(">iii", FORMAT_VERSION, kind, len(header)),
@@ -142,7 +142,7 @@ def frame(
     )
     length = len(before) + content_length + 4 + 8
     if length > BLOCK_BYTES_MAX:
-        raise UserError("a log block must stay below 2 GiB", size=length)
+        raise UserError("a log block must be smaller than 2 GiB", size=length)
     return MAGIC + _I64.pack(length) + before, struct.pack(">iq", 0, length + len(MAGIC))
 
 
@@ -158,8 +158,8 @@ def _entry(key: HeaderKey, text: str) -> bytes:
 
 
 class _Pages:
-    """Small reads served from the last few pages of a file, so that an object store is asked
-    about twice a block and a search for a magic costs one read a page."""
+    """Small reads served from the last few pages of a file, so that an object store gets about
+    two requests per block, and a search for a magic one read per page."""
 
     KEEP: Final = 4
 
@@ -193,7 +193,7 @@ class _Pages:
 
 def _blocks(pages: _Pages, path: str) -> Iterator[LogBlock]:
     at = 0
-    damage = None  # start of a stretch of bytes that do not frame
+    damage = None  # start of a range of bytes that do not frame
     while at + len(MAGIC) <= pages.size:
         if pages.read(at, len(MAGIC)) != MAGIC:
             raise CorruptFileError("a log file must begin with #HUDI#", path=path, offset=at)
@@ -218,11 +218,11 @@ def _corrupt(pages: _Pages, start: int, end: int, path: str) -> LogBlock:
 
 
 def _stated_header(pages: _Pages, start: int, end: int, path: str) -> Mapping[HeaderKey | int, str]:
-    """The header of a data or delete block that does not frame, as far as it can be read."""
+    """The header of a data or delete block that does not frame, as far as it is readable."""
     fields = _Fields(pages, min(start + _PREFIX, end), end, path)
     found: dict[HeaderKey | int, str] = {}
     with suppress(CorruptFileError):
-        fields.take(4)  # the version may be what is damaged
+        fields.take(4)  # the version may be damaged
         if _KINDS.get(fields.i32()) is BlockKind.COMMAND:
             return found
         for _ in range(fields.i32()):
@@ -234,7 +234,7 @@ def _stated_header(pages: _Pages, start: int, end: int, path: str) -> Mapping[He
 
 
 def _framed_end(pages: _Pages, at: int) -> int | None:
-    """Where the block at `at` ends; None if it is torn or its two lengths disagree."""
+    """The end of the block at `at`; None if it is truncated or its two lengths disagree."""
     head = pages.read(at + len(MAGIC), 8)
     if len(head) < 8:
         return None
@@ -245,15 +245,15 @@ def _framed_end(pages: _Pages, at: int) -> int | None:
     tail = pages.read(end - 8, 8 + len(MAGIC))
     if _I64.unpack_from(tail)[0] != length + len(MAGIC):
         return None
-    behind = tail[8:]
-    return end if behind == MAGIC or len(behind) < len(MAGIC) else None
+    following = tail[8:]
+    return end if following == MAGIC or len(following) < len(MAGIC) else None
 
 
 def _next_magic(pages: _Pages, start: int) -> int:
     """Offset of the first magic at or after `start`, or the size of the file."""
     at = start
     while at < pages.size:
-        first = pages.read(at, 4096).find(MAGIC)  # most often the next one is near
+        first = pages.read(at, 4096).find(MAGIC)  # usually the next one is near
         if first >= 0:
             return at + first
         found = pages.read(at, _SEARCH).find(MAGIC)
@@ -264,7 +264,7 @@ def _next_magic(pages: _Pages, start: int) -> int:
 
 
 class _Fields:
-    """The fields of one framed block, read forward; no step leaves [at, end)."""
+    """The fields of one framed block, read forward within [at, end)."""
 
     def __init__(self, pages: _Pages, at: int, end: int, path: str) -> None:
         self._pages = pages
@@ -290,7 +290,7 @@ class _Fields:
     def mapping(self) -> dict[HeaderKey | int, str]:
         count = self.i32()
         if not 0 <= count * 8 <= self.end - self.at:
-            raise self.bad("a log block's header has an impossible entry count")
+            raise self.bad("a log block's header has an invalid entry count")
         entries: dict[HeaderKey | int, str] = {}
         for _ in range(count):
             key = self.i32()
@@ -329,8 +329,8 @@ def _parse(pages: _Pages, at: int, end: int, path: str) -> LogBlock:
     if kind is BlockKind.COMMAND and content_length:
         raise fields.bad("a command block of a log has content")
     fields.at += content_length
-    fields.mapping()  # the footer: always empty, and nothing in it is of use
+    fields.mapping()  # the footer: always empty, and ignored
     fields.i64()
     if fields.at != end:
-        raise fields.bad("a log block has bytes left over")
+        raise fields.bad("a log block has trailing bytes")
     return LogBlock(kind, header, at, end - at, content_offset, content_length, version)

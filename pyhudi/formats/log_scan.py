@@ -1,19 +1,19 @@
-"""Which blocks of a file slice's logs count, and the order in which they are merged.
+"""Selection of the committed blocks in a file slice's logs, and their merge order.
 
 Pure; every reader of log files uses it: scans and compaction of the data table, planners, and
 the metadata table.  Two passes over the blocks in file order:
 
 1. corrupt blocks are skipped, unless a committed instant wrote them; data and delete blocks of
-   instants that have not committed are dropped; a rollback command removes the blocks that its
+   uncommitted instants are dropped; a rollback command removes the blocks that its
    target wrote before it;
-2. blocks that a log compaction merged are replaced by its blocks, at the position of the newest
-   block that it merged.
+2. blocks merged by a log compaction are replaced by its blocks, at the position of the newest
+   merged block.
 
-A corrupt block is what a writer leaves that fails while it appends.  One whose header names a
-committed instant has lost rows that were acknowledged, unless the write was attempted again in
+A writer that fails during an append leaves a corrupt block.  One whose header names a
+committed instant has lost acknowledged rows, unless the write was retried in
 another log of the slice.  Apache Hudi skips it (docs/differences.md).
 
-A rollback command counts whenever it was written, and no block ends the scan early.
+A rollback command is valid wherever it was written, and no block ends the scan early.
 Source: table_format 5.4, storage_format 2.7; BaseHoodieLogRecordReader.
 """
 
@@ -32,12 +32,12 @@ _ROW_KINDS: Final = frozenset(
 )
 
 IsCommitted = Callable[[InstantTime], bool]
-"""Whether a reader sees what an instant wrote."""
+"""Whether readers see the writes of an instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedBlock:
-    """A block and the log file that holds it.  path: from the table's root."""
+    """A block and its log file.  path: from the table's root."""
 
     path: str
     block: LogBlock
@@ -47,9 +47,9 @@ def committed_blocks(blocks: Iterable[PlacedBlock], is_committed: IsCommitted) -
     """The data and delete blocks to merge, oldest first.
 
     blocks: all blocks of the slice's logs, in the order of the logs.
-    Raises CorruptFileError for a data or delete block without an instant, for a block of captured
-    changes, which have logs of their own, and for a corrupt block of a committed instant that no
-    other log of the slice has blocks of.
+    Raises CorruptFileError for a data or delete block without an instant, for a CDC block,
+    which belongs in a separate log, and for a corrupt block of a committed instant without
+    blocks in another log of the slice.
     """
     by_instant = {
         time: _one_attempt(written) for time, written in _committed(blocks, is_committed).items()
@@ -58,7 +58,7 @@ def committed_blocks(blocks: Iterable[PlacedBlock], is_committed: IsCommitted) -
 
 
 def holds_committed_rows(placed: PlacedBlock, is_committed: IsCommitted) -> bool:
-    """Whether it is a data or delete block of an instant that has committed.
+    """Whether it is a data or delete block of a committed instant.
 
     Raises CorruptFileError for such a block without an instant.
     """
@@ -88,7 +88,7 @@ def _committed(
             by_instant.setdefault(_instant_of(placed), []).append(placed)
         elif placed.block.kind is BlockKind.CDC:
             raise CorruptFileError(
-                "captured changes in a log of rows", path=placed.path, offset=placed.block.offset
+                "CDC block in a log of rows", path=placed.path, offset=placed.block.offset
             )
         elif _is_damaged(placed.block, is_committed):
             damaged.setdefault(_instant_of(placed), placed)
@@ -97,22 +97,22 @@ def _committed(
             raise CorruptFileError(
                 "a log block of a committed write is damaged", path=placed.path,
                 offset=placed.block.offset, instant=instant,
-                hint="table.doctor() reports what can be done",
+                hint="run table.doctor() to list possible repairs",
             )  # fmt: skip
     return by_instant
 
 
 def _is_damaged(block: LogBlock, is_committed: IsCommitted) -> bool:
-    """Whether a committed instant wrote it; what is not a number is no instant but damage."""
+    """Whether a committed instant wrote it; a non-numeric instant is corruption."""
     stated = block.instant or ""
     is_stated = block.kind is BlockKind.CORRUPT and stated.isdecimal()
     return is_stated and is_committed(InstantTime(stated))
 
 
 def _one_attempt(blocks: list[PlacedBlock]) -> list[PlacedBlock]:
-    """Of a task that ran twice, the attempt with most blocks; the later one on a tie.
+    """For a task that ran twice, the attempt with most blocks; the later one on a tie.
 
-    All blocks, where one has no identifier or a malformed one: only Apache Hudi 0.14 wrote
+    All blocks, if one has no identifier or a malformed one: only Apache Hudi 0.14 wrote
     identifiers, and later versions do not read them.
     """
     attempts: dict[int, list[PlacedBlock]] = {}

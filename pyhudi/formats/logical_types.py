@@ -1,8 +1,8 @@
-"""Logical types of Apache Hudi 1.2 that neither Avro nor Parquet has: VECTOR, VARIANT, BLOB.
+"""Logical types of Apache Hudi 1.2 that Avro and Parquet lack: VECTOR, VARIANT, BLOB.
 
-The table's Avro schema states them.  A field of an Arrow schema carries them in its metadata, under
-`hudi_type` as Spark's columns do for Apache Hudi: `VECTOR(128)`, `VECTOR(128, DOUBLE)`,
-`VECTOR(128, INT8)`, `VARIANT`.  Only columns of the table itself have them, not nested fields.
+The table's Avro schema declares them.  An Arrow field declares them in its metadata, under
+`hudi_type`, as Spark's columns do for Apache Hudi: `VECTOR(128)`, `VECTOR(128, DOUBLE)`,
+`VECTOR(128, INT8)`, `VARIANT`.  Only top-level columns can have them, not nested fields.
 
     VECTOR(n, E)  list of n numbers, none null   Avro fixed, Parquet fixed bytes: little-endian
                                                  numbers without gaps
@@ -64,7 +64,7 @@ class Vector:
 
     @property
     def byte_count(self) -> int:
-        """Of a stored vector."""
+        """Size of a stored vector."""
         return self.dimension * int(self.kind.bit_width) // 8
 
     def __str__(self) -> str:
@@ -90,9 +90,9 @@ Logical = Vector | str
 
 
 def logical_type(field: pa.Field) -> Logical | None:
-    """The logical type that a field's metadata declares; None without.
+    """The logical type that a field's metadata declares; None if it has none.
 
-    Raises SchemaError for one that cannot be stored, or that the field's Arrow type does not fit.
+    Raises SchemaError for a type that cannot be stored or does not match the field's Arrow type.
     """
     text = (field.metadata or {}).get(HUDI_TYPE)
     if text is None:
@@ -108,13 +108,13 @@ def logical_type(field: pa.Field) -> Logical | None:
                        " can be stored")  # fmt: skip
     vector = Vector(int(found[1]), (found[2] or "FLOAT").upper())
     if vector.element not in _ELEMENTS:
-        raise _refusal(field, declared, "a vector holds FLOAT, DOUBLE or INT8")
+        raise _refusal(field, declared, "the elements of a vector must be FLOAT, DOUBLE or INT8")
     if not 0 < vector.byte_count <= FIXED_BYTES_MAX:
-        raise _refusal(field, declared, f"a vector takes 1 to {FIXED_BYTES_MAX} bytes")
+        raise _refusal(field, declared, f"a vector must have 1 to {FIXED_BYTES_MAX} bytes")
     if not is_any_list(field.type) or field.type.value_type != vector.kind:
-        raise _refusal(field, declared, f"its Arrow type is a list of {vector.kind}")
+        raise _refusal(field, declared, f"its Arrow type must be a list of {vector.kind}")
     if pt.is_fixed_size_list(field.type) and field.type.list_size != vector.dimension:
-        raise _refusal(field, declared, f"its Arrow type is a list of {vector.dimension} numbers")
+        raise _refusal(field, declared, f"its Arrow type must list {vector.dimension} numbers")
     return vector
 
 
@@ -131,11 +131,11 @@ def declared(field: pa.Field, logical: Logical) -> pa.Field:
 
 
 def check_nested(field: pa.Field) -> None:
-    """Raise SchemaError where a field inside `field` declares a logical type."""
+    """Raise SchemaError if a field inside `field` declares a logical type."""
     for path, inner in _inside(field, field.name):
         if HUDI_TYPE in (inner.metadata or {}):
             raise SchemaError(
-                "only a column of the table itself has a Hudi type, not a nested field",
+                "only top-level columns can have a Hudi type, not nested fields",
                 column=path, type=inner.metadata[HUDI_TYPE].decode(errors="replace"),
             )  # fmt: skip
 
@@ -158,9 +158,9 @@ def _inside(field: pa.Field, path: str) -> list[tuple[str, pa.Field]]:
 def stored_types(schema_json: str) -> Mapping[str, Logical]:
     """Columns of a record schema (Avro JSON) with a logical type of Apache Hudi.
 
-    Raises UnsupportedTableError for BLOB columns, vectors inside other columns, and vectors stored
-    in another way than as fixed bytes; CorruptFileError for text that is no record schema, and a
-    vector whose size is not that of its numbers.
+    Raises UnsupportedTableError for BLOB columns, vectors inside other columns, and vectors not
+    stored as fixed bytes; CorruptFileError for text that is not a record schema, and a
+    vector whose size does not match its numbers.
     """
     if not any(f'"{name}"' in schema_json for name in ("vector", "variant", "blob")):
         return {}  # most tables; their schemas are not parsed
@@ -181,7 +181,7 @@ def stored_types(schema_json: str) -> Mapping[str, Logical]:
 
 
 def _annotated(node: Node) -> list[str]:
-    """The logical types of what is inside a node."""
+    """The logical types inside a node."""
     inner = [part.node for part in node.fields]
     own = [str(n.annotation["logicalType"]) for n in inner if n.annotation]
     return own + [kind for n in inner for kind in _annotated(n)]
@@ -196,14 +196,14 @@ def _stored_vector(stored: Mapping[str, Any], column: str) -> Vector:
     size, dimension = stored.get("size"), stored.get("dimension")
     if not isinstance(dimension, int) or Vector(dimension, str(element)).byte_count != size:
         raise CorruptFileError(
-            "a vector's size is not that of its numbers", column=column, size=size,
+            "the size of a vector does not match its numbers", column=column, size=size,
             dimension=dimension,
         )  # fmt: skip
     return Vector(dimension, str(element))
 
 
 def with_logical_types(columns: pa.Schema, schema_json: str) -> pa.Schema:
-    """`columns` with the types and metadata of those that the record schema gives a logical type.
+    """`columns` with the logical types and metadata that the record schema declares.
 
     Raises as `stored_types`.
     """
@@ -215,7 +215,7 @@ def with_logical_types(columns: pa.Schema, schema_json: str) -> pa.Schema:
 
 
 def avro_of(logical: Logical, named: set[str]) -> dict[str, Any] | str:
-    """The Avro type of a column; its name alone where the schema has it already (`named`)."""
+    """The Avro type of a column; only its name if the schema already defines it (`named`)."""
     avro = logical.avro if isinstance(logical, Vector) else _VARIANT_STORED
     name = str(avro["name"])
     if name in named:
@@ -225,8 +225,8 @@ def avro_of(logical: Logical, named: set[str]) -> dict[str, Any] | str:
 
 
 def check_unshredded(found: pa.Schema, wanted: pa.Schema) -> None:
-    """Raise UnsupportedTableError where a file (`found`) has values of a variant column of the
-    table (`wanted`) in typed columns of their own: without them its bytes are not the value."""
+    """Raise UnsupportedTableError if a file (`found`) stores values of a variant column of the
+    table (`wanted`) in separate typed columns: its bytes alone are not the value."""
     for field in wanted:
         is_variant = (field.metadata or {}).get(HUDI_TYPE) == VARIANT.encode()
         if not is_variant or field.name not in found.names:
@@ -239,7 +239,7 @@ def check_unshredded(found: pa.Schema, wanted: pa.Schema) -> None:
 
 
 def packed(rows: pa.Table, schema_json: str) -> pa.Table:
-    """`rows` with vectors and variants as files hold them, by the record schema.
+    """`rows` with vectors and variants as stored in files, by the record schema.
 
     Raises SchemaError for a vector of another size.
     """
@@ -256,7 +256,7 @@ def packed(rows: pa.Table, schema_json: str) -> pa.Table:
 
 
 def filled_variants(rows: pa.Table, schema_json: str) -> pa.Table:
-    """`rows` with empty bytes inside null variants: both parts are required in files."""
+    """`rows` with empty bytes inside null variants: both fields are required in files."""
     for name, logical in stored_types(schema_json).items():
         at = rows.schema.get_field_index(name)
         if logical == VARIANT and at >= 0:
@@ -273,7 +273,7 @@ def _filled(variants: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
 
 
 def footer_entries(schema_json: str) -> dict[str, str]:
-    """What the footer of a Parquet file says of its vectors; empty without any."""
+    """The footer entry of a Parquet file that lists its vectors; empty if it has none."""
     found = stored_types(schema_json).items()
     vectors = [f"{name}:{kind}" for name, kind in found if isinstance(kind, Vector)]
     return {FOOTER_VECTORS: ",".join(vectors)} if vectors else {}

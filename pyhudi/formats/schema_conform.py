@@ -1,6 +1,6 @@
-"""Fit rows to a schema: columns and nested fields by name, absent ones null, widening casts.
+"""Conversion of rows to a schema: fields matched by name, missing ones null, types widened.
 
-Why not `Table.cast`: it matches nested fields by position and refuses added ones.
+`Table.cast` is unsuitable: it matches nested fields by position and rejects added ones.
 Source: table_format 5.8 (columns are resolved by name, list styles), 7 (schema evolution).
 """
 
@@ -18,22 +18,22 @@ from pyhudi.formats.java_text import as_text, through_text
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-"""The least signed type that holds each."""
+"""The smallest signed type that contains each."""
 _FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
 class Loss(Enum):
-    """What becomes of whole numbers that a floating-point type does not hold."""
+    """Treatment of whole numbers that a floating-point type cannot represent."""
 
     ROUNDED = "rounded"  # as Java reads older files
-    REFUSED = "refused"  # as rows that come in should not change
+    REFUSED = "refused"  # as incoming rows must not change
 
 
 def conform(table: pa.Table, schema: pa.Schema, *, loss: Loss = Loss.ROUNDED) -> pa.Table:
     """`table` with exactly the fields of `schema`, in its order; other columns are dropped.
 
-    Columns that fit already are shared, not copied.  Raises SchemaError for a type that does not
-    widen to the one asked for, or a value that would be lost.
+    Columns that already fit are shared, not copied.  Raises SchemaError for a type that does not
+    widen to the requested one, or a value that would be lost.
     """
     columns = []
     for field in schema:
@@ -48,15 +48,15 @@ def conform(table: pa.Table, schema: pa.Schema, *, loss: Loss = Loss.ROUNDED) ->
 def fit(
     column: pa.ChunkedArray, target: pa.DataType, *, name: str, loss: Loss = Loss.ROUNDED
 ) -> pa.ChunkedArray:
-    """One column as `target`.  Raises SchemaError, naming the column."""
-    if column.type.equals(target, check_metadata=True):  # names of list elements count too
+    """One column as `target`.  Raises SchemaError with the column's name."""
+    if column.type.equals(target, check_metadata=True):  # names of list elements are compared too
         return column
     chunks = [_fit(chunk, target, name, loss) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=target)
 
 
 def normal_type(data_type: pa.DataType) -> pa.DataType:
-    """The type with every list in the one style pyhudi uses: `list<element>`, elements nullable."""
+    """The type with every list in pyhudi's style: `list<element>`, elements nullable."""
     if is_any_list(data_type):
         return pa.list_(pa.field("element", normal_type(data_type.value_type)))
     if pt.is_struct(data_type):
@@ -104,7 +104,7 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
         return _as_bytes(array, target, name)
     if not widens(source, target):
         raise SchemaError(
-            "a column's values do not fit the type asked for",
+            "a column's values do not fit the requested type",
             column=name,
             found=str(source),
             wanted=str(target),
@@ -120,7 +120,7 @@ def is_any_list(data_type: pa.DataType) -> bool:
 
 
 def _as_list(array: pa.Array, name: str) -> pa.ListArray:
-    """A list of another layout as one with offsets of 32 bits."""
+    """A list of another layout as one with 32-bit offsets."""
     try:
         if pt.is_list_view(array.type) or pt.is_large_list_view(array.type):
             lengths = array.value_lengths().fill_null(0).cast(pa.int64())
@@ -139,7 +139,7 @@ def _as_list(array: pa.Array, name: str) -> pa.ListArray:
 
 
 def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
-    """Vectors as files hold them, little-endian numbers without gaps, as lists of these numbers."""
+    """Stored vectors (little-endian numbers without gaps) as lists of these numbers."""
     kind = target.value_type
     size = _dimension(array.type, kind, name, found=array.type, wanted=target)
     numbers = pa.Array.from_buffers(
@@ -150,8 +150,8 @@ def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) 
 
 
 def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSizeBinaryArray:
-    """The opposite of `_as_vectors`.  Raises SchemaError for a list of another length or with a
-    null in it."""
+    """The inverse of `_as_vectors`.  Raises SchemaError for a list of another length or with a
+    null element."""
     kind = array.type.value_type
     size = _dimension(target, kind, name, found=array.type, wanted=target)
     valid = np.asarray(array.is_valid())
@@ -159,7 +159,7 @@ def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSi
     lengths = np.asarray(array.value_lengths().drop_null())
     if numbers.null_count or (lengths != size).any():
         raise SchemaError(
-            "a vector has another number of values than its column's type, or a null among them",
+            "a vector contains a null, or its length differs from its column's type",
             column=name, values=size,
         )  # fmt: skip
     given = numbers.to_numpy()
@@ -175,11 +175,11 @@ def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSi
 def _dimension(
     stored: pa.DataType, kind: pa.DataType, name: str, *, found: pa.DataType, wanted: pa.DataType
 ) -> int:
-    """How many numbers a vector of fixed bytes has."""
+    """The number of elements in a vector of fixed bytes."""
     width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
     if not width or stored.byte_width % width:
         raise SchemaError(
-            "a column's values do not fit the type asked for",
+            "a column's values do not fit the requested type",
             column=name, found=str(found), wanted=str(wanted),
         )  # fmt: skip
     return int(stored.byte_width) // width
@@ -196,7 +196,7 @@ def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arr
         return pc.cast(array, target, safe=not rounds)
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            "a column's values do not fit the type asked for",
+            "a column's values do not fit the requested type",
             column=name, found=str(source), wanted=str(target), why=str(error),
         ) from None  # fmt: skip
 
@@ -227,7 +227,7 @@ def _fit_map(array: pa.MapArray, target: pa.MapType, name: str, loss: Loss) -> p
 
 
 def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """The same validity and offsets over other children."""
+    """The same validity and offsets with other children."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(
         target, len(array), [validity, offsets], array.null_count, array.offset, children
@@ -235,7 +235,7 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of `source` has its like in `target` (schema evolution's promotions)."""
+    """Whether `target` can represent every value of `source` (schema evolution's promotions)."""
     if source in _UNSIGNED:
         return widens(_UNSIGNED[source], target)
     if source in _INTEGERS:

@@ -1,4 +1,4 @@
-"""Timestamps whose label in the file is wrong or missing.
+"""Correction of timestamps whose label in the file is wrong or missing.
 
 Apache Hudi before 1.1 wrote milliseconds into Parquet columns and Avro fields labelled as
 microseconds, and local timestamps as plain longs.  The table's schema has the right type:
@@ -20,7 +20,7 @@ from pyhudi.formats.schema_conform import with_children
 
 
 def relabelled(rows: pa.Table, table: pa.Schema) -> pa.Table:
-    """Rows as stored, with mislabelled columns in the types of `table`; the others as they are."""
+    """Stored rows, with mislabelled columns in the types of `table`; others are unchanged."""
     for index, found in enumerate(rows.schema):
         position = table.get_field_index(found.name)
         if position < 0:
@@ -35,7 +35,7 @@ def relabelled(rows: pa.Table, table: pa.Schema) -> pa.Table:
 
 
 def relabelled_type(stored: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """The type that values stored as `stored` have in a column of type `table`."""
+    """The type of values stored as `stored` in a column of type `table`."""
     if pt.is_struct(stored) and pt.is_struct(table):
         return pa.struct([_relabelled_field(field, table) for field in stored])
     if pt.is_list(stored) and pt.is_list(table):
@@ -49,7 +49,7 @@ def relabelled_type(stored: pa.DataType, table: pa.DataType) -> pa.DataType:
 
 
 def may_be_mislabelled(table: pa.DataType) -> bool:
-    """Whether files may hold values of this type under another label."""
+    """Whether files may contain values of this type under another label."""
     if pt.is_struct(table):
         return any(may_be_mislabelled(field.type) for field in table)
     if pt.is_list(table):
@@ -80,7 +80,7 @@ def _is_mislabelled(stored: pa.DataType, table: pa.DataType) -> bool:
 
 
 def _relabelled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values under types of the same widths."""
+    """The same values with types of the same widths."""
     if array.type == wanted:
         return array
     if pt.is_struct(wanted):

@@ -1,4 +1,4 @@
-"""Settings as dataclasses, and the `hoodie.*` names that set them."""
+"""Dataclasses of settings, and the `hoodie.*` names that set them."""
 
 from pyhudi.options.indexes import BucketEngine as BucketEngine
 from pyhudi.options.indexes import Growth as Growth

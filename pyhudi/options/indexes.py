@@ -1,4 +1,4 @@
-"""The kinds of index, and what can be said of each."""
+"""Index kinds, their settings and their traits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class IndexKind(Enum):
     BUCKET = "bucket"
     ROCKSDB = "rocksdb"
     HBASE = "hbase"
-    ELASTIC = "elastic"  # pyhudi's own: entries as the record index's, in files that can grow
+    ELASTIC = "elastic"  # specific to pyhudi: record index entries in files that can grow
 
     @property
     def traits(self) -> IndexTraits:
-        """What differs between it and the other kinds."""
+        """The properties in which this kind differs from the others."""
         return _TRAITS[self]
 
     @property
     def option(self) -> str:
-        """Its value of `hoodie.index.type`."""
+        """The value of `hoodie.index.type` that selects this kind."""
         return "RECORD_INDEX" if self.traits.is_default else self.value.upper()
 
     @property
@@ -49,27 +49,27 @@ class IndexKind(Enum):
 
 
 class Growth(Enum):
-    """How an elastic index goes on when it is full."""
+    """How an elastic index grows when it is full."""
 
     SEAL = "SEAL"  # a full bucket gets another file group
-    GROUPS = "GROUPS"  # a full index gets another group of buckets, with a hash of its own
+    GROUPS = "GROUPS"  # a full index gets another group of buckets, with its own hash
 
 
 class BucketEngine(Enum):
-    """How the bucket index tells a key's file group."""
+    """How the bucket index computes the file group of a key."""
 
-    SIMPLE = "SIMPLE"  # by the hash alone: the number of buckets never changes
-    CONSISTENT_HASHING = "CONSISTENT_HASHING"  # by a ring that is kept for each partition
+    SIMPLE = "SIMPLE"  # from the hash alone: the number of buckets never changes
+    CONSISTENT_HASHING = "CONSISTENT_HASHING"  # from a hash ring stored for each partition
 
 
 @dataclass(frozen=True, slots=True)
 class RocksRules:
     """The RocksDB index.  Used by index/rocksdb/rocksdb_index and services/indexing/rocksdb."""
 
-    folder: str | None = None  # of the stores on each machine; None: the user's cache
-    bucket_count: int = 10  # of a new index, as the record index's default
-    checkpoints_kept: int = 3  # each lets a restore to its commit go on without reading keys
-    moves: bool = False  # a key that comes with another partition stays put, as the record index
+    folder: str | None = None  # of the stores on each machine; None: the user's cache folder
+    bucket_count: int = 10  # of a new index; the default of the record index
+    checkpoints_kept: int = 3  # a restore to the commit of a checkpoint reads no keys
+    moves: bool = False  # a record keeps its partition if a write gives another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,56 +83,56 @@ class HBaseRules:
     put_batch: int = 100
     gets_wait_ms: int = 0  # between two batches of a task
     puts_wait_ms: int = 0
-    qps_fraction: float = 0.5  # of what the region servers bear, for all tasks of a write
-    qps_per_server: int | None = None  # rows put a second; None: as fast as it goes
+    qps_fraction: float = 0.5  # of the region servers' capacity, for all tasks of a write
+    qps_per_server: int | None = None  # rows written per second; None: unlimited
     server_count: int = 1
     connect_seconds: float = 15.0
-    moves: bool = False  # a key that comes with another partition stays put
-    rollback_sync: bool = False  # rollbacks put the entries right at once
+    moves: bool = False  # a record keeps its partition if a write gives another one
+    rollback_sync: bool = False  # rollbacks correct the entries immediately
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRules:
-    """How the kinds of index work.  Used by index/."""
+    """Settings of each index kind.  Used by index/."""
 
-    bloom_moves: bool = True  # global bloom: a key that comes with another partition moves there
-    simple_moves: bool = True  # global simple: likewise
-    prune_by_ranges: bool = True  # bloom: files whose key range lacks the key are not asked
-    bloom_by_metadata: bool = False  # bloom: ask the metadata table, not the files' footers
+    bloom_moves: bool = True  # global bloom: a record moves to the partition a write gives
+    simple_moves: bool = True  # global simple: the same
+    prune_by_ranges: bool = True  # bloom: skip files whose key range excludes the key
+    bloom_by_metadata: bool = False  # bloom: read filters from the metadata table, not from footers
     record_logs_inserts: bool = False  # record index, merge-on-read: new keys may go to logs
-    bucket_engine: BucketEngine | None = None  # None: as the table says, else simple
-    bucket_count: int | None = None  # None: as the table says, else 256 for a new one
-    bucket_fields: tuple[str, ...] = ()  # empty: as the table says, else all record key fields
-    bucket_count_max: int | None = None  # consistent hashing: none is split beyond; None: as made
-    bucket_count_min: int | None = None  # likewise: none is merged below
+    bucket_engine: BucketEngine | None = None  # None: the table's, else simple
+    bucket_count: int | None = None  # None: the table's, else 256 for a new table
+    bucket_fields: tuple[str, ...] = ()  # empty: the table's, else all record key fields
+    bucket_count_max: int | None = None  # consistent hashing: split limit; None: the initial number
+    bucket_count_min: int | None = None  # consistent hashing: merge limit
     split_threshold: float = 2.0  # of the target file size; larger buckets are split
-    merge_threshold: float = 0.2  # smaller ones are merged
-    growth: Growth | None = None  # elastic: None: as the index says, else SEAL; so the next three
-    hash: str | None = None  # else `java`
-    bucket_entries: int | None = None  # that a bucket is planned for; else a million
-    group_load: float | None = None  # of the newest group, at which another opens; else 0.8
+    merge_threshold: float = 0.2  # of the target file size; smaller buckets are merged
+    growth: Growth | None = None  # elastic (as the next three): None: the index's, else SEAL
+    hash: str | None = None  # None: the index's, else `java`
+    bucket_entries: int | None = None  # planned for a bucket; None: the index's, else a million
+    group_load: float | None = None  # of the newest group before another opens; else 0.8
     rocksdb: RocksRules = field(default_factory=RocksRules)
     hbase: HBaseRules = field(default_factory=HBaseRules)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTraits:
-    """What differs between the kinds of index.  To add a kind, state these and give it a finder.
+    """Properties of an index kind.  A new kind needs a row of these and a finder.
 
-    is_global           a key is one record, whatever partition it comes with
-    is_record_index     entries are files of the table, by buckets, in step with its commits
+    is_global           a key is unique across partitions
+    is_record_index     entries are files of the table, in buckets, written with its commits
     is_store            entries are outside the table's files
-    is_default          a new table has it unless another one is named
-    is_extension        Apache Hudi does not have it; the table states it in a property of pyhudi
-    grows               further files or buckets are added while the table is written
-    names_places        it computes the file group of a new key, so the table's file groups are made
-                        by it, and equal keys meet in one of them
-    reads_filters       it reads key ranges and bloom filters before keys
-    names_deleted_keys  it names a file group for a key that a log deletes
-    rereads_undone      file groups of commits taken back or rewritten have to be put again
-    moves               whether a key that comes with another partition moves there, by the rules
-                        and `hoodie.record.index.update.partition.path`
-    logs_inserts        whether new keys may go to logs: they are found there
+    is_default          used for a new table unless another kind is requested
+    is_extension        not in Apache Hudi; the table names it in a property of pyhudi
+    grows               files or buckets are added while the table is written
+    names_places        computes the file group of a new key: it defines the table's file groups,
+                        and equal keys share one
+    reads_filters       reads key ranges and bloom filters before keys
+    names_deleted_keys  returns a file group for a key that a log deletes
+    rereads_undone      entries of file groups of commits rolled back or rewritten are put again
+    moves               whether a record moves to the partition a write gives, from the rules and
+                        `hoodie.record.index.update.partition.path`
+    logs_inserts        whether new keys may go to logs, and are found there
     """
 
     is_global: bool = False
@@ -150,7 +150,7 @@ class IndexTraits:
 
     @property
     def keeps_entries(self) -> bool:
-        """Whether it has an entry for each key, which writes keep in step."""
+        """Whether the index stores an entry for each key, which writes maintain."""
         return self.is_record_index or self.is_store
 
 

@@ -1,4 +1,4 @@
-"""Which lock a writer takes besides the table's own, so that writers of Apache Hudi know of it."""
+"""Settings of the Apache Hudi lock that a writer takes in addition to the table's own lock."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from enum import Enum
 
 
 class LockProvider(Enum):
-    """A lock of Apache Hudi."""
+    """A lock provider of Apache Hudi."""
 
-    IN_PROCESS = "InProcessLockProvider"  # the table's own lock holds more than it promises
+    IN_PROCESS = "InProcessLockProvider"  # the table's own lock already covers it
     FILE = "FileSystemBasedLockProvider"
     ZOOKEEPER = "ZookeeperBasedLockProvider"
 
 
 @dataclass(frozen=True, slots=True)
 class LockRules:
-    """A lock provider and its settings.  None: the table's own lock only.
+    """A lock provider and its settings.  None: only the table's own lock.
 
     Used by storage/locks/providers.py.
     """
 
     provider: LockProvider | None = None
     folder: str | None = None  # of the file `lock`; None: the table's `.hoodie`
-    expire_seconds: float = 0.0  # after which its file is another's; 0: never
-    zookeeper_url: str | None = None  # host:port, several with commas between
+    expire_seconds: float = 0.0  # after this, other writers may replace its file; 0: never
+    zookeeper_url: str | None = None  # host:port, several separated by commas
     zookeeper_port: int | None = None
     zookeeper_base_path: str | None = None
     zookeeper_lock_key: str | None = None

@@ -1,7 +1,7 @@
-"""One row of the table of option names, and the four fates a name can have.
+"""Rows of the table of option names, and the four kinds of support for a name.
 
-A file `names_*.py` holds the rows of one area.  To support a name: give its setting a field in
-`settings.py`, and turn its row from `refused` into `honoured` or `mapped`.
+Each module of `names/` has the rows of one area.  To support a name, add a field for its setting
+to `settings.py` and change its row from `refused` to `honoured` or `translated_row`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyhudi.options.value_types import Value
 
 
 class Fate(Enum):
-    """What becomes of a name that is given."""
+    """Support for an option name."""
 
     HONOURED = "honoured"
     MAPPED = "mapped"
@@ -23,11 +23,11 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One name.  note: what the page of options says; for a refused name the reason.
+    """One name.  note: the text in docs/options.md; for a rejected name the reason.
 
-    to: dotted path of the field in Options that gets the value; None: it is only checked.
-    use: what to do instead of a refused name.  harmless: values of a refused name that ask for
-    nothing that does not hold anyway; they are accepted.
+    to: dotted path of the field in Options that gets the value; None: the value is only checked.
+    use: the alternative to a rejected name.  harmless: values of a rejected name that request the
+    behaviour of this package; they are accepted.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Row:
 def honoured(
     name: str, value: Value, to: str | None, note: str = "", *, aliases: tuple[str, ...] = ()
 ) -> Row:
-    """A name that means here what it means to Apache Hudi."""
+    """A name with the meaning it has in Apache Hudi."""
     return Row(name, Fate.HONOURED, note, value, to, aliases=aliases)
 
 
 def translated_row(
     name: str, value: Value, to: str, note: str, *, aliases: tuple[str, ...] = ()
 ) -> Row:
-    """A name whose value is translated; `note` says into what, and the report repeats it."""
+    """A name whose value is translated; `note` states the result, and the report repeats it."""
     return Row(name, Fate.MAPPED, note, value, to, aliases=aliases)
 
 
 def without_effect(why: str, *names: str | tuple[str, str]) -> tuple[Row, ...]:
-    """Names that tune machinery this package does not have; a pair is (name, alias)."""
+    """Names that tune components this package does not have; a pair is (name, alias)."""
     pairs = [(n, ()) if isinstance(n, str) else (n[0], (n[1],)) for n in names]
     return tuple(Row(name, Fate.WITHOUT_EFFECT, why, aliases=also) for name, also in pairs)
 
@@ -68,10 +68,10 @@ def refused(
     harmless: tuple[str, ...] = (),
     aliases: tuple[str, ...] = (),
 ) -> Row:
-    """A name that would change the meaning of data, or promises what is not kept."""
+    """A name that would change the meaning of data, or that requests unsupported behaviour."""
     return Row(name, Fate.REFUSED, why, use=use, harmless=harmless, aliases=aliases)
 
 
 def refused_all(why: str, use: str, *names: str) -> tuple[Row, ...]:
-    """Several names refused for one reason."""
+    """Several names rejected for the same reason."""
     return tuple(refused(name, why, use) for name in names)

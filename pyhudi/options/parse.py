@@ -1,4 +1,4 @@
-"""Options out of `hoodie.*` names: strings are parsed once, at the door."""
+"""Conversion of `hoodie.*` names to Options: strings are parsed once, on entry."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pyhudi.options.settings import Options
 
 _log = logging.getLogger("pyhudi")
 _CHECKPOINT = "_hudi_streaming_sink_checkpoint"
-"""What a stream says of its batch goes into the commit whatever the prefix."""
+"""The checkpoint of a stream, copied into the commit whatever the prefix."""
 
 
 def parse_options(given: Mapping[str, object] | None) -> Options:
-    """Options from `hoodie.*` names.  Raises OptionError for a name or value not understood.
+    """Options from `hoodie.*` names.  Raises OptionError for an invalid name or value.
 
     A key that starts with the prefix of commit metadata (`_`, unless
-    `hoodie.datasource.write.commitmeta.key.prefix` says otherwise) is copied into the commit, as
+    `hoodie.datasource.write.commitmeta.key.prefix` sets another) is copied into the commit, as
     Apache Hudi does.
     """
     if not isinstance(given, Mapping | None) or any(not isinstance(n, str) for n in given or ()):
@@ -35,7 +35,7 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
     settings: dict[str, Any] = {}
     metadata: dict[str, str] = {}
     rows: dict[str, Row] = {}
-    said: dict[str, tuple[str, Any]] = {}
+    seen: dict[str, tuple[str, Any]] = {}
     for name, text in texts.items():
         row = row_of(name)
         if row is None and (name == _CHECKPOINT or (prefix and name.startswith(prefix))):
@@ -44,10 +44,10 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
             raise unknown_option(name)
         else:
             parsed = _parsed(row, name, text)
-            other, before = said.setdefault(row.to or row.name, (name, parsed))
+            other, before = seen.setdefault(row.to or row.name, (name, parsed))
             if before != parsed:
                 raise OptionError(
-                    "two options disagree", option=name, value=text,
+                    "conflicting options", option=name, value=text,
                     other=f"{other}={texts[other]}",
                 )  # fmt: skip
             rows[name] = row
@@ -57,7 +57,7 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
         settings["write.commit_metadata"] = metadata
     ignored = tuple(name for name, row in rows.items() if row.fate is Fate.WITHOUT_EFFECT)
     if ignored:
-        _log.info("options without effect here: %s", ", ".join(ignored))
+        _log.info("options without effect: %s", ", ".join(ignored))
     mapped = tuple(f"{n}: {row.note}" for n, row in rows.items() if row.fate is Fate.MAPPED)
     options: Options = _with(Options(ignored=ignored, mapped=mapped), settings)
     return options
@@ -69,7 +69,7 @@ def row_of(name: str) -> Row | None:
 
 
 def unknown_option(name: str) -> OptionError:
-    """The error for a name nobody knows, with the nearest ones."""
+    """The error for an unknown name, with the most similar names."""
     near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else "docs/options.md lists every name"
     return OptionError("unknown option", option=name, hint=hint)
@@ -82,7 +82,7 @@ def _text(value: object) -> str:
 
 
 def _parsed(row: Row, name: str, text: str) -> Any:
-    """What a value means; None where nothing is set.  Raises OptionError."""
+    """The parsed value; None if nothing is set.  Raises OptionError."""
     if row.fate is Fate.REFUSED and text.lower() not in (v.lower() for v in row.harmless):
         raise _refusal(row, name, text)
     if row.value is None:
@@ -91,7 +91,7 @@ def _parsed(row: Row, name: str, text: str) -> Any:
         return row.value.parse(text)
     except ValueError:
         raise OptionError(
-            "impossible value", option=name, value=text, hint=f"allowed: {row.value.allowed}"
+            "invalid option value", option=name, value=text, hint=f"allowed: {row.value.allowed}"
         ) from None
 
 
@@ -103,8 +103,8 @@ def _refusal(row: Row, name: str, text: str) -> OptionError:
 
 
 def _with(options: Any, settings: Mapping[str, Any]) -> Any:
-    """A copy of nested frozen dataclasses with fields set, by their dotted paths; all at once,
-    as some are checked against each other."""
+    """A copy of nested frozen dataclasses with fields set by their dotted paths; all at once,
+    because some fields are checked against each other."""
     fields: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():

@@ -1,4 +1,4 @@
-"""The table of option names: the rows of every area, and where a name or alias is found."""
+"""The table of option names: the rows of every area, and lookup by name or alias."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
     "Streams, SQL and hooks": stream.ROWS,
     "Machinery of the JVM": machinery.ROWS,
 }
-"""Rows by the heading they stand under in docs/options.md."""
+"""Rows by their heading in docs/options.md."""
 
 
 def _by_name() -> dict[str, Row]:

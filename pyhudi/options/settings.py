@@ -1,7 +1,7 @@
-"""Every tunable, in one place: frozen dataclasses.
+"""All settings, as frozen dataclasses.
 
-A field carries its unit in its name, its default and the reason for it.  The files `names_*.py`
-hold the table from `hoodie.*` names to these fields.
+The name of a field states its unit; its comment the reason for its default.  The modules of
+`names/` map `hoodie.*` names to these fields.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class LogFormat(Enum):
 
 
 class KnownKeys(Enum):
-    """What an insert does with rows whose key is in the table."""
+    """How an insert treats rows whose key is in the table."""
 
-    INSERT = "insert"  # the key is there twice then
+    INSERT = "insert"  # the table then has the key twice
     DROP = "drop"
     FAIL = "fail"
 
 
 class HolesPolicy(Enum):
-    """What an incremental read does about a pending write before a completed one."""
+    """How an incremental read treats a pending write before a completed one."""
 
     FAIL = "fail"
     BLOCK = "block"
@@ -43,25 +43,25 @@ class HolesPolicy(Enum):
 class SchemaMode(Enum):
     """How far a batch may change the schema of its table."""
 
-    STRICT = "strict"  # not at all
+    STRICT = "strict"  # no changes
     ADD = "add"  # new nullable columns and nested fields
-    WIDEN = "widen"  # those, and types to wider ones
+    WIDEN = "widen"  # ADD, and wider types
 
 
 @dataclass(frozen=True, slots=True)
 class FileSizing:
-    """How large base files become.  Used by write/placement/assignment."""
+    """The sizes of base files.  Used by write/placement/assignment."""
 
     file_bytes_max: int = 125_829_120  # a base file of this size is read in well under a second
-    small_file_bytes: int = 104_857_600  # files below take inserts before new ones are opened
-    record_bytes: int | None = None  # where no commit tells it; None: measured in the batch
+    small_file_bytes: int = 104_857_600  # smaller files take inserts before new ones are created
+    record_bytes: int | None = None  # if no commit states it; None: measured in the batch
     rewrite_ratio_max: float = 4.0  # MOR: inserts join a small file at most this much larger,
-    rewrite_bytes_free: int = 16 << 20  # or up to this size: it is rewritten in no time
-    small_files_max: int = 1  # MOR: small files of a partition that one write adds to
+    rewrite_bytes_free: int = 16 << 20  # or up to this size, as the rewrite is fast
+    small_files_max: int = 1  # MOR: small files of a partition that one write extends
     rows_per_file: int | None = None  # None: as many as fit into file_bytes_max
-    estimate_threshold: float = 1.0  # of small_file_bytes: commits that tell a record's size
-    log_file_bytes_max: int = 1 << 30  # one write's log of a file group is cut at this size
-    log_block_bytes_max: int = 256 << 20  # in memory: readers hold a block at a time
+    estimate_threshold: float = 1.0  # of small_file_bytes: smallest commit to estimate from
+    log_file_bytes_max: int = 1 << 30  # one write's log of a file group is split at this size
+    log_block_bytes_max: int = 256 << 20  # in memory: readers hold one block at a time
 
     def __post_init__(self) -> None:
         _positive("hoodie.parquet.max.file.size", self.file_bytes_max)
@@ -71,12 +71,12 @@ class FileSizing:
 
 @dataclass(frozen=True, slots=True)
 class BaseFileOptions:
-    """How base files are encoded.  Used by formats/base_file."""
+    """Encoding of base files.  Used by formats/base_file."""
 
     codec: str = "zstd"  # smaller and faster to write than gzip; read by every Hudi reader
     codec_level: int | None = None  # None: 1 for zstd, else the codec's own default
     row_group_rows: int = 256 * 1024  # readers skip by row group; larger ones compress no better
-    row_group_bytes: int = 64 << 20  # in memory: what a task holds of wide rows at a time
+    row_group_bytes: int = 64 << 20  # in memory: held by a task when rows are wide
     page_bytes: int = 1 << 20
     bloom_kind: str = "DYNAMIC_V0"
     bloom_entries: int = 60_000
@@ -86,7 +86,7 @@ class BaseFileOptions:
     def __post_init__(self) -> None:
         if self.codec not in ("zstd", "gzip", "snappy", "lz4", "none"):
             raise OptionError(
-                "a codec that not every Hudi reader knows",
+                "codec is not supported by every Hudi reader",
                 option="hoodie.parquet.compression.codec",
                 value=self.codec,
                 hint="use zstd, gzip, snappy, lz4_raw or uncompressed",
@@ -100,12 +100,12 @@ class BaseFileOptions:
 
 
 class SortMode(Enum):
-    """How a bulk insert arranges rows in new files.  Used by write/placement/sorted_insert.
+    """The order of rows in the new files of a bulk insert.  Used by write/placement/sorted_insert.
 
-    Files of one partition are sized alike in every mode: they follow the bytes, not the tasks.
+    Files of one partition have similar sizes in every mode: they follow the bytes, not the tasks.
     """
 
-    NONE = "NONE"  # as the rows come
+    NONE = "NONE"  # in input order
     GLOBAL_SORT = "GLOBAL_SORT"  # by record key; the key ranges of files do not overlap
     PARTITION_SORT = "PARTITION_SORT"  # by record key within each file
     PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"  # one file filled after another
@@ -114,12 +114,12 @@ class SortMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BulkInsert:
-    """Sort columns, where named, take the place of the mode: rows are sorted by them over all
-    files of a partition."""
+    """Sort columns, if any, replace the mode: rows are sorted by them over all files of a
+    partition."""
 
     sort_mode: SortMode = SortMode.NONE
     sort_columns: tuple[str, ...] = ()
-    ends_with_key: bool = True  # rows equal in all sort columns are sorted, and dealt out, by key
+    ends_with_key: bool = True  # rows equal in all sort columns are sorted and distributed by key
 
     @property
     def sorts_files(self) -> bool:
@@ -133,7 +133,7 @@ class BulkInsert:
 
     @property
     def fills_files(self) -> bool:
-        """Whether files are filled one after another rather than evenly."""
+        """Whether files are filled one after another instead of evenly."""
         return self.sort_mode in (
             SortMode.PARTITION_PATH_REPARTITION,
             SortMode.PARTITION_PATH_REPARTITION_AND_SORT,
@@ -142,32 +142,32 @@ class BulkInsert:
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """How many file groups a record index gets that is built for the rows of a table."""
+    """The number of file groups of a record index built for the rows of a table."""
 
-    growth: float = 1.3  # rows that are planned for, a row
-    group_bytes: int = 48_000_000  # a million entries: larger groups answer more slowly
+    growth: float = 1.3  # capacity per existing row
+    group_bytes: int = 48_000_000  # a million entries: lookups in larger groups are slower
     groups_max: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What the metadata table keeps of each file, beside its size; group counts as Apache Hudi's.
+    """File information in the metadata table, besides sizes; group counts are Apache Hudi's.
 
-    A table that keeps one already goes on keeping it whatever is said here.
+    A partition that a table already has is always maintained.
     """
 
-    column_stats: bool = False  # readers skip files by the ranges of their columns
+    column_stats: bool = False  # readers skip files by column ranges
     column_stats_groups: int = 2
-    bloom_filters: bool = False  # readers skip files by key without opening their footers
+    bloom_filters: bool = False  # readers skip files by key without reading footers
     bloom_filters_groups: int = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """How a pending instant shows that it is worked on.  Used by transaction/heartbeat."""
+    """How a pending instant shows that its writer is alive.  Used by transaction/heartbeat."""
 
     interval_seconds: float = 60.0
-    misses: int = 2  # beats that may stay away before others count it as dead
+    misses: int = 2  # intervals without a beat after which it counts as crashed
     always: bool = False  # also under the lock, for Apache Hudi's writers with the policy LAZY
 
     @property
@@ -180,30 +180,30 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a write goes on beside others.  Used by operations/write and transaction/begin."""
+    """Concurrent writes.  Used by operations/write and transaction/begin."""
 
-    optimistic: bool = False  # off: no write is ever done twice, and none needs a heartbeat
-    retries: int = 4  # after conflicts; the last one under the lock from its beginning
-    retry_seconds: float = 0.1  # before the first retry at most, twice that before the second, ...
+    optimistic: bool = False  # off: no write is repeated, and none needs a heartbeat
+    retries: int = 4  # after conflicts; the last one holds the lock from its start
+    retry_seconds: float = 0.1  # at most, before the first retry; doubled for each further one
     retry_seconds_max: float = 5.0
-    detects_early: bool = False  # look at the markers of others before files are written
+    detects_early: bool = False  # check other writers' markers before files are written
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write does with its rows.  Used by write/ and pipeline."""
+    """How a write treats its rows.  Used by write/ and operations/."""
 
     sizing: FileSizing = field(default_factory=FileSizing)
     base_file: BaseFileOptions = field(default_factory=BaseFileOptions)
     log_format: LogFormat = LogFormat.PARQUET  # several times faster to write and read than Avro
     combine_before_upsert: bool = True
     combine_before_insert: bool = False
-    update_partition_path: bool = False  # a key that comes with another partition stays put
-    index: IndexKind | None = None  # None: what the table has
+    update_partition_path: bool = False  # a record keeps its partition if a write gives another one
+    index: IndexKind | None = None  # None: the table's
     index_rules: IndexRules = field(default_factory=IndexRules)
-    tee: IndexKind | None = None  # an index beside the one that answers: kept in step, compared
-    keep_record_index: bool | None = None  # None: if it is the index, or is there already
+    tee: IndexKind | None = None  # a second index, updated and compared with the active one
+    keep_record_index: bool | None = None  # None: if it is the active index or already exists
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
@@ -212,16 +212,16 @@ class WriteOptions:
     lock: LockRules = field(default_factory=LockRules)
     lock_seconds: float = 60.0  # to wait for other writers
     lock_retries: int = 0  # further waits of `lock_seconds`
-    lock_retry_seconds: float = 5.0  # between two of them
+    lock_retry_seconds: float = 5.0  # between two waits
     concurrency: Concurrency = field(default_factory=Concurrency)
     metadata_enabled: bool = True
-    metadata_compact_after: int = 10  # delta commits: each is a log more that readers open
+    metadata_compact_after: int = 10  # delta commits: readers open one log for each
     schema_mode: SchemaMode = SchemaMode.WIDEN  # as Apache Hudi
-    null_for_missing: bool = False  # columns a batch lacks: an error, as values would be lost
+    null_for_missing: bool = False  # if a batch lacks columns: an error, as values would be lost
     reconcile_schema: bool = False  # as `null_for_missing`, under Apache Hudi's other name
-    rollback_by_markers: bool = True  # off: the files of a write that died are found by listing
-    into_clustered: bool = False  # a write may go into a group of a pending clustering
-    rolls_back_clusterings: bool = False  # and such a write rolls the plan back
+    rollback_by_markers: bool = True  # off: files of a crashed write are found by listing
+    into_clustered: bool = False  # a write may change a group of a pending clustering
+    rolls_back_clusterings: bool = False  # such a write rolls the plan back
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -231,7 +231,7 @@ class WriteOptions:
 
 
 class CleaningPolicy(Enum):
-    """What a clean leaves for readers of the past."""
+    """Which file versions a clean retains for older readers."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
@@ -240,30 +240,30 @@ class CleaningPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """When table services run, and how much they take on.  Used by services/ and operations/."""
+    """When table services run, and their limits.  Used by services/ and operations/."""
 
-    enabled: bool = True  # off: none runs after a write, whatever the fields below say
-    failures_raise: bool = False  # a failed service after a write: an error, or a note
-    archival_failures_raise: bool = False  # likewise, of archival alone
+    enabled: bool = True  # off: none runs after a write, regardless of the fields below
+    failures_raise: bool = False  # whether a failed service after a write raises or is reported
+    archival_failures_raise: bool = False  # likewise, for archival only
     compacts_inline: bool = False  # after a write that makes it due
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
-    cleans_inline: bool = True  # after a write, where a file is no longer needed
-    clean_after_commits: int = 1  # since the last clean, before one runs after a write
+    cleans_inline: bool = True  # after a write, if a file is no longer needed
+    clean_after_commits: int = 1  # since the last clean, before a write runs another one
     cleaning: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
     commits_retained: int = 10
     versions_retained: int = 3
     hours_retained: int = 24
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
-    cleans_incrementally: bool = True  # looks only where commits came since the last clean
-    clean_partitions: tuple[str, ...] = ()  # the only ones a clean looks into; none: all
+    cleans_incrementally: bool = True  # considers only partitions changed since the last clean
+    clean_partitions: tuple[str, ...] = ()  # the only ones a clean considers; empty: all
     clean_pattern: str | None = None  # likewise, a regular expression for the whole path
     archives_inline: bool = True  # after a write that makes more than `commits_kept_max`
     commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
-    commits_kept_max: int = 30  # so many of a kind before one begins
-    archives_beyond_savepoint: bool = False  # a restore needs what stands between
-    archives_behind_clean: bool = False  # never past what the last clean retained
-    archive_batch: int = 10  # records held at a time, and in one block of the archive
+    commits_kept_max: int = 30  # instants of a kind before an archival starts
+    archives_beyond_savepoint: bool = False  # off: a restore needs the instants between
+    archives_behind_clean: bool = False  # archives nothing that the last clean retained
+    archive_batch: int = 10  # records in memory, and in one block of the archive
     merges_archive: bool = False
     archive_merge_count: int = 10
     archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
@@ -271,14 +271,14 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         if self.commits_kept_max <= self.commits_kept_min:
             raise OptionError(
-                "archival has to keep fewer commits than it begins at",
+                "archival must retain fewer commits than the number that starts it",
                 option="hoodie.keep.max.commits",
                 value=self.commits_kept_max,
                 least=self.commits_kept_min + 1,
             )
         if self.filters_cleaning and self.cleans_incrementally:
             raise OptionError(
-                "partitions are chosen only for cleans that look into all of them",
+                "partition filters apply only to cleans that consider all partitions",
                 option="hoodie.clean.partition.filter.selected, .regex",
                 hint="set hoodie.clean.incremental.enabled=false",
             )
@@ -287,13 +287,13 @@ class ServiceOptions:
 
     @property
     def filters_cleaning(self) -> bool:
-        """Whether a clean leaves some partitions out."""
+        """Whether a clean skips some partitions."""
         return bool(self.clean_partitions) or self.clean_pattern is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """What whoever opens a table adds to its merge rules.
+    """Merge rules given by the caller when a table is opened.
 
     delete_field, delete_marker: a column, and the value (as text) that makes a row a delete.
     function: merges stored and new records; see `open_table`.
@@ -308,32 +308,32 @@ class Merging:
 class ReadOptions:
     """How a table is read."""
 
-    metadata_enabled: bool = True  # list through the metadata table where it is trusted
-    data_skipping: bool = True  # leave out files that column statistics or blooms rule out
-    holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: rows must not be missed in silence
-    incremental_fallback: bool = False  # where files of a range are cleaned: what is left of it
-    schema_of_end: bool = False  # incremental reads: columns as of the range's end, not of now
-    partition_glob: str | None = None  # partitions whose changes are read; None: of all
-    source_folder: str | None = None  # of a bootstrapped table's files; None: as the table says
-    lookup_adaptive: bool = True  # record index: seek or scan, per file, by what each would cost
-    lookup_method: str = "seek"  # where that is off, for those who want a steady choice
+    metadata_enabled: bool = True  # list through the metadata table if it is valid
+    data_skipping: bool = True  # skip files by column statistics or bloom filters
+    holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: a read must not miss rows silently
+    incremental_fallback: bool = False  # if files of the range are cleaned: read the rest
+    schema_of_end: bool = False  # incremental reads: columns at the range's end, not now
+    partition_glob: str | None = None  # partitions whose changes are read; None: all
+    source_folder: str | None = None  # of a bootstrapped table's files; None: the table's
+    lookup_adaptive: bool = True  # record index: seek or scan, per file, by estimated cost
+    lookup_method: str = "seek"  # if not adaptive
     merging: Merging = field(default_factory=Merging)
 
     @property
     def lookup(self) -> str:
-        """How HFiles of the record index are asked: "auto", "seek" or "scan"."""
+        """How HFiles of the record index are read: "auto", "seek" or "scan"."""
         return "auto" if self.lookup_adaptive else self.lookup_method
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Properties a new table gets that have no argument of their own.  None: not said."""
+    """Properties of a new table that are not arguments.  None: not set."""
 
     hive_style: bool | None = None  # `city=sf` as the name of a partition's folder
-    url_encoded: bool | None = None  # values that would hurt a path as `%XX`
-    timezone: str | None = None  # of instants: "UTC", as for None, or "LOCAL"
+    url_encoded: bool | None = None  # special characters of values as `%XX`
+    timezone: str | None = None  # of instants: "UTC" (also None) or "LOCAL"
     cdc: bool | None = None  # whether rewrites of base files log their changes
-    cdc_mode: str | None = None  # what they log of a change; all of it for None
+    cdc_mode: str | None = None  # content of the change log; None: before and after images
     database: str | None = None  # of the catalog; part of the checksum of a table's properties
     payload_class: str | None = None
     merge_mode: str | None = None
@@ -343,26 +343,26 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """What options say of the table and the operation, for doors that have no arguments.
+    """The table and the operation as stated by options, for callers without arguments for them.
 
-    None and empty: not said.  Doors with arguments of their own check that the two agree.
+    None and empty: not set.  If an API has the argument too, it checks that the two agree.
     """
 
     name: str | None = None
     table_type: str | None = None  # "COPY_ON_WRITE" or "MERGE_ON_READ"
     operation: str | None = None  # "upsert", "insert", "bulk_insert", "delete", ...
     record_key: tuple[str, ...] = ()
-    partition_by: tuple[str, ...] | None = None  # (): said to be empty
+    partition_by: tuple[str, ...] | None = None  # (): set, and empty
     ordering: tuple[str, ...] = ()
     key_generator: str | None = None  # a member of KeyGeneratorKind, by name
     partitions_to_delete: tuple[str, ...] = ()
     is_overwrite_static: bool | None = None  # insert_overwrite: None is dynamic
-    partitions_to_overwrite: tuple[str, ...] = ()  # by a static insert_overwrite; none: all
+    partitions_to_overwrite: tuple[str, ...] = ()  # by a static insert_overwrite; empty: all
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """What options say of a read, for doors that have no arguments.  None: not said."""
+    """A read as stated by options, for callers without arguments for it.  None: not set."""
 
     query_type: str | None = None  # "snapshot", "read_optimized" or "incremental"
     as_of: str | None = None
@@ -375,8 +375,8 @@ class QueryRequest:
 class StreamOptions:
     """How the batches of a stream are written."""
 
-    identifier: str | None = None  # whose batches they are; None: the streaming query's own id
-    retry_count: int = 3  # of what another attempt may mend; then the stream fails
+    identifier: str | None = None  # of the writing stream; None: the streaming query's id
+    retry_count: int = 3  # of failures that may be transient; then the stream fails
     retry_seconds: float = 2.0
 
 
@@ -384,7 +384,7 @@ class StreamOptions:
 class TimestampSettings:
     """How the timestamp key generator reads and prints times; `hoodie.keygen.timebased.*`.
 
-    None: not said.  Formats are Java's.
+    None: not set.  Formats are Java's.
     """
 
     timestamp_type: str | None = None
@@ -392,7 +392,7 @@ class TimestampSettings:
     input_delimiter: str | None = None  # a regular expression; None: a comma
     output_format: str | None = None
     scalar_unit: str | None = None  # of SCALAR; None: seconds
-    timezone: str | None = None  # both zones, where they are not said on their own
+    timezone: str | None = None  # both zones, unless set separately
     input_timezone: str | None = None
     output_timezone: str | None = None
 
@@ -401,8 +401,8 @@ class TimestampSettings:
 class Options:
     """All settings of one opened table.
 
-    ignored: names accepted without effect.  mapped: names whose values were translated, with
-    what they mean here.
+    ignored: names accepted without effect.  mapped: names whose values were translated, with the
+    result.
     """
 
     write: WriteOptions = field(default_factory=WriteOptions)

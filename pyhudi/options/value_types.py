@@ -1,4 +1,4 @@
-"""What the text of an option may be: one `Value` a kind, with what it says is allowed."""
+"""Types of option values: how each is parsed, and the description of the allowed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0,
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One kind of value.  `parse` raises ValueError for text that is none of it."""
+    """One type of value.  `parse` raises ValueError for invalid text."""
 
     allowed: str
     parse: Callable[[str], Any]
@@ -81,7 +81,7 @@ def duration(unit: str) -> Value:
 
 
 def choice(values: Mapping[str, Any], *, allowed: str | None = None) -> Value:
-    """One of some words, whatever their case, and what each means."""
+    """One of several words in any case, and the meaning of each."""
     folded = {word.lower(): meaning for word, meaning in values.items()}
 
     def parse(text: str) -> Any:
@@ -93,17 +93,17 @@ def choice(values: Mapping[str, Any], *, allowed: str | None = None) -> Value:
 
 
 def words(*allowed: str) -> Value:
-    """One of some words, in the spelling given here."""
+    """One of several words, returned in the spelling given here."""
     return choice({word: word for word in allowed})
 
 
 def only(*allowed: str) -> Value:
-    """Words that say what holds anyway."""
+    """Words that request the existing behaviour."""
     return choice({word: word for word in allowed}, allowed="only " + " or ".join(allowed))
 
 
 def class_name(known: Mapping[str, Any], *, allowed: str) -> Value:
-    """A Java class, by its full or its last name."""
+    """A Java class, by its full or simple name."""
 
     def parse(text: str) -> Any:
         short = text.rsplit(".", 1)[-1]

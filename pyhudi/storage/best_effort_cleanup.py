@@ -1,4 +1,4 @@
-"""What a finished operation leaves behind where the store fails."""
+"""Cleanup after a finished operation, which tolerates failures of the store."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LOG = logging.getLogger("pyhudi")
 
 @contextmanager
 def tolerating(what: str, place: object) -> Iterator[None]:
-    """Around cleaning up after something whose outcome is certain.
+    """Clean up after an operation whose outcome is certain.
 
-    A failure of the store is logged, not raised: it would report a commit that stands as failed.
-    What stays behind is removed by the next writer.
+    A failure of the store is logged, not raised: raising would report a completed commit as failed.
+    The next writer removes what remains.
     """
     try:
         yield
     except (PyhudiError, OSError) as error:
-        _LOG.warning("%s of %s stays for now: %s", what, place, error)
+        _LOG.warning("%s of %s is not removed yet: %s", what, place, error)

@@ -1,7 +1,7 @@
-"""Clients of an object store whose requests end in time.
+"""Clients of an object store whose requests have a time limit.
 
-A store's client tries a request again for minutes.  At a commit point that is too long: the lock's
-lease would end first, and another writer would take the instant for that of a crashed one.
+A store's client retries a request for minutes.  At a commit point that is too long: the lease of
+the lock would expire first, and another writer would roll the instant back as a crashed one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyhudi.storage.locks.monotonic_clock import seconds_allowed
 
 _REQUEST_SHARE: Final = 1 / 4
 _RETRY_SHARE: Final = 1 / 8
-"""Of the time allowed: a last request that begins when retries end takes 3/8 of it at most."""
+"""Share of the time allowed: a last request that starts when retries end takes at most 3/8."""
 
 _LEAST_SECONDS: Final = 0.05
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -24,10 +24,10 @@ Make = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
 
 
 class Buckets:
-    """One bucket, by clients of different patience.
+    """The clients of one bucket, with different time limits.
 
-    make: builds a client from options of the connection and of retries.  given: those that the
-    user gave.
+    make: builds a client from connection and retry options.  given: the options given by
+    the user.
     """
 
     def __init__(self, make: Make, client: Mapping[str, Any], retry: Mapping[str, Any]) -> None:
@@ -36,12 +36,12 @@ class Buckets:
 
     @classmethod
     def of(cls, bucket: Any) -> Buckets:
-        """A client that takes no options, such as a store in memory."""
+        """Buckets around a client without options, such as an in-memory store."""
         return cls(lambda client, retry: bucket, {}, {})
 
     @property
     def now(self) -> Any:
-        """The client for a request that is made now."""
+        """The client for a request made now."""
         tier = _tier(seconds_allowed())
         made = self._made.get(tier)
         if made is None:
@@ -60,7 +60,7 @@ class Buckets:
 
 
 def _tier(seconds: float) -> float:
-    """The time a client is built for: not many different ones, and no longer than allowed."""
+    """The time limit of a client: one of a few values, not above the time allowed."""
     if math.isinf(seconds):
         return seconds
     whole = 2.0 ** math.floor(math.log2(max(seconds, _LEAST_SECONDS)))
@@ -68,7 +68,7 @@ def _tier(seconds: float) -> float:
 
 
 def _seconds(given: Any) -> float:
-    """A timeout as users give it: `"10s"`, a timedelta; infinity where it says something else."""
+    """A timeout from user options: `"10s"` or a timedelta; infinity for anything else."""
     if isinstance(given, timedelta):
         return given.total_seconds()
     found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m)?\s*", str(given)) if given else None

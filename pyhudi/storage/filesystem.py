@@ -1,11 +1,11 @@
-"""The first seam: bytes on a store, seen from one root folder.
+"""Interfaces of file systems: bytes in a store, below one root folder.
 
-A FileSystem is rooted: every path is relative to its root, uses `/`, and can never leave it, so
-no mistake above this floor deletes or writes outside the table.  `fs.sub("a/b")` is the same
-store rooted deeper.  Implementations pickle (Spark tasks carry them) and hold no open file.
+A FileSystem is rooted: every path is relative to its root, uses `/`, and never leaves it, so
+a caller's mistake cannot delete or write outside the table.  `fs.sub("a/b")` is the same
+store with a deeper root.  Implementations pickle (Spark tasks carry them) and hold no open file.
 
 Durability: when `create`, `replace` or a closed `Sink` returns, the bytes and the name survive a
-power loss.  Visibility: a file of these three appears whole or not at all.
+power loss.  Visibility: a file written by these three appears completely or not at all.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Bytes = bytes | bytearray | memoryview
 class FileInfo:
     """One entry of a listing: its path relative to the file system's root.
 
-    tag: other for other content, where the store tells one.  modified: when the content was put
-    there, in seconds since 1970 by the store's clock; None where it does not tell.
+    tag: changes with the content, if the store has tags.  modified: when the content was written,
+    in seconds since 1970 by the store's clock; None if the store does not report it.
     """
 
     path: str
@@ -46,14 +46,14 @@ class RandomAccess(Protocol):
     def size(self) -> int: ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes.  Raises CorruptFileError if the file ends before."""
+        """Exactly `length` bytes.  Raises CorruptFileError if the file ends earlier."""
         ...
 
     def close(self) -> None: ...
 
 
 class Sink(Protocol):
-    """A file being written.  Leaving it by an exception (or `abandon`) leaves no file."""
+    """A file being written.  Leaving it with an exception (or `abandon`) leaves no file."""
 
     def write(self, data: Bytes) -> int: ...
 
@@ -76,7 +76,7 @@ class Sink(Protocol):
 
 
 class Mutex(Protocol):
-    """A lock that ends with its holder's process.  Not re-entrant; see `lock.py`."""
+    """A lock, released when its holder's process ends.  Not re-entrant; see `table_lock.py`."""
 
     @property
     def key(self) -> str:
@@ -84,37 +84,37 @@ class Mutex(Protocol):
         ...
 
     def acquire(self, wait_seconds: float) -> bool:
-        """Whether it was got within the wait."""
+        """Whether the lock was acquired within the wait."""
         ...
 
     def confirm(self) -> bool:
-        """Whether it is held still, asked of whoever gives it; a lease is renewed by this."""
+        """Whether the lock is still held, according to its provider; renews a lease."""
         ...
 
     def seconds_left(self) -> float:
-        """For how long from now no other process can hold it, without asking the store; 0 where
-        it may be lost already, infinity where only the end of this process frees it."""
+        """How long from now no other process can hold it, without a request to the store; 0 if it
+        may be lost already, infinity if only the end of this process releases it."""
         ...
 
     def release(self) -> None:
-        """Free it, if it is held still.  Raises StorageError where nobody knows whether it is."""
+        """Release it, if it is still held.  Raises StorageError if its state is unknown."""
         ...
 
     def sign(self, text: str) -> None:
-        """Leave a text for those who wait; no promise that it is kept."""
+        """Store a text for waiting processes; best effort."""
         ...
 
     def signature(self) -> str:
-        """The text signed last, or an empty one."""
+        """The text signed last, or an empty text."""
         ...
 
 
 class FileSystem(Protocol):
-    """What the table layer needs of a store."""
+    """What the table layer needs from a store."""
 
     @property
     def url(self) -> str:
-        """The root as users and commit files name it: an absolute path, or a URL."""
+        """The root as in user input and commit files: an absolute path, or a URL."""
         ...
 
     def sub(self, folder: str) -> FileSystem: ...
@@ -130,8 +130,8 @@ class FileSystem(Protocol):
         ...
 
     def arrow_file(self, path: str) -> Any:
-        """A pyarrow NativeFile for random access.  Not a memory map: one of a file that is
-        truncated in place ends the process, where a read is an error."""
+        """A pyarrow NativeFile for random access.  Not a memory map: truncating a mapped file
+        in place would end the process, where a read raises an error."""
         ...
 
     def size(self, path: str) -> int: ...
@@ -143,24 +143,24 @@ class FileSystem(Protocol):
         ...
 
     def names(self, folder: str = "") -> list[str]:
-        """Names of the files right in a folder, in order.  Cheaper than `children` where the
-        store is asked for each file's size."""
+        """Sorted names of the files directly in a folder.  Cheaper than `children` if the
+        store needs a request for the size of each file."""
         ...
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
-        """Put a whole file if the name is free; False (and nothing changed) if it is taken.
+        """Create a whole file if the name is free; False (and nothing changed) if it is taken.
 
-        durable: False for a file that a power loss may take, until a durable one has followed it
-        in its folder; a store that has no use for this passes over it.
+        durable: False for a file that a power loss may remove until a durable file follows it
+        in its folder; stores without this distinction ignore it.
         """
         ...
 
     def replace(self, path: str, data: Bytes) -> None:
-        """Put a whole file in place of whatever has the name, atomically."""
+        """Write a whole file under a name, replacing any existing one atomically."""
         ...
 
     def open_sink(self, path: str) -> Sink:
-        """A new file to be written in pieces.  Raises StorageError if the name is taken."""
+        """A new file, written in parts.  Raises StorageError if the name is taken."""
         ...
 
     def open_scratch(self, path: str) -> Sink:
@@ -168,15 +168,15 @@ class FileSystem(Protocol):
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; those already gone are no error."""
+        """Delete files; missing files are not an error."""
         ...
 
     def delete_folder(self, folder: str) -> None:
-        """Delete a folder and all below it; one already gone is no error."""
+        """Delete a folder and everything below it; a missing folder is not an error."""
         ...
 
     def mutex(self, path: str) -> Mutex:
-        """The lock named `path`.  What it keeps there is no file of the table."""
+        """The lock named `path`.  What it stores there is not a file of the table."""
         ...
 
 
@@ -188,12 +188,12 @@ def checked_file(path: str) -> str:
 
 
 def checked(path: str) -> str:
-    """`path` if it stays below the root (empty: the root).  Raises UserError if it could not."""
+    """`path` if it stays below the root (empty: the root).  Raises UserError otherwise."""
     if path.startswith("/") or "\\" in path or "\0" in path:
         raise UserError("a path inside the table must be relative", path=path)
     parts = path.split("/")
     if ".." in parts or "." in parts:
-        raise UserError("a path inside the table may not step out of it", path=path)
+        raise UserError("a path inside the table must not leave it", path=path)
     if path and "" in parts:
-        raise UserError("a path inside the table may not have an empty part", path=path)
+        raise UserError("a path inside the table must not have an empty part", path=path)
     return path

@@ -1,11 +1,11 @@
-"""HDFS (`hdfs://`, `webhdfs://`) through WebHDFS, with fsspec's connection and its ways to log in.
+"""HDFS (`hdfs://`, `webhdfs://`) through WebHDFS, with fsspec's connection and authentication.
 
-A new file is written under a hidden name beside its place and renamed to it, which the name node
-does at once and refuses if the name is taken.  A rename whose answer was lost is told by the hidden
-file: it is gone only if the rename was done.  There are no locks and no put in place of a version:
-the writer lock is a lease made of numbered files, see `numbered.py`.  HDFS itself keeps a closed
-file's bytes on its data nodes; whether they sync their disks is its setting
-(`dfs.datanode.synconclose`).  A name may not have a colon.
+A new file is written under a hidden name next to its target and renamed, which the name node
+does atomically and rejects if the name is taken.  If the answer to a rename was lost, the hidden
+file shows the outcome: it is gone only if the rename succeeded.  HDFS has no locks and no
+conditional overwrite: the writer lock is a lease made of numbered files, see `numbered_lease.py`.
+HDFS keeps the bytes of a closed file on its data nodes; `dfs.datanode.synconclose` sets whether
+they sync their disks.  A name must not contain a colon.
 Needs `pip install "pyhudi[hdfs]"`; nothing here is imported by `import pyhudi`.
 """
 
@@ -36,12 +36,12 @@ _HTTP_PORT: Final = 9870
 
 
 class HdfsFileSystem:
-    """FileSystem over one folder of an HDFS.
+    """FileSystem over one folder of HDFS.
 
-    url: `hdfs://host:port/folder`, where the port is the name node's own and not asked, or
+    url: `hdfs://host:port/folder`, where the port is the name node's and is not used, or
     `webhdfs://host:port/folder` with the port of WebHDFS.  options: `port` (of WebHDFS, 9870),
-    `host`, `user`, `kerberos`, `token`, `use_https`, `data_proxy` and whatever else fsspec's
-    `webhdfs` takes, and `timeout` in seconds for each request.  Pickles by these two.
+    `host`, `user`, `kerberos`, `token`, `use_https`, `data_proxy`, other options of fsspec's
+    `webhdfs`, and `timeout` in seconds for each request.  Pickles as url and options.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class HdfsFileSystem:
         self._put(path, bytes(data), over=True)
 
     def _put(self, path: str, content: Any, *, over: bool) -> bool:
-        """A whole file; whether the name was free, or taken over."""
+        """Write a whole file; whether the name was free or its file was replaced."""
         place = self._file(path)
         folder = place.rpartition("/")[0]
         staged = f"{folder}/{staged_name()}"
@@ -193,7 +193,7 @@ def _name_node(
     host = given.pop("host", None) or host
     if not host:
         raise UserError(
-            "an HDFS needs the host of its name node",
+            "HDFS requires the host of its name node",
             hint="hdfs://host:port/path, or host in storage_options",
         )
     http_port = given.pop("port", None) or (port if scheme == "webhdfs" else None) or _HTTP_PORT

@@ -1,13 +1,13 @@
-"""A byte range of an outer file seen as a file: how Parquet and HFile blocks are read in place.
+"""Byte ranges of an outer file opened as files: how Parquet and HFile blocks are read in place.
 
-Two views of the same range: `Window` (positional reads; `seekable.py` makes a Python file object of
-it) and the `inlinefs:` URL that names the range in text:
+Two views of the same range: `Window` (positional reads; `seekable_file.py` makes a Python file
+object of it) and the `inlinefs:` URL that describes the range as text:
 
     inlinefs:/ P / S /?start_offset=<o>&length=<n>
 
 P is the outer path after its first `:` with one leading slash, S the outer scheme.  Older writers
-left out the extra slash and did not collapse `//`; both forms are parsed.
-Source: storage_format chapter 3.  The fsspec face is in `inline_fsspec.py`.
+omitted the extra slash and did not collapse `//`; both forms are parsed.
+Source: storage_format chapter 3.  The fsspec implementation is in `inline_fsspec.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class InlinePath:
-    """The outer file and the range: what an `inlinefs:` URL says.
+    """The outer file and the range described by an `inlinefs:` URL.
 
     outer: a URL with a scheme; local files are `file:///...`.
     """
@@ -47,14 +47,14 @@ class InlinePath:
 
 
 def parse_url(url: str) -> InlinePath:
-    """The range an `inlinefs:` URL names, in its newer or older form.  Raises UserError."""
+    """The range that an `inlinefs:` URL describes, in either form.  Raises UserError."""
     found = _RANGE.search(url)
     if not url.startswith(SCHEME + ":") or found is None:
         raise UserError("not an inlinefs URL", url=url)
     base, _, scheme = url[len(SCHEME) + 1 : found.start()].rstrip("/").rpartition("/")
     path = base.lstrip("/")
     if not path or not _SCHEME.fullmatch(scheme):
-        raise UserError("an inlinefs URL must hold an outer path and its scheme", url=url)
+        raise UserError("an inlinefs URL must contain an outer path and its scheme", url=url)
     if scheme == "file" or base.startswith("///"):
         path = "/" + path
     return InlinePath(f"{scheme}://{path}", int(found[1]), int(found[2]))
@@ -69,10 +69,10 @@ def _split_scheme(outer: str) -> tuple[str, str]:
 
 
 class Window:
-    """Bytes [offset, offset + length) of an outer file, as a RandomAccess of their own.
+    """Bytes [offset, offset + length) of an outer file, as a separate RandomAccess.
 
-    Closing it leaves the outer file open: several windows share one.
-    Raises CorruptFileError if the range does not lie inside the outer file.
+    Closing it leaves the outer file open: several windows share one file.
+    Raises CorruptFileError if the range is not inside the outer file.
     """
 
     __slots__ = ("_offset", "_outer", "_size")
@@ -80,7 +80,7 @@ class Window:
     def __init__(self, outer: RandomAccess, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > outer.size:
             raise CorruptFileError(
-                "a byte range leaves its file", offset=offset, length=length, size=outer.size
+                "byte range exceeds its file", offset=offset, length=length, size=outer.size
             )
         self._outer = outer
         self._offset = offset
@@ -91,7 +91,7 @@ class Window:
         return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes.  Raises CorruptFileError if the window ends before."""
+        """Exactly `length` bytes.  Raises CorruptFileError if the window ends earlier."""
         if offset < 0 or length < 0 or offset + length > self._size:
             raise CorruptFileError(
                 "read past the end of a byte range", offset=offset, length=length, size=self._size
@@ -103,10 +103,10 @@ class Window:
 
 
 class InlineFileSystem:
-    """Opens byte ranges of outer files as files.  Read-only.
+    """Byte ranges of outer files, opened as files.  Read-only.
 
-    outer: a FileSystem that holds the outer files; a range then names a path inside it (or a URL
-    below its root).  Without one, outer files are local paths and `file:` URLs.
+    outer: the FileSystem of the outer files; a range then names a path in it (or a URL
+    below its root).  Without it, outer files are local paths and `file:` URLs.
     """
 
     def __init__(self, outer: FileSystem | None = None) -> None:
@@ -123,7 +123,7 @@ class InlineFileSystem:
         """The range as a seekable file object that also has `size` and `read_at`.
 
         path: an `inlinefs:` URL, its parts, or an outer path with `offset` and `length`.
-        Raises UserError, FileMissingError, and CorruptFileError if the range leaves the file.
+        Raises UserError, FileMissingError, and CorruptFileError if the range exceeds the file.
         """
         where = _located(path, offset, length)
         source = self._open_outer(where.outer)
@@ -134,7 +134,7 @@ class InlineFileSystem:
             raise
 
     def exists(self, path: str | InlinePath) -> bool:
-        """Whether the outer file exists and holds the whole range."""
+        """Whether the outer file exists and contains the whole range."""
         try:
             self.open(path).close()
         except (FileMissingError, CorruptFileError):
@@ -142,7 +142,7 @@ class InlineFileSystem:
         return True
 
     def size(self, path: str | InlinePath) -> int:
-        """The length of the range, which must lie inside its file."""
+        """The length of the range, which must be inside its file."""
         with self.open(path) as file:
             return file.size
 
@@ -153,7 +153,7 @@ class InlineFileSystem:
 
     @staticmethod
     def parse(url: str) -> InlinePath:
-        """The outer file and range an `inlinefs:` URL names.  Raises UserError."""
+        """The outer file and range of an `inlinefs:` URL.  Raises UserError."""
         return parse_url(url)
 
     def _open_outer(self, outer: str) -> RandomAccess:
@@ -162,7 +162,7 @@ class InlineFileSystem:
         scheme, rest = _split_scheme(outer)
         if scheme != "file":
             raise UserError(
-                "a range of a remote file needs the file system that holds it",
+                "a range of a remote file requires the file system of that file",
                 hint="pass it: InlineFileSystem(outer=...)",
                 path=outer,
             )
@@ -184,12 +184,12 @@ def _located(path: str | InlinePath, offset: int | None, length: int | None) -> 
     if offset is None or length is None:
         return parse_url(path)
     if offset < 0 or length < 0:
-        raise UserError("offset and length may not be negative", offset=offset, length=length)
+        raise UserError("offset and length must not be negative", offset=offset, length=length)
     return InlinePath(path, offset, length)
 
 
 def _inside(root: str, outer: str) -> str:
-    """`outer` relative to the root of a file system; a relative path is taken as it is."""
+    """`outer` relative to the root of a file system; relative paths are unchanged."""
     if not outer.startswith("/") and _split_scheme(outer)[0] == "file" and ":" not in outer:
         return outer
     scheme, path = _split_scheme(outer)

@@ -1,6 +1,6 @@
-"""The fsspec protocol `inlinefs`: a byte range of any file fsspec can open, by URL, read-only.
+"""The read-only fsspec protocol `inlinefs`: a byte range of any file that fsspec can open.
 
-A module of its own because fsspec is slow to import; fsspec finds it by entry point.
+A separate module because fsspec is slow to import; fsspec finds it by entry point.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyhudi.storage.inline_file import SCHEME, InlinePath, parse_url
 class InlineFsspecFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """`fsspec.open("inlinefs://d/x.log/file/?start_offset=8036&length=6959")`.
 
-    Paths are whole URLs; a range has no parent and lists as itself.  `target_options` go to the
-    file system of the outer file.
+    Paths are whole URLs; a range has no parent and lists itself.  `target_options` are passed to
+    the file system of the outer file.
     """
 
     protocol = SCHEME
@@ -32,7 +32,7 @@ class InlineFsspecFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _strip_protocol(cls, path: str | list[str]) -> str | list[str]:
-        """Kept whole: the query is part of the name."""
+        """Unchanged: the query is part of the name."""
         return path
 
     def unstrip_protocol(self, name: str) -> str:
@@ -53,7 +53,7 @@ class InlineFsspecFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return [self.info(path)] if detail else [path]
 
     def glob(self, path: str, **_options: Any) -> list[str]:
-        """A URL's `?` is no wildcard."""
+        """`?` in a URL is not a wildcard."""
         return [path]
 
     def _open(self, path: str, mode: str = "rb", **_options: Any) -> Any:
@@ -82,7 +82,7 @@ class InlineFsspecFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 
 class _RangeFile(AbstractBufferedFile):  # type: ignore[misc]
-    """Reads of one range, with fsspec's own read-ahead."""
+    """Reads of one range, with fsspec's read-ahead."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self.fs._fetch(self.path, start, end)  # type: ignore[no-any-return]
@@ -97,7 +97,7 @@ class _RangeFile(AbstractBufferedFile):  # type: ignore[misc]
 def _check_range(where: InlinePath, outer_size: int) -> None:
     if where.offset + where.length > outer_size:
         raise CorruptFileError(
-            "a byte range leaves its file",
+            "byte range exceeds its file",
             path=where.outer,
             offset=where.offset,
             length=where.length,

@@ -1,4 +1,4 @@
-"""One moment's listing of an object store, of one folder or of all there is."""
+"""A listing of an object store made once, for one folder or for everything."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pyhudi.storage.object_store import PAGE, ObjectStoreFileSystem
 
 
 class WalkedObjectStore(ObjectStoreFileSystem):
-    """An object store that answers listings of one folder (empty: of any) from a walk made once.
+    """An object store that answers listings of one folder (empty: any) from one earlier listing.
 
-    For readers that look at several folders of a table at one moment: a walk is one request for
+    For readers that list several folders of a table at one time: a request returns
     a thousand names.  Pickles as the plain store.
     """
 
@@ -34,16 +34,16 @@ class WalkedObjectStore(ObjectStoreFileSystem):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the walk went over all there is, not over one folder only."""
+        """Whether the listing covers the whole store, not only one folder."""
         return not self._folder
 
     @classmethod
     def of(cls, fs: ObjectStoreFileSystem, folder: str) -> WalkedObjectStore:
-        """A walk of a folder whose name comes before most others; of all there is, where that
-        costs no request more.
+        """A listing of a folder whose name sorts before most others; of the whole store if that
+        costs no further request.
 
-        Where the pages of the whole, in the order of names, run past the folder, they hold all of
-        it; where they come in another order, or with much before the folder, it is walked alone.
+        If the pages of the whole, in name order, extend past the folder, they contain all of it;
+        if they have another order, or much precedes the folder, only the folder is listed.
         """
         found: list[FileInfo] = []
         for page in fs.pages():
@@ -54,12 +54,12 @@ class WalkedObjectStore(ObjectStoreFileSystem):
                 break
             if not ordered or names[-1] < folder:
                 return cls(fs, folder, fs.below(folder))
-            if names[-1] > f"{folder}0":  # as "0" comes after "/"
+            if names[-1] > f"{folder}0":  # as "0" sorts after "/"
                 return cls(fs, folder, (i for i in found if i.path.startswith(f"{folder}/")))
         return cls(fs, "", found)
 
     def tag(self, path: str) -> str | None:
-        """The tag of a file as it was then; None if it was not there."""
+        """The tag of a file when it was listed; None if it did not exist."""
         info = self._walked.get(self._prefix + path)
         return None if info is None else info.tag
 

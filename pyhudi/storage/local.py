@@ -1,9 +1,9 @@
-"""The local disk.
+"""The local disk as a file system.
 
-A new file is written under a hidden name beside its place, synced, and linked to its name, which
-fails if the name is taken: create-if-absent and all-or-nothing in one call.  The folder is synced
-after, so the name survives a power loss too.  A file that replaces another takes the checksum
-sidecar (`.name.crc`) of Hadoop's local file system with it, or Java refuses the new bytes.
+A new file is written under a hidden name next to its target, synced, and linked to its name,
+which fails if the name is taken: one atomic create-if-absent.  The folder is synced
+afterwards, so the name survives a power loss too.  Replacing a file removes the checksum
+sidecar (`.name.crc`) of Hadoop's local file system, or Java would reject the new bytes.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def staged_name() -> str:
 
 
 def is_staged(name: str) -> bool:
-    """Whether a file (not a folder, which may be a partition) is one that is not published."""
+    """Whether a file (not a folder, which may be a partition) is unpublished."""
     return _STAGED.fullmatch(name) is not None
 
 
 @contextmanager
 def scratch_disk() -> Iterator[LocalFileSystem]:
-    """A folder on this machine's disk, gone at the end."""
+    """A folder on this machine's disk, deleted at the end."""
     with TemporaryDirectory(prefix="pyhudi-") as folder:
         yield LocalFileSystem(folder)
 
@@ -71,21 +71,21 @@ class LocalFileSystem:
         return f"{self.root}/{checked(path)}" if path else self.root
 
     def local_path(self, path: str) -> str:
-        """Where the operating system finds the file."""
+        """The path of the file for the operating system."""
         return self._file(path)
 
     def _file(self, path: str) -> str:
         return self._unlinked(self._at(checked_file(path)))
 
     def _unlinked(self, place: str) -> str:
-        """`place`, unless a link on the way to it, or it itself, leads out of the root."""
+        """`place`, unless it or a link on its path leads out of the root."""
         found = os.path.realpath(place)
         root = os.path.realpath(self.root)
         if found != root and not found.startswith(root.rstrip("/") + "/"):
             raise StorageError(
                 "a symbolic link leads out of the table",
                 path=place,
-                hint="put the files in the place of the link",
+                hint="replace the link by the files",
             )
         return place
 
@@ -93,7 +93,7 @@ class LocalFileSystem:
         with _typed(self._file(path)) as place, open(place, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read()
-            if len(data) < size:  # a read ends early where the disk, or a file server, loses bytes
+            if len(data) < size:  # a read ends early if the disk or a file server loses bytes
                 raise OSError(errno.EIO, f"{len(data)} of {size} bytes were read")
             return data
 
@@ -182,7 +182,7 @@ class LocalFileSystem:
     def _new_sink(self, path: str, *, durable: bool) -> LocalSink:
         place = self._file(path)
         if os.path.lexists(place):
-            raise _NameTakenError("the file exists already", path=place)
+            raise _NameTakenError("the file already exists", path=place)
         with _typed(place):
             return LocalSink(place, durable=durable)
 
@@ -206,7 +206,7 @@ class LocalFileSystem:
 
 @contextlib.contextmanager
 def _typed(place: str) -> Iterator[str]:
-    """Turn what the operating system says into the errors of this package; gives `place`."""
+    """Convert errors of the operating system to those of this package; yields `place`."""
     try:
         yield place
     except StorageError:
@@ -222,16 +222,16 @@ def _typed(place: str) -> Iterator[str]:
 
 
 class _NameTakenError(StorageError):
-    """The name a new file wants is taken."""
+    """The name of a new file is taken."""
 
     code = "NAME_TAKEN"
 
 
 class LocalMutex:
-    """Mutex by an advisory lock of the operating system on a file that stays.
+    """Mutex by an advisory lock of the operating system on a permanent file.
 
-    Whoever waits stands in a turnstile first, one at a time: so a holder who comes back at once
-    does not pass those who wait.
+    Waiting processes pass a turnstile one at a time, so a holder that acquires the lock again
+    immediately does not overtake them.
     """
 
     def __init__(self, place: str) -> None:
@@ -255,7 +255,7 @@ class LocalMutex:
         return True
 
     def confirm(self) -> bool:
-        """False where the file was removed by hand: another process may hold a new one."""
+        """False if the file was removed by hand: another process may lock a new one."""
         try:
             return os.stat(self._place).st_ino == self._inode
         except FileNotFoundError:
@@ -265,7 +265,7 @@ class LocalMutex:
         return math.inf
 
     def release(self) -> None:
-        with contextlib.suppress(OSError):  # it is for information only
+        with contextlib.suppress(OSError):  # for information only
             _unlink(self._signature)
         self._lock.release()
 
@@ -323,7 +323,7 @@ class LocalFile:
 
 
 class LocalSink(PublishedOnClose):
-    """A file that takes its name when it is closed, and then only if the name is free."""
+    """A file that gets its name when it is closed, if the name is free."""
 
     def __init__(self, place: str, *, durable: bool = True) -> None:
         super().__init__()
@@ -347,7 +347,7 @@ class LocalSink(PublishedOnClose):
             with _typed(self._place):
                 if not self.abandoned:
                     self._publish()
-        finally:  # what is left of the temporary file is hidden, and no reason to fail
+        finally:  # the rest of the temporary file is hidden, and no reason to fail
             with contextlib.suppress(OSError):
                 self._file.close()
             with contextlib.suppress(OSError):
@@ -360,13 +360,13 @@ class LocalSink(PublishedOnClose):
         try:
             os.link(self._staged, self._place)
         except FileExistsError:
-            raise _NameTakenError("the file exists already", path=self._place) from None
+            raise _NameTakenError("the file already exists", path=self._place) from None
         _unlink(_sidecar(self._place))
         if self._durable:
             _sync_folder(os.path.dirname(self._place))
 
     def __del__(self) -> None:
-        if hasattr(self, "_file"):  # else there was never anything to publish
+        if hasattr(self, "_file"):  # otherwise there is nothing to publish
             super().__del__()
 
 
@@ -377,7 +377,7 @@ def _staged(place: str) -> str:
 
 
 def _make_folders(folder: str) -> None:
-    """Make a folder and those above it, each name durable."""
+    """Create a folder and its parents, each with a durable name."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)

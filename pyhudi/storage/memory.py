@@ -1,4 +1,4 @@
-"""A store in memory: the fake that passes the same contract as the real ones."""
+"""An in-memory store that passes the same contract tests as the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST = "\U0010ffff"
 
 
 class MemoryStore:
-    """What several MemoryFileSystems (roots) share: names to bytes, in name order."""
+    """The content shared by several MemoryFileSystems (roots): names to bytes, in name order."""
 
     def __init__(self) -> None:
         self.files: SortedDict = SortedDict()
@@ -32,7 +32,7 @@ class MemoryStore:
         self.signatures: dict[str, str] = {}
 
     def copy(self) -> MemoryStore:
-        """Another store with the same files, and no lock held."""
+        """Another store with the same files and no lock held."""
         twin = MemoryStore()
         with self.lock:
             twin.files.update(self.files)
@@ -41,7 +41,7 @@ class MemoryStore:
 
 
 class MemoryFileSystem:
-    """FileSystem over a MemoryStore.  Does not pickle: it lives in one process."""
+    """FileSystem over a MemoryStore.  Does not pickle: it exists in one process."""
 
     def __init__(self, store: MemoryStore | None = None, root: str = "") -> None:
         self.store = store or MemoryStore()
@@ -105,7 +105,7 @@ class MemoryFileSystem:
                 for full in files.irange(begun, prefix + LAST):
                     first, below, _ = full[len(prefix) :].partition("/")
                     path = f"{folder}/{first}" if folder else first
-                    if below:  # what is in the folder is passed over
+                    if below:  # skip the content of the folder
                         found.append(FileInfo(path, 0, is_folder=True))
                         start = f"{prefix}{first}/{LAST}"
                         break
@@ -133,7 +133,7 @@ class MemoryFileSystem:
 
     def open_sink(self, path: str) -> MemorySink:
         if self._file(path) in self.store.files:
-            raise StorageError("the file exists already", path=f"{self.url}/{path}")
+            raise StorageError("the file already exists", path=f"{self.url}/{path}")
         return MemorySink(self, path)
 
     def open_scratch(self, path: str) -> MemorySink:
@@ -222,4 +222,4 @@ class MemorySink(PublishedOnClose):
         if not self.closed:
             super().close()
             if not self.abandoned and not self._fs.create(self._path, self._data):
-                raise StorageError("the file exists already", path=f"{self._fs.url}/{self._path}")
+                raise StorageError("the file already exists", path=f"{self._fs.url}/{self._path}")

@@ -1,11 +1,11 @@
 """Object stores (`s3://`, `gs://`, `abfs://`), by the library obstore.
 
-There is no rename and no append: an object appears whole by one put.  create is a put that fails
-if the name is taken; it carries a token of its own, so that a put which was answered too late
-and sent again is told from one that another writer won.  A folder is what stands before the
-slashes of names.
+There is no rename and no append: an object appears completely by one put.  create is a put that
+fails if the name is taken; it carries a unique token, which distinguishes a put that was sent
+again after a late answer from one of another writer.  A folder is the part of names
+before a slash.
 
-Small files come in one request: opening one asks for its first or last bytes and learns its size
+Small files need one request: opening a file reads its first or last bytes and gets its size
 from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported by `import pyhudi`.
 """
 
@@ -41,12 +41,12 @@ from pyhudi.storage.store_failures import failure, retry_config, watched
 OBJECT_STORE_SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
 _ATTEMPT: Final = "pyhudiattempt"
-"""Metadata of an object: the token of the put that made it.  Azure allows no hyphen in the name."""
+"""Metadata of an object: the token of its put.  Azure allows no hyphen in the name."""
 
-_ONE_PUT_BYTES: Final = 1 << 30  # larger files go up in parts, which no store does conditionally
-_ATTEMPTS: Final = 4  # at a put whose fate is not known
-_PAUSE_SECONDS: Final = 0.05  # before the second of them; twice as long before each further one
-_DELETES: Final = 1000  # names in one request at most
+_ONE_PUT_BYTES: Final = 1 << 30  # larger files are uploaded in parts, unconditionally
+_ATTEMPTS: Final = 4  # at a put whose outcome is unknown
+_PAUSE_SECONDS: Final = 0.05  # before the second attempt; doubled before each further one
+_DELETES: Final = 1000  # names in one request, at most
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 PAGE: Final = 1000  # names in one answer
 
@@ -66,9 +66,9 @@ def _library() -> Any:
 class ObjectStoreFileSystem:
     """FileSystem over one folder of a bucket.
 
-    url: `scheme://bucket/folder`.  options: as obstore's stores take them (`endpoint`, `region`,
-    `access_key_id`, ...); credentials are found in the environment where none are given.
-    Pickles by these two.  bucket: a client of obstore, or those of another file system.
+    url: `scheme://bucket/folder`.  options: those of obstore's stores (`endpoint`, `region`,
+    `access_key_id`, ...); without credentials, those of the environment are used.
+    Pickles as url and options.  bucket: a client of obstore, or those of another file system.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class ObjectStoreFileSystem:
 
     @property
     def bucket(self) -> Any:
-        """obstore's client for a request that is made now."""
+        """obstore's client for a request made now."""
         return self._buckets.now
 
     def _name(self, path: str) -> str:
         checked(path)
         if _CONTROL.search(path):
             raise UserError(
-                "object stores have no names with control characters", path=path,
+                "names in object stores must not contain control characters", path=path,
                 hint="set hoodie.datasource.write.partitionpath.urlencode when creating the table",
             )  # fmt: skip
         return f"{self._root}/{path}" if self._root and path else path or self._root
@@ -128,12 +128,12 @@ class ObjectStoreFileSystem:
     def open(self, path: str) -> RangedFile:
         return self._opened(path, {"range": (0, AHEAD_BYTES)})
 
-    def _opened(self, path: str, ask: Mapping[str, Any]) -> RangedFile:
+    def _opened(self, path: str, wanted: Mapping[str, Any]) -> RangedFile:
         name = self._file(path)
         with self._typed(path):
             try:
-                answer = _library().get(self.bucket, name, options=dict(ask))
-            except _library().exceptions.BaseError:  # an empty object has no range at all
+                answer = _library().get(self.bucket, name, options=dict(wanted))
+            except _library().exceptions.BaseError:  # an empty object has no valid range
                 size = int(_library().head(self.bucket, name)["size"])
                 return RangedFile(self, path, size, 0, b"")
             first, last = answer.range
@@ -145,7 +145,7 @@ class ObjectStoreFileSystem:
         return arrow_file(opened)
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes of an object that is known to be long enough: one request."""
+        """Bytes of an object known to be long enough: one request."""
         with self._typed(path):
             name = self._file(path)
             return bytes(_library().get_range(self.bucket, name, start=offset, length=length))
@@ -182,15 +182,15 @@ class ObjectStoreFileSystem:
         return [info.name for info in self.children(folder) if not info.is_folder]
 
     def below(self, folder: str = "") -> list[FileInfo]:
-        """Every file below a folder, in name order: one request for a thousand of them."""
+        """Every file below a folder, in name order: one request per thousand."""
         found = [info for page in self.pages(folder) for info in page]
         return sorted(found, key=lambda info: info.path)
 
     def pages(self, folder: str = "") -> Iterator[list[FileInfo]]:
-        """`below`, a request at a time, in the order of the store (of names, for most).
+        """The files of `below` by request, in the order of the store (for most, of names).
 
-        A first answer that breaks off is asked for again; one of a later page is an error, and
-        so is a store that did not answer for as long as a request is tried.
+        A first answer that is cut off is requested again; a later page that fails is an error, and
+        so is a store that does not answer within the time for retries.
         """
         name = self._name(folder)
         for attempt in range(_ATTEMPTS):
@@ -218,8 +218,8 @@ class ObjectStoreFileSystem:
         return FileInfo(found["path"][skip:], size, tag=found.get("e_tag"), modified=at)
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
-        """A put whose fate is not known (no answer, or 409: the store was at it for somebody) is
-        looked up and, where nothing is there, sent again; its token tells whose it is."""
+        """A put with unknown outcome (no answer, or 409: a concurrent put) is looked up and, if
+        there is no object, sent again; the token shows who created the object."""
         name, token = self._file(path), secrets.token_hex(8)
         for attempt in range(_ATTEMPTS):
             try:
@@ -239,12 +239,12 @@ class ObjectStoreFileSystem:
                 return found == token
             time.sleep(_PAUSE_SECONDS * 2**attempt)
         raise StorageError(
-            "the store has no answer to who created an object", path=f"{self._url}/{path}",
+            "the store does not report who created an object", path=f"{self._url}/{path}",
             retryable=True,
         )  # fmt: skip
 
     def _attempt_at(self, path: str, name: str) -> str | None:
-        """The token of the put that made an object; empty if it has none, None without object."""
+        """The token of the put that made an object; empty without token, None without object."""
         with suppress(FileMissingError), self._typed(path):
             return str(_library().get(self.bucket, name).attributes.get(_ATTEMPT, ""))
         return None
@@ -265,8 +265,8 @@ class ObjectStoreFileSystem:
         return UploadedSink(f"{self._url}/{path}", partial(self._upload, path))
 
     def _upload(self, path: str, content: Any, size_bytes: int) -> bool:
-        """A new file: in one conditional put, or a large one in parts, where no store knows
-        conditions: it takes its name when the last part is there."""
+        """Create a file: a small one by one conditional put, a large one in parts, which no store
+        does conditionally: its name is visible after the last part."""
         if size_bytes <= _ONE_PUT_BYTES:
             return self.create(path, content.read())
         with self._typed(path):
@@ -296,7 +296,7 @@ class ObjectStoreFileSystem:
 
     @contextmanager
     def _typed(self, path: str) -> Iterator[None]:
-        """Turn what the store says into the errors of this package."""
+        """Convert errors of the store to those of this package."""
         place = f"{self._url}/{path}" if path else self._url
         try:
             with watched(place):
@@ -323,11 +323,11 @@ _CLIENT: Final = frozenset({
     "default_headers", "http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host",
     "proxy_url", "proxy_ca_certificate", "proxy_excludes", "timeout", "user_agent",
 })  # fmt: skip
-"""Options of the connection, which the library takes apart from those of the store."""
+"""Options of the connection, which the library separates from those of the store."""
 
 
 def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
-    """The clients of a bucket.  Raises UserError for options it does not know."""
+    """The clients of a bucket.  Raises UserError for unknown options."""
     plain = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme)
     given = {key.lower(): value for key, value in options.items()}
     client = dict(given.pop("client_options", None) or {})
@@ -356,7 +356,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class _Lease:
-    """The object that a lease mutex is about, with its versions."""
+    """The object of a lease mutex, with its versions."""
 
     def __init__(self, fs: ObjectStoreFileSystem, name: str) -> None:
         self._fs = fs
@@ -372,7 +372,7 @@ class _Lease:
             return None
 
     def write(self, content: bytes, version: Any) -> Any | None:
-        """Put the content in place of that version (None: of nothing); the new version, or None
+        """Replace that version (None: create); the new version, or None
         if another was there."""
         mode = "create" if version is None else version
         with self._fs._typed(self._name):

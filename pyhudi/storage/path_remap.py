@@ -1,7 +1,7 @@
-"""A store some of whose folders and files live elsewhere in it.
+"""A file system in which some folders and files are redirected to other paths.
 
-What is built beside something and later put in its place is built through this: the builder
-writes to the names it always writes to, and they land in the folder they are redirected to.
+Used to build a replacement next to the existing files: the builder
+uses the usual names, and the files are written to the target of the redirection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pyhudi.storage.filesystem import (
 
 @dataclass(frozen=True)
 class RedirectedFileSystem:
-    """`inner`, with each path of `places` (a file, or a folder and all below it) moved.
+    """`inner`, with each path of `places` (a file, or a folder and everything below it) redirected.
 
-    Listings of a moved folder name its files as if it stood in its place; a listing of a folder
-    above it shows what really stands there.
+    Listings of a redirected folder show its files under their original paths; a listing of
+    a parent folder shows the real content.
     """
 
     inner: FileSystem
@@ -44,14 +44,14 @@ class RedirectedFileSystem:
         return path
 
     def sub(self, folder: str) -> FileSystem:
-        """Rooted deeper; below a moved folder that is the plain store."""
+        """A deeper root; below a redirected folder this is the plain store."""
         inner = self.inner.sub(self._at(folder))
         below = {
             place[len(folder) + 1 :]: elsewhere
             for place, elsewhere in self.places.items()
             if place.startswith(f"{folder}/")
         }
-        assert not below, "a folder above a moved one has no root of its own"
+        assert not below, "a parent of a redirected folder cannot be a root"
         return inner
 
     def read(self, path: str) -> bytes:
@@ -105,7 +105,7 @@ class RedirectedFileSystem:
 
 
 def files_below(fs: FileSystem, folder: str) -> list[FileInfo]:
-    """Every file in a folder and its folders, in order of path."""
+    """Every file in a folder and its subfolders, in path order."""
     found: list[FileInfo] = []
     todo = [folder]
     while todo:
@@ -114,14 +114,14 @@ def files_below(fs: FileSystem, folder: str) -> list[FileInfo]:
     return sorted(found, key=lambda info: info.path)
 
 
-def copy_file(fs: FileSystem, source: str, target: str, *, piece_bytes: int = 8 << 20) -> None:
-    """The bytes of one file under a second name, in pieces.  Raises StorageError if it is taken."""
+def copy_file(fs: FileSystem, source: str, target: str, *, chunk_bytes: int = 8 << 20) -> None:
+    """Copy a file to a second name, in chunks.  Raises StorageError if the name is taken."""
     file = fs.open(source)
     try:
         with fs.open_sink(target) as sink:
             at = 0
             while at < file.size:
-                part = file.read_at(at, min(piece_bytes, file.size - at))
+                part = file.read_at(at, min(chunk_bytes, file.size - at))
                 sink.write(part)
                 at += len(part)
     finally:

@@ -1,4 +1,4 @@
-"""Files of a store that is read by requests of a range each."""
+"""Files of a store that is read by range requests."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pyhudi.errors import CorruptFileError, StorageError
 from pyhudi.storage.seekable_file import as_pyarrow_file
 from pyhudi.storage.sink import PublishedOnClose
 
-AHEAD_BYTES: Final = 256 << 10  # asked for on opening: most logs, most footers, all small files
-_IN_MEMORY_BYTES: Final = 64 << 20  # a sink that grows beyond is kept on the local disk
+AHEAD_BYTES: Final = 256 << 10  # read on open: covers most logs, most footers, all small files
+_IN_MEMORY_BYTES: Final = 64 << 20  # larger sinks are spilled to the local disk
 
 
 class RangeStore(Protocol):
-    """A store that gives ranges of its files."""
+    """A store that reads ranges of its files."""
 
     @property
     def url(self) -> str: ...
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes of a file that is known to be long enough: one request."""
+        """Bytes of a file known to be long enough: one request."""
         ...
 
 
 class RangedFile:
-    """RandomAccess by range requests, with the bytes that came with the opening."""
+    """RandomAccess by range requests, with the bytes that were read on open."""
 
-    def __init__(self, fs: RangeStore, path: str, size: int, held_at: int, held: bytes) -> None:
+    def __init__(self, fs: RangeStore, path: str, size: int, first_at: int, first: bytes) -> None:
         self._fs = fs
         self._path = path
         self._size = size
-        self._held_at = held_at
-        self._held = held
+        self._first_at = first_at
+        self._first = first
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class RangedFile:
 
     @property
     def is_whole(self) -> bool:
-        return len(self._held) == self._size
+        return len(self._first) == self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0 or offset + length > self._size:
@@ -53,9 +53,9 @@ class RangedFile:
                 offset=offset,
                 length=length,
             )
-        start = offset - self._held_at
-        if start >= 0 and start + length <= len(self._held):
-            return self._held[start : start + length]
+        start = offset - self._first_at
+        if start >= 0 and start + length <= len(self._first):
+            return self._first[start : start + length]
         if not length:
             return b""
         return self._fs.get_range(self._path, offset, length)
@@ -72,9 +72,9 @@ def arrow_file(opened: RangedFile) -> Any:
 
 
 class UploadedSink(PublishedOnClose):
-    """A file that goes up when it is closed: kept in memory, or on the local disk when large.
+    """A file uploaded when it is closed: buffered in memory, or on the local disk if large.
 
-    upload: given the content, at its start, and its size; whether the name was free.
+    upload: called with the content, at its start, and its size; returns whether the name was free.
     """
 
     def __init__(self, path: str, upload: Callable[[Any, int], bool]) -> None:
@@ -103,4 +103,4 @@ class UploadedSink(PublishedOnClose):
 
 
 def name_taken(path: str) -> StorageError:
-    return StorageError("the file exists already", path=path)
+    return StorageError("the file already exists", path=path)

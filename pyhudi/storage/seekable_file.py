@@ -1,4 +1,4 @@
-"""An open file of positional reads as the file objects of Python and Arrow."""
+"""Adapters from positional reads to the file objects of Python and Arrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SeekableFile(io.RawIOBase):
     """A RandomAccess as a read-only Python file object.
 
     A read stops at the end; a seek past the end is an error, as in Apache Hudi.  Closing it
-    closes the RandomAccess it was given.
+    closes the underlying RandomAccess.
     """
 
     def __init__(self, source: RandomAccess) -> None:
@@ -78,7 +78,7 @@ def as_pyarrow_file(source: RandomAccess) -> pa.NativeFile:
 
 
 def map_scratch(fs: FileSystem, path: str) -> pa.NativeFile:
-    """A file of `open_scratch` for reading: memory-mapped on a local disk, so that tasks share its
-    pages.  Only its writer knows its name, so nothing truncates it."""
+    """Open a file of `open_scratch`: memory-mapped on a local disk, so that tasks share its
+    pages.  Only its writer knows its name, so no process truncates it."""
     local_path = getattr(fs, "local_path", None)
     return fs.arrow_file(path) if local_path is None else pa.memory_map(local_path(path))

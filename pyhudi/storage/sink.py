@@ -1,4 +1,4 @@
-"""What every sink has in common: it is published when it is closed, or not at all."""
+"""The base of all sinks: a file is published when it is closed, or not at all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Self
 
 
 class PublishedOnClose(io.RawIOBase):
-    """A file being written, whose bytes become a file when `close` succeeds.
+    """A file being written; its bytes become a file when `close` succeeds.
 
-    Left by an exception, abandoned, or merely dropped, it leaves no file.  Subclasses write, and
+    After an exception, `abandon`, or garbage collection it leaves no file.  Subclasses write, and
     publish in `close` unless `abandoned` is set.
     """
 

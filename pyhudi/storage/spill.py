@@ -1,18 +1,18 @@
-"""Tables put aside while an operation runs: one protocol, one lifecycle.
+"""Tables staged outside memory while an operation runs: places, lifecycle and cleanup.
 
 ```
 MEMORY    tasks share this process
 MACHINE   Arrow files in a folder of this machine's disk
-TABLE     Arrow files below the table, which tasks on other machines reach:
+TABLE     Arrow files below the table, readable by tasks on other machines:
           .hoodie/.temp/pyhudi-<token>                         under the lock (`lock_folder`)
           .hoodie/.temp/parked-<begun, ms since 1970>-<owner>  without it (`parking_folder`)
-          .hoodie/.temp/<T>/.pyhudi                            of an instant, gone with its markers
+          .hoodie/.temp/<T>/.pyhudi                            deleted with the instant's markers
 ```
 
-`spill` deletes the folder at the end.  What crashed writers left is deleted by `sweep`: folders of
-the first kind by the next holder of the lock, of the second when they are days old, as nothing
-else says whether their tasks still run.  A table that is staged once and read by memory map is the
-same for every task, however often it runs.
+`spill` deletes the folder at the end.  `sweep` deletes what crashed writers left: folders of
+the first kind by the next holder of the lock, of the second kind when they are days old, because
+only their age shows that their tasks have ended.  A table that is staged once and memory-mapped
+is the same for every task, however often it runs.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _FOLDER: Final = re.compile(r"parked-(\d{13})-([0-9a-f]{16})")
 
 
 class Staged(Protocol):
-    """A table that was put aside.  Picklable where its staging is."""
+    """A staged table.  Picklable if its staging is."""
 
     def load(self) -> pa.Table: ...
 
 
 class Staging(Protocol):
-    """Somewhere to put tables aside."""
+    """A place where tables are staged."""
 
     def put(self, name: str, table: pa.Table) -> Staged: ...
 
@@ -62,7 +62,7 @@ class MemoryStaged:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStaging:
-    """Tables stay where they are; for engines whose tasks share this process."""
+    """Tables stay in memory; for engines whose tasks share this process."""
 
     def put(self, name: str, table: pa.Table) -> Staged:
         return MemoryStaged(table)
@@ -70,7 +70,7 @@ class MemoryStaging:
 
 @dataclass(frozen=True, slots=True)
 class FileStaged:
-    """An Arrow IPC file below the table; `load` maps it, and reads what is touched."""
+    """An Arrow IPC file below the table; `load` maps it and reads only the pages used."""
 
     fs: FileSystem
     path: str
@@ -81,9 +81,9 @@ class FileStaged:
 
 @dataclass(frozen=True, slots=True)
 class FileStaging:
-    """Arrow files in one temporary folder that every worker reaches.
+    """Arrow files in one temporary folder that every worker can read.
 
-    A task that runs twice writes two files; only the one whose `Staged` came back is read.
+    A task that runs twice writes two files; only the one whose `Staged` was returned is read.
     """
 
     fs: FileSystem
@@ -96,7 +96,7 @@ class FileStaging:
 
 @dataclass(frozen=True, slots=True)
 class DurableStaging:
-    """Durable files with names of their own, which the next process finds and reuses.  The
+    """Durable files with fixed names, which the next process finds and reuses.  The
     folder is deleted by the operation that completes the work."""
 
     fs: FileSystem
@@ -107,7 +107,7 @@ class DurableStaging:
         return _written(self.fs, path, self.fs.open_sink(path), table)
 
     def found(self) -> dict[str, str]:
-        """Name -> path of what is there."""
+        """Name -> path of existing files."""
         files = self.fs.children(self.folder)
         return {f.name.split(".")[0]: f.path for f in files if f.name.endswith(".arrow")}
 
@@ -119,11 +119,11 @@ def _written(fs: FileSystem, path: str, file: Sink, table: pa.Table) -> FileStag
 
 
 class SpillPlace(Enum):
-    """Where tables are put aside."""
+    """Where tables are staged."""
 
     MEMORY = "memory"  # of the process that the tasks share
     MACHINE = "machine"  # a folder of this machine's disk
-    TABLE = "table"  # a folder below the table, which tasks elsewhere reach
+    TABLE = "table"  # a folder below the table, readable by tasks on other machines
 
     @classmethod
     def of(cls, fs: FileSystem, *, shares_memory: bool, in_memory: bool) -> SpillPlace:
@@ -138,7 +138,7 @@ class SpillPlace(Enum):
 
 @contextmanager
 def spill(fs: FileSystem, place: SpillPlace, folder: str) -> Iterator[Staging]:
-    """A place for tables, gone at the end.  folder: below the table, where `place` says so."""
+    """A place for tables, deleted at the end.  folder: below the table, for SpillPlace.TABLE."""
     match place:
         case SpillPlace.MEMORY:
             yield MemoryStaging()
@@ -154,7 +154,7 @@ def spill(fs: FileSystem, place: SpillPlace, folder: str) -> Iterator[Staging]:
 
 
 def staging_folder(instant: InstantTime) -> str:
-    """The folder a write stages into; removed with its markers."""
+    """The staging folder of a write; removed with its markers."""
     return f"{TEMP}/{instant}/.pyhudi"
 
 
@@ -165,7 +165,7 @@ def lock_folder() -> str:
 
 
 def parking_folder(owner: str | None = None) -> str:
-    """A folder for rows; one that no other write uses where there is no owner.
+    """A folder for rows; without an owner, a unique one.
 
     owner: 16 hex digits, under which `parked_of` finds the folder again.
     """
@@ -179,12 +179,12 @@ def parked_of(fs: FileSystem, owner: str) -> list[str]:
 
 
 def is_parked(name: str) -> bool:
-    """Whether a folder of this name holds parked rows."""
+    """Whether a folder of this name contains parked rows."""
     return _FOLDER.fullmatch(name) is not None
 
 
 def sweep_parked(fs: FileSystem) -> None:
-    """Delete folders of operations that were begun days ago."""
+    """Delete folders of operations that started days ago."""
     oldest = time.time() * 1000 - AGE_DAYS_MAX * 86_400_000
     for entry in fs.children(TEMP):
         match = _FOLDER.fullmatch(entry.name)
@@ -193,7 +193,7 @@ def sweep_parked(fs: FileSystem) -> None:
 
 
 def sweep(fs: FileSystem) -> None:
-    """Delete what crashed writers put aside.  The caller holds the table's lock."""
+    """Delete tables staged by crashed writers.  The caller holds the table's lock."""
     for entry in fs.children(TEMP):
         if entry.is_folder and entry.name.startswith(_UNDER_LOCK):
             fs.delete_folder(entry.path)

@@ -1,8 +1,8 @@
-"""What an object store's client says when a request fails, as an error that names what to do; how
-long it tries; and a warning while a request waits.
+"""Errors of an object store's client, converted to errors with a hint; its retry limits;
+and a warning while a request waits.
 
-`retry_timeout` of storage_options: seconds (10), or text such as "30s", in which one request is
-tried again; `max_retries` (10): how often.
+`retry_timeout` of storage_options: seconds (10), or text such as "30s", for which one request is
+retried; `max_retries` (10): how often.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|seconds|ms)?")
 
 
 def retry_config(given: dict[str, Any]) -> dict[str, Any]:
-    """The client's `retry_config`, out of storage options that are taken from `given`.
+    """The client's `retry_config`, from storage options that are removed from `given`.
 
     Raises UserError.
     """
@@ -68,13 +68,13 @@ def _count(value: Any) -> int:
 
 
 def failure(error: BaseException, place: str, *, retryable: bool) -> StorageError:
-    """The error to raise for one of the client."""
+    """The error to raise for an error of the client."""
     text = str(error)
     line = (text.splitlines() or [type(error).__name__])[0]
     found = _URL.search(text)
     if _METADATA_SERVICE.search(line):
         return StorageError(
-            "no credentials for the object store were found", path=place,
+            "no credentials found for the object store", path=place,
             hint="pass access_key_id and secret_access_key (or skip_signature=True for a public"
             " bucket) in storage_options, or set them in the environment",
         )  # fmt: skip
@@ -82,14 +82,14 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
         return StorageError(
             "the object store does not answer", path=place, endpoint=found[1], reason=line,
             retryable=retryable,
-            hint="check the endpoint and the network; retry_timeout in storage_options says how"
+            hint="check the endpoint and the network; retry_timeout in storage_options sets how"
             " long a request is tried",
         )  # fmt: skip
     return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
 
 
 class _Waiting:
-    """Requests under way; a daemon thread warns once of each that takes long."""
+    """Pending requests; a daemon thread warns once about each slow one."""
 
     def __init__(self) -> None:
         self.since: dict[int, tuple[float, str]] = {}
@@ -135,5 +135,5 @@ _waiting: Final = _Waiting()
 
 
 def watched(place: str) -> Any:
-    """A context in which a request is made; one that takes long is logged while it waits."""
+    """A context for a request; a slow one is logged while it waits."""
     return _waiting.request(place)

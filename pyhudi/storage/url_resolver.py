@@ -1,4 +1,4 @@
-"""From what users type (a path or a URL) to a FileSystem rooted there.
+"""Resolution of a path or a URL to a FileSystem with that root.
 
 /data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
 memory://trips                                                     this process's memory
@@ -26,17 +26,17 @@ _MEMORY: Final = MemoryStore()
 def locate(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> FileSystem:
-    """The store at `path`; nothing is read.  Raises UserError for a URL no store serves, and for
-    what is neither text nor a path."""
+    """The store at `path`; nothing is read.  Raises UserError for a URL with an unsupported scheme,
+    and for an argument that is neither text nor a path."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
         raise UserError(
-            "a table's path is text or a path object", type=type(text).__name__,
+            "the path of a table must be text or a path object", type=type(text).__name__,
             hint="pass a local path or a URL such as s3://bucket/table",
         )  # fmt: skip
     _check_options(storage_options)
     if not text:
-        raise UserError("a table needs a path")
+        raise UserError("the path of a table must not be empty")
     scheme, separator, rest = text.partition(":")
     if not separator or len(scheme) == 1 or not scheme.isalnum():
         return LocalFileSystem(text)
@@ -49,9 +49,9 @@ def locate(
     if scheme in HDFS_SCHEMES:
         return HdfsFileSystem(text, storage_options)
     raise UserError(
-        f"stores of the scheme {scheme}: are not served yet",
+        f"the URL scheme {scheme}: is not supported",
         path=text,
-        hint=f"these are: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
+        hint=f"supported: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
     )
 
 

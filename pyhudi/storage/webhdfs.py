@@ -1,7 +1,7 @@
-"""The requests of WebHDFS that a table needs, each answered or a typed error.
+"""The WebHDFS requests that a table needs, with typed errors.
 
-Reading is tried again when the connection fails or the name node is not ready; so is writing a
-file under a name of one's own.  A rename tried again looks first whether it was done.
+Reads are retried when the connection fails or the name node is not ready; so are writes of
+files with unique names.  A retried rename first checks whether it has succeeded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, User
 from pyhudi.storage.locks.monotonic_clock import seconds_allowed
 
 _ATTEMPTS: Final = 4
-_PAUSE_SECONDS: Final = 0.25  # before the second attempt; twice as long before each further one
+_PAUSE_SECONDS: Final = 0.25  # before the second attempt; doubled before each further one
 _TIMEOUT_SECONDS: Final = 60.0
 _LEAST_SECONDS: Final = 0.05
 _NOT_READY: Final = {"RetriableException", "SafeModeException", "StandbyException"}
@@ -23,7 +23,7 @@ _DENIED: Final = {"AccessControlException", "SecurityException", "Authentication
 
 
 class RefusedError(StorageError):
-    """What the name node or a data node said instead of an answer; exception: its class there."""
+    """An error reported by the name node or a data node; exception: its class there."""
 
     code = "HDFS_REFUSED"
 
@@ -43,15 +43,15 @@ class NameNode:
 
     @property
     def _patience(self) -> float:
-        """Seconds that a request which is made now may take."""
+        """Seconds that a request made now may take."""
         return max(min(self._timeout, seconds_allowed() / _ATTEMPTS), _LEAST_SECONDS)
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Bytes from an offset, fewer where the file ends.  Raises FileMissingError, and
-        CorruptFileError where it ends before the offset."""
+        """Bytes from an offset, fewer if the file ends.  Raises FileMissingError, and
+        CorruptFileError if the file ends before the offset."""
         parts: dict[str, Any] = {} if length is None else {"offset": offset, "length": length}
         try:
-            found = self._again(lambda: self._ask("GET", "OPEN", path, **parts))
+            found = self._again(lambda: self._request("GET", "OPEN", path, **parts))
         except RefusedError as refused:
             if "out of the range" in refused.what:
                 raise CorruptFileError(
@@ -62,22 +62,22 @@ class NameNode:
 
     def status(self, path: str) -> dict[str, Any]:
         """Raises FileMissingError."""
-        found = self._again(lambda: self._ask("GET", "GETFILESTATUS", path))
+        found = self._again(lambda: self._request("GET", "GETFILESTATUS", path))
         return dict(found.json()["FileStatus"])
 
     def listed(self, path: str) -> list[dict[str, Any]]:
-        """Statuses of what is in a folder, of the file itself without a name.  Raises
+        """Statuses of the entries of a folder; of a file itself, without a name.  Raises
         FileMissingError."""
-        found = self._again(lambda: self._ask("GET", "LISTSTATUS", path))
+        found = self._again(lambda: self._request("GET", "LISTSTATUS", path))
         return list(found.json()["FileStatuses"]["FileStatus"])
 
     def write(self, path: str, content: Any) -> None:
-        """A whole file in place of whatever is there.  content: bytes, or a file at its start."""
+        """Write a whole file, replacing any existing one.  content: bytes, or a rewound file."""
 
         def put() -> Any:
             if not isinstance(content, bytes):
                 content.seek(0)
-            answer = self._ask("PUT", "CREATE", path, follow=False, overwrite="true")
+            answer = self._request("PUT", "CREATE", path, follow=False, overwrite="true")
             place = self._fsspec._apply_proxy(answer.headers["Location"])
             return self._checked(
                 self._fsspec.session.put(place, data=content, timeout=self._patience), path
@@ -86,14 +86,14 @@ class NameNode:
         self._again(put)
 
     def rename(self, path: str, to: str, *, over: bool) -> bool:
-        """Give a file of one's own another name; False if that is taken, unless `over`."""
+        """Rename a file of this writer; False if the name is taken, unless `over`."""
         option = "OVERWRITE" if over else "NONE"
         attempts: list[None] = []
 
         def move() -> bool:
             attempts.append(None)
             try:
-                self._ask("PUT", "RENAME", path, destination=to, renameoptions=option)
+                self._request("PUT", "RENAME", path, destination=to, renameoptions=option)
             except FileMissingError:
                 if len(attempts) == 1:
                     raise
@@ -114,19 +114,19 @@ class NameNode:
         return True
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, or a folder with all below it; what is gone is no error."""
+        """Delete a file, or a folder with everything below it; a missing one is not an error."""
         flag = "true" if recursive else "false"
-        self._again(lambda: self._ask("DELETE", "DELETE", path, recursive=flag))
+        self._again(lambda: self._request("DELETE", "DELETE", path, recursive=flag))
 
-    def _ask(
+    def _request(
         self, method: str, operation: str, path: str, *, follow: bool = True, **parts: Any
     ) -> Any:
         url = self._fsspec._apply_proxy(self._fsspec.url + quote(path or "/", safe="/"))
-        asked = {**parts, **self._fsspec.pars, "op": operation}
+        query = {**parts, **self._fsspec.pars, "op": operation}
         redirects = follow and not self._fsspec.proxy
         session = self._fsspec.session
         answer = session.request(
-            method, url, params=asked, allow_redirects=redirects, timeout=self._patience
+            method, url, params=query, allow_redirects=redirects, timeout=self._patience
         )
         if follow and answer.is_redirect:
             place = self._fsspec._apply_proxy(answer.headers["Location"])
@@ -134,12 +134,12 @@ class NameNode:
         return self._checked(answer, path)
 
     def _checked(self, answer: Any, path: str) -> Any:
-        """The answer, if it is one.  Raises FileMissingError, StorageError."""
+        """The answer, unless it is an error.  Raises FileMissingError, StorageError."""
         if answer.status_code < 400:
             return answer
         try:
-            said = answer.json()["RemoteException"]
-            exception, message = str(said["exception"]), str(said["message"])
+            remote = answer.json()["RemoteException"]
+            exception, message = str(remote["exception"]), str(remote["message"])
         except (ValueError, KeyError, TypeError):
             exception, message = f"HTTP {answer.status_code}", answer.reason or ""
         if exception == "FileNotFoundException" or exception == "HTTP 404":
@@ -151,12 +151,12 @@ class NameNode:
                 hint="give user, token or kerberos in storage_options",
             )  # fmt: skip
         raise RefusedError(
-            f"HDFS refuses: {first}", path=path, exception=exception,
+            f"HDFS rejected the request: {first}", path=path, exception=exception,
             retryable=exception in _NOT_READY or answer.status_code in (502, 503, 504),
         )  # fmt: skip
 
     def _again(self, act: Callable[[], Any]) -> Any:
-        """What `act` gives, tried again where that may help."""
+        """The result of `act`, retried for failures that may be transient."""
         for attempt in range(_ATTEMPTS):
             last = attempt == _ATTEMPTS - 1 or not seconds_allowed()
             try:
@@ -175,7 +175,7 @@ class NameNode:
 
 
 def _connection(host: str, port: int, options: Mapping[str, Any]) -> Any:
-    """fsspec's own WebHDFS, for its session, its log-in and its proxies of data nodes."""
+    """fsspec's WebHDFS, for its session, its authentication and its proxies of data nodes."""
     try:
         from fsspec.implementations.webhdfs import WebHDFS
     except ImportError as absent:
@@ -185,7 +185,7 @@ def _connection(host: str, port: int, options: Mapping[str, Any]) -> Any:
     try:
         return WebHDFS(host, port=port, skip_instance_cache=True, **options)
     except (TypeError, ValueError) as error:
-        raise UserError("the HDFS cannot be used", host=host, reason=str(error)) from error
+        raise UserError("HDFS is not accessible", host=host, reason=str(error)) from error
 
 
 def _failures() -> tuple[type[Exception], ...]:

@@ -1,1 +1,1 @@
-"""What a table is: properties, partitions, file groups and their slices."""
+"""The contents of a table: properties, partitions, file groups and their slices."""

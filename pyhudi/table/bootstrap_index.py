@@ -1,13 +1,13 @@
-"""The bootstrap index: which source file holds the data columns of a skeleton file.
+"""The bootstrap index: source files with the data columns of skeleton files.
 
-A table bootstrapped as METADATA_ONLY has base files of instant 00000000000001 with the five meta
-columns alone.  The data columns stay in the Parquet files the table was made from: row n of the
-one file belongs to row n of the other.  The index is an HFile below `.hoodie/.aux/.bootstrap`:
+A table bootstrapped as METADATA_ONLY has base files of instant 00000000000001 with only the five
+meta columns.  The data columns stay in the Parquet files of the source: row n of one
+file belongs to row n of the other.  The index is an HFile below `.hoodie/.aux/.bootstrap`:
 
     .fileids    part=<partition>;fileid=<file id> -> Avro HoodieBootstrapFilePartitionInfo
 
-Its paths are absolute, of the machine that bootstrapped the table.  What follows the bootstrap
-base path is looked for below the folder where the source files are now.
+Its paths are absolute, on the machine that bootstrapped the table.  The part after the bootstrap
+base path is looked up below the folder that now contains the source files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyhudi.timeline.service_payloads import read_avro
 
 SOURCE_OPTION: Final = "pyhudi.bootstrap.base.path"
 METADATA_ONLY: Final = InstantTime("00000000000001")
-"""The instant of skeleton files; a full bootstrap has another and writes ordinary files."""
+"""The instant of skeleton files; a full bootstrap uses another and writes ordinary files."""
 
 _INDEX: Final = (
     f"{HOODIE}/.aux/.bootstrap/.fileids/"
@@ -45,7 +45,7 @@ class SourceIndex:
     """The bootstrap index of a table.
 
     fs: rooted at the table.  base: the bootstrap base path of the table's properties.  folder:
-    where its files are now; None: there.
+    the current location of its files; None: the base path.
     """
 
     def __init__(self, fs: FileSystem, base: str, *, folder: str | None) -> None:
@@ -55,10 +55,10 @@ class SourceIndex:
 
     @cached_property
     def _files(self) -> FileSystem:
-        """Rooted where the source files are.
+        """Rooted at the folder of the source files.
 
-        Without a folder given, the table's own word counts for its own store alone: no table
-        makes its reader, and the reader's credentials, turn to another server.
+        Without `folder`, the table's properties are trusted only for its own store: a table must
+        not direct its reader, and the reader's credentials, to another server.
         """
         options = getattr(self._fs, "options", None)
         files = locate(self._folder or self._base, storage_options=options)
@@ -67,16 +67,16 @@ class SourceIndex:
             raise UnsupportedTableError(
                 "the source files of the bootstrapped table are on another store",
                 base_path=self._base,
-                hint=f"set {SOURCE_OPTION} to the folder where they are now",
+                hint=f"set {SOURCE_OPTION} to their current folder",
             )
         return files
 
     def attach(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
-        """The slices, each skeleton file with its source file.  Reads the index where there are
+        """The slices, each skeleton file with its source file.  Reads the index if there are
         skeleton files.  Raises CorruptFileError for one that the index does not list,
         UnsupportedTableError and UserError for source files on another store."""
         found = list(slices)
-        numbers = [n for n, piece in enumerate(found) if _is_skeleton(piece)]
+        numbers = [n for n, file_slice in enumerate(found) if _is_skeleton(file_slice)]
         sources = self._sources([found[n].group for n in numbers])
         for number, source in zip(numbers, sources, strict=True):
             base = found[number].base
@@ -99,10 +99,10 @@ class SourceIndex:
             ):
                 return index.get_many(keys)
         except FileMissingError as missing:
-            raise CorruptFileError("the bootstrap index is not there", path=_INDEX) from missing
+            raise CorruptFileError("the bootstrap index is missing", path=_INDEX) from missing
 
     def _source(self, key: str, value: bytes | None) -> SourceFile:
-        """The file that an entry names.  Raises CorruptFileError."""
+        """The file of an entry.  Raises CorruptFileError."""
         if value is None:
             raise CorruptFileError("a skeleton file is not in the bootstrap index", key=key)
         status = read_avro(value, path=_INDEX).get("bootstrapFileStatus")
@@ -110,12 +110,12 @@ class SourceIndex:
         uri = named.get("uri") if isinstance(named, dict) else None
         length = status.get("length") if isinstance(status, dict) else None
         if not isinstance(uri, str) or not isinstance(length, int | None):
-            raise CorruptFileError("an entry of the bootstrap index names no file", key=key)
+            raise CorruptFileError("an entry of the bootstrap index does not name a file", key=key)
         return SourceFile(self._files, self._below(uri), length)
 
     def _below(self, uri: str) -> str:
-        """The path of a source file from the bootstrap base path.  Raises CorruptFileError for
-        one that is not below it."""
+        """The path of a source file from the bootstrap base path.  Raises CorruptFileError if
+        it is not below that path."""
         base, file = _parts(self._base), _parts(uri)
         same_store = not base[0] or not file[0] or base[0] == file[0]
         if same_store and file[1].startswith(f"{base[1]}/"):
@@ -127,19 +127,19 @@ class SourceIndex:
 
 
 def with_sources(view: TableView, index: SourceIndex | None) -> TableView:
-    """The view, each skeleton file with its source file.  index: None for a table without."""
+    """The view, each skeleton file with its source file.  index: None if the table has none."""
     if index is None:
         return view
-    pieces = iter(index.attach(s for group in view.groups.values() for s in group.slices))
+    attached = iter(index.attach(s for group in view.groups.values() for s in group.slices))
     groups = {
-        id: replace(group, slices=tuple(next(pieces) for _ in group.slices))
+        id: replace(group, slices=tuple(next(attached) for _ in group.slices))
         for id, group in view.groups.items()
     }
     return replace(view, groups=groups)
 
 
-def _is_skeleton(piece: FileSlice) -> bool:
-    return piece.base is not None and piece.base.name.instant == METADATA_ONLY
+def _is_skeleton(file_slice: FileSlice) -> bool:
+    return file_slice.base is not None and file_slice.base.name.instant == METADATA_ONLY
 
 
 def _server(url: str) -> str:
@@ -148,7 +148,7 @@ def _server(url: str) -> str:
 
 def _parts(url: str) -> tuple[str, str]:
     """Server or bucket ("" for none) and path, of a URL or a path as Hadoop writes it: not
-    escaped.  The scheme says nothing here: `s3` and `s3a` are one store."""
+    escaped.  The scheme is ignored: `s3` and `s3a` are one store."""
     match = _URL.fullmatch(url)
     if match is None:
         return "", url.rstrip("/")

@@ -1,4 +1,4 @@
-"""What a table says about change data capture."""
+"""Table properties of change data capture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CDC_MODE: Final = "hoodie.table.cdc.supplemental.logging.mode"
 
 
 class CdcMode(Enum):
-    """What a CDC log says of a change."""
+    """Content of a CDC log entry."""
 
     DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
     DATA_BEFORE = "DATA_BEFORE"
@@ -20,9 +20,9 @@ class CdcMode(Enum):
 
 
 def cdc_mode(config: TableConfig) -> CdcMode | None:
-    """The mode of a table's CDC logs, None for a table without.
+    """The mode of a table's CDC logs; None if it has none.
 
-    Raises UnsupportedTableError for a mode that is not known.
+    Raises UnsupportedTableError for an unknown mode.
     """
     if not config.cdc_enabled:
         return None

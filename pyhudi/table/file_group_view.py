@@ -1,11 +1,11 @@
-"""What is in the table: file groups, their slices, and which of them a reader may see.
+"""Views of a table: file groups, their slices, and which of them a reader may see.
 
-Pure: files and facts of the timeline in, an immutable view out.
+Pure: built from files and timeline facts; a view is immutable.
 
-A slice is a base file and the logs on top of it.  At table version 6 a log names the instant of
+A slice is a base file and its logs.  At table version 6 a log names the instant of
 its slice; at 8 and 9 it names the delta commit that wrote it and belongs to the slice with the
 newest base instant at or before that commit's completion.  While a compaction C of a group is
-pending, new logs of version 6 open a slice named C; readers then merge it with the slice before.
+pending, new logs of version 6 start a slice named C; readers merge it with the preceding slice.
 Source: table_format 5.3, 11.3.
 """
 
@@ -34,7 +34,7 @@ Completions: TypeAlias = Callable[[], Mapping[InstantTime, InstantTime]]
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The Parquet file that holds the data columns of a skeleton file, row by row in its order.
+    """The Parquet file with the data columns of a skeleton file, in the same row order.
 
     fs: rooted at the folder that the table was bootstrapped from, outside the table; only read.
     size_bytes: its length when the table was bootstrapped; None if the index does not state it.
@@ -49,7 +49,7 @@ class SourceFile:
 class DataFile:
     """A base or log file on the store.
 
-    source: set for the base files of a bootstrapped table that hold meta columns only.
+    source: set for the base files of a bootstrapped table that contain only meta columns.
     """
 
     name: DataFileName
@@ -65,9 +65,9 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group: a base file (or none yet) and its logs, oldest first.
+    """One version of a file group: a base file (if any) and its logs, oldest first.
 
-    cdc_logs: logs of the changes that the base file brought, which no query of rows reads.
+    cdc_logs: logs of the changes made by the base file, which row queries do not read.
     """
 
     group: FileGroupId
@@ -86,7 +86,7 @@ class FileSlice:
 
     @property
     def source(self) -> SourceFile | None:
-        """The file that holds the base file's data columns, if that is a skeleton file."""
+        """The file with the base file's data columns, if that is a skeleton file."""
         return None if self.base is None else self.base.source
 
     @property
@@ -104,10 +104,10 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Which instants a reader believes: completed ones, and those archived before them.
+    """The instants visible to a reader: completed ones, and those archived before them.
 
     `limit` is the newest instant to consider (None: no limit).  unfinished: writes that are
-    pending or were rolled back, which are not believed wherever they stand, also before `start`.
+    pending or were rolled back; they are never visible, also before `start`.
     """
 
     completed: frozenset[InstantTime]
@@ -117,8 +117,8 @@ class Visibility:
 
     @classmethod
     def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:
-        """Everything up to the first commit of the active timeline that is not kept there by a
-        savepoint counts as archived, and so as completed."""
+        """Instants before the first commit of the active timeline, not counting commits retained
+        there by a savepoint, count as archived, and so as completed."""
         saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED).times
         commits = timeline.commits
         start = next((i.time for i in commits if i.time not in saved), None)
@@ -137,7 +137,7 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True)
 class PendingPlans:
-    """File groups that services have claimed but not finished with."""
+    """File groups claimed by services that have not completed."""
 
     compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     clustering: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
@@ -145,13 +145,13 @@ class PendingPlans:
 
     @property
     def claimed(self) -> frozenset[FileGroupId]:
-        """Groups that no other service may plan for."""
+        """Groups that other services must not plan for."""
         return frozenset((*self.compacting, *self.clustering, *self.log_compacting))
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """A file group's slices that a reader may see, newest first.
+    """The slices of a file group that a reader may see, newest first.
 
     `compacting` is the instant of its pending compaction, if any.
     """
@@ -171,13 +171,13 @@ class FileGroup:
         return replace(before, logs=(*before.logs, *newest.logs))
 
     def latest_base(self) -> FileSlice | None:
-        """The newest slice that has a base file: what a read-optimized query sees."""
+        """The newest slice that has a base file, as seen by read-optimized queries."""
         return next((s for s in self.slices if s.base is not None), None)
 
 
 @dataclass(frozen=True)
 class TableView:
-    """Every file group a reader may see, at one moment of one table."""
+    """Every file group that a reader may see, in one state of a table."""
 
     groups: Mapping[FileGroupId, FileGroup]
     visibility: Visibility
@@ -203,11 +203,11 @@ def build_view(
     completions: Mapping[InstantTime, InstantTime] | None = None,
     archived: Completions | None = None,
 ) -> TableView:
-    """Cut files into slices and keep what `visibility` allows.
+    """Group files into slices and retain those that `visibility` allows.
 
-    files: (partition, file) in any order; names that are not ours are passed over.
-    replaced: groups taken out of the table, and when.  completions: completion times (layout 2);
-    archived: gives those of archived commits, called only where a log may need them.
+    files: (partition, file) in any order; other file names are ignored.
+    replaced: groups removed from the table, and when.  completions: completion times (layout 2);
+    archived: returns those of archived commits, called only if a log may need them.
     Raises UnsupportedTableError for logs of table version 10.
     """
     pending = pending or PendingPlans()
@@ -249,15 +249,15 @@ def build_view(
             archived=archived,
         )
         if place in cdc_logs:
-            slices = tuple(_with_cdc_logs(piece, cdc_logs[place]) for piece in slices)
+            slices = tuple(_with_cdc_logs(file_slice, cdc_logs[place]) for file_slice in slices)
         if slices:
             groups[group] = FileGroup(group, slices, compacting if layout == 1 else None)
     return TableView(groups, visibility, pending)
 
 
-def _with_cdc_logs(piece: FileSlice, logs: list[DataFile]) -> FileSlice:
-    mine = [log for log in logs if log.name.instant == piece.instant]
-    return replace(piece, cdc_logs=_in_order(mine)) if mine else piece
+def _with_cdc_logs(file_slice: FileSlice, logs: list[DataFile]) -> FileSlice:
+    mine = [log for log in logs if log.name.instant == file_slice.instant]
+    return replace(file_slice, cdc_logs=_in_order(mine)) if mine else file_slice
 
 
 def _cut_by_name(

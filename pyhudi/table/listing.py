@@ -1,8 +1,8 @@
-"""Which files a table's partitions hold, asked of the store itself.
+"""Partitions and files of a table, listed from the store.
 
-A partition is a folder with `.hoodie_partition_metadata`.  Partitions may lie inside others (`a`
+A partition is a folder with `.hoodie_partition_metadata`.  Partitions may be nested (`a`
 and `a/b`, where partition values are not URL-encoded); other tables below this one are skipped.
-The metadata table answers the same questions without listing (pyhudi.metadata.reader).
+The metadata table provides the same lists without listing folders (pyhudi.metadata.reader).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Listing(Protocol):
     """Partition paths and their files."""
 
     def partitions(self) -> list[str]:
-        """Partition paths in order; `""` for a non-partitioned table."""
+        """Sorted partition paths; `""` for a non-partitioned table."""
         ...
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
@@ -55,7 +55,7 @@ class StoreListing:
 
 
 def partition_metafile(instant: InstantTime, partition: str) -> bytes:
-    """Content of a partition's metafile: who created it, and how deep it lies."""
+    """Content of a partition's metafile: the instant that created it, and its depth."""
     depth = len(partition.split("/")) if partition else 0
     return (
         f"#partition metadata\n#pyhudi\ncommitTime={instant}\npartitionDepth={depth}\n"
@@ -63,7 +63,7 @@ def partition_metafile(instant: InstantTime, partition: str) -> bytes:
 
 
 def ensure_partition(fs: FileSystem, partition: str, instant: InstantTime) -> None:
-    """Create the partition's metafile unless it is there; before its first data file."""
+    """Create the partition's metafile unless it exists; called before its first data file."""
     path = join(partition, PARTITION_METAFILE)
     if not fs.exists(path):
         fs.create(path, partition_metafile(instant, partition))

@@ -1,4 +1,4 @@
-"""The timeline of a table."""
+"""Construction of a table's timeline log."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from pyhudi.timeline.instant_files import TimelineLog
 
 
 def timeline_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
-    """The timeline of the table at `fs`, by its layout and time zone."""
+    """The timeline of the table at `fs`, with its layout and time zone."""
     return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))

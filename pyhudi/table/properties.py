@@ -1,4 +1,4 @@
-"""hoodie.properties: what a table is.
+"""The properties of a table (hoodie.properties).
 
 ```
 #Properties saved on <when>
@@ -7,8 +7,8 @@ key=value          one line a key, ASCII; \\ : = # ! leading blanks and non-ASCI
 hoodie.table.checksum=<CRC-32 of "<database>.<table>">
 ```
 
-An update keeps a copy in `hoodie.properties.backup` while it replaces the file, so that a reader
-always finds one of the two.  Source: table_format 1.
+An update retains a copy in `hoodie.properties.backup` while it replaces the file, so that a
+reader always finds one of the two.  Source: table_format 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyhudi.storage.filesystem import FileSystem
 
 READABLE_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9)
 METADATA_TRUSTED_FROM: Final = 6
-"""Metadata tables of older versions are not read: their upgrade to 6 deletes them."""
+"""Metadata tables of older versions are not read: the upgrade to 6 deletes them."""
 WRITABLE_VERSION: Final = 6
 
 _MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
@@ -48,7 +48,7 @@ class TableType(Enum):
 
 
 class MergeMode(Enum):
-    """Which of two records of one key wins."""
+    """Which of two records with the same key is retained."""
 
     COMMIT_TIME = "COMMIT_TIME_ORDERING"
     EVENT_TIME = "EVENT_TIME_ORDERING"
@@ -62,7 +62,7 @@ class KeyGeneratorKind(Enum):
     TIMESTAMP = "TIMESTAMP"
     CUSTOM = "CUSTOM"
     GLOBAL_DELETE = "GLOBAL_DELETE"
-    USER_PROVIDED = "USER_PROVIDED"  # code of somebody's own, ours included
+    USER_PROVIDED = "USER_PROVIDED"  # custom code, pyhudi's included
 
 
 _GENERATOR_CLASSES: Final = {
@@ -78,7 +78,7 @@ _GENERATOR_CLASSES: Final = {
 
 @dataclass(frozen=True)
 class TableConfig:
-    """A table's properties: the raw text map, and what it means.  Immutable."""
+    """A table's properties: the raw text map and its interpretation.  Immutable."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -129,7 +129,7 @@ class TableConfig:
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """Column names; the types that custom key generators append (`city:SIMPLE`) are cut."""
+        """Column names, without the types that custom key generators append (`city:SIMPLE`)."""
         return tuple(n.split(":")[0] for n in self._names("hoodie.table.partition.fields"))
 
     @property
@@ -138,7 +138,7 @@ class TableConfig:
 
     @property
     def payload_class(self) -> str:
-        """Short name of the payload class, empty where the table has none."""
+        """Short name of the payload class, empty if the table has none."""
         text = self._text("hoodie.compaction.payload.class") or self._text(
             "hoodie.table.legacy.payload.class"
         )
@@ -176,7 +176,7 @@ class TableConfig:
 
     @property
     def key_generator_name(self) -> str:
-        """The type or the short class name the properties state; empty where they do not."""
+        """The type or short class name in the properties; empty if absent."""
         stated = self._text("hoodie.table.keygenerator.type")
         return stated or self._text("hoodie.table.keygenerator.class").rsplit(".", 1)[-1]
 
@@ -263,7 +263,7 @@ def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
 def implied_key_generator(
     record_key: tuple[str, ...], partition_by: tuple[str, ...]
 ) -> KeyGeneratorKind:
-    """The generator Apache Hudi infers: simple for one key and one partition field."""
+    """The generator that Apache Hudi infers: simple for one key and one partition field."""
     if not partition_by:
         return KeyGeneratorKind.NON_PARTITION
     if len(record_key) == 1 and len(partition_by) == 1:
@@ -289,7 +289,7 @@ def new_table_properties(
 ) -> TableConfig:
     """The properties of a new version-6 table, as table_format 1.6 lists them.
 
-    more: further properties, as the key generator needs them.
+    more: further properties of the key generator.
     """
     kind = key_generator or implied_key_generator(record_key, partition_by)
     properties = {
@@ -323,7 +323,7 @@ def new_table_properties(
 
 
 def checksum(database: str, table: str) -> int:
-    """Unsigned CRC-32 of `<database>.<table>`; the dot is always there."""
+    """Unsigned CRC-32 of `<database>.<table>`; the dot is always included."""
     return zlib.crc32(f"{database}.{table}".encode())
 
 
@@ -340,7 +340,7 @@ def _unescape(text: str) -> str:
         return _CONTROL.get(code, code)
 
     joined = _ESCAPED.sub(plain, text)
-    if _SURROGATE.search(joined):  # pairs escaped as UTF-16 halves
+    if _SURROGATE.search(joined):  # pairs escaped as UTF-16 surrogates
         joined = joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return joined
 
@@ -379,7 +379,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str], *, now: datetime | None = None) -> bytes:
-    """Properties text, keys in order, with Java's two comment lines."""
+    """Properties text with sorted keys and Java's two comment lines."""
     at = now or datetime.now(UTC)
     lines = [
         f"#Updated at {at.isoformat()}",
@@ -393,7 +393,7 @@ def format_properties(properties: Mapping[str, str], *, now: datetime | None = N
 
 
 def is_valid(properties: Mapping[str, str]) -> bool:
-    """Whether the checksum is right (a missing one is), and the table has a name."""
+    """Whether the checksum is correct (or missing) and the table has a name."""
     name = properties.get("hoodie.table.name")
     stated = properties.get("hoodie.table.checksum")
     if not name:
@@ -404,9 +404,9 @@ def is_valid(properties: Mapping[str, str]) -> bool:
 
 
 def load_config(fs: FileSystem) -> TableConfig:
-    """Read the properties, or their backup where an update was cut short.
+    """Read the properties, or their backup if an update was interrupted.
 
-    Raises TableNotFoundError where neither exists, CorruptFileError where neither is valid.
+    Raises TableNotFoundError if neither exists, CorruptFileError if neither is valid.
     """
     found = False
     for path in (PROPERTIES, PROPERTIES_BACKUP):
@@ -422,7 +422,7 @@ def load_config(fs: FileSystem) -> TableConfig:
             "hoodie.properties has no name or a wrong checksum", path=f"{fs.url}/{PROPERTIES}"
         )
     raise TableNotFoundError(
-        "there is no Hudi table here", path=fs.url, hint="create one with pyhudi.create_table"
+        "no Hudi table at this path", path=fs.url, hint="create one with pyhudi.create_table"
     )
 
 
@@ -430,7 +430,7 @@ def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Replace hoodie.properties; the caller holds the table's lock.
 
     backup of the old content -> atomic replace -> read back -> copy for repairs -> backup
-    removed, so that a Java writer finds what it needs to recover whatever happens between.
+    removed, so that a Java writer can recover from an interruption at any point.
     """
     properties = dict(config.properties)
     properties["hoodie.table.checksum"] = str(
@@ -443,7 +443,7 @@ def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
         fs.replace(PROPERTIES_BACKUP, old)
     fs.replace(PROPERTIES, content)
     if not is_valid(parse_properties(fs.read(PROPERTIES))):
-        raise CorruptFileError("hoodie.properties reads back wrong", path=fs.url)
+        raise CorruptFileError("hoodie.properties has another content after its write", path=fs.url)
     fs.replace(PROPERTIES_COPY, content)
     fs.delete([PROPERTIES_BACKUP])
     return updated

@@ -1,4 +1,4 @@
-"""Facts of the timeline that a view needs: replaced groups, claimed groups, completion times."""
+"""Timeline facts that a view needs: replaced groups, claimed groups, completion times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyhudi.timeline.timeline import Timeline
 
 
 def check_readable(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a table this package cannot read, by name of what it is."""
+    """Raise UnsupportedTableError for a table that this package cannot read, with the reason."""
     version = config.version
     if version not in READABLE_VERSIONS:
         raise UnsupportedTableError(
@@ -31,21 +31,21 @@ def check_readable(config: TableConfig) -> None:
 
 
 def check_not_bootstrapped(config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a bootstrapped table, which is read only: writes, services
-    and repairs would need the rows that other files hold."""
+    """Raise UnsupportedTableError for a bootstrapped table, which is read-only: writes, services
+    and repairs would need the rows stored in other files."""
     if config.bootstrap_base_path:
         raise UnsupportedTableError(
-            "bootstrapped tables are opened for reading only",
+            "bootstrapped tables are read-only",
             base_path=config.bootstrap_base_path,
             hint="bulk_insert the rows of a scan into a new table",
         )
 
 
 def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool]:
-    """The timeline without what a restore under way is taking back, and whether there is one.
+    """The timeline without the instants that a pending restore removes, and whether there is one.
 
-    From the moment a restore has begun its readers see what they will see when it has ended.
-    The metadata table has not followed by then.
+    From the start of a restore its readers see the state after its end.  The metadata table
+    does not reflect it by then.
     """
     under_way = timeline.where({Action.RESTORE}, State.INFLIGHT)
     undone = {
@@ -60,7 +60,7 @@ def without_undone(log: TimelineLog, timeline: Timeline) -> tuple[Timeline, bool
 
 
 def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, InstantTime]:
-    """File groups that completed replace commits took out, and when (the newest counts)."""
+    """File groups that completed replace commits removed, and when (the newest is used)."""
     gone: dict[FileGroupId, InstantTime] = {}
     for instant in timeline.where({Action.REPLACE_COMMIT, Action.CLUSTERING}, State.COMPLETED):
         for partition, ids in (log.commit(instant).replaced or {}).items():
@@ -70,7 +70,7 @@ def replaced_groups(log: TimelineLog, timeline: Timeline) -> dict[FileGroupId, I
 
 
 def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
-    """File groups of services that are planned but not done."""
+    """File groups of planned services that have not completed."""
     compacting: dict[FileGroupId, InstantTime] = {}
     clustering: dict[FileGroupId, InstantTime] = {}
     log_compacting: dict[FileGroupId, InstantTime] = {}
@@ -103,8 +103,8 @@ def load_view(
 ) -> TableView:
     """The view of a table as of `limit` (None: now), over some partitions (None: all).
 
-    visibility: that of `timeline` and `limit` where not given.  archive: has the completion times
-    of archived commits (layout 2).  replaced: file groups that archived commits took out.
+    visibility: default that of `timeline` and `limit`.  archive: has the completion times
+    of archived commits (layout 2).  replaced: file groups that archived commits removed.
     """
     wanted = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)

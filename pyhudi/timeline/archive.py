@@ -1,14 +1,14 @@
-"""The archived timeline: completed instants that have left the active one.
+"""The archived timeline: completed instants removed from the active one.
 
 ```
-layout 1   .hoodie/<archive folder>/.commits_.archive.N_<token>   a log file; its Avro blocks hold
+layout 1   .hoodie/<archive folder>/.commits_.archive.N_<token>   a log file with Avro blocks of
            HoodieArchivedMetaEntry records, one per state of an instant
 layout 2   .hoodie/timeline/history/   _version_ names N, manifest_N lists Parquet files of
            [instantTime, completionTime, action, metadata, plan]
 ```
 
-Of what readers of old snapshots ask for the content is kept: commits (schema, replaced file
-groups) and cleans (files deleted).  Read once, when first asked; no write reads it.
+Only what readers of old snapshots need is loaded: commits (schema, replaced file
+groups) and cleans (deleted files).  Loaded once, on first use; writes do not load it.
 Source: table_format 4, 11.2.
 """
 
@@ -75,7 +75,7 @@ _Entry = ArchivedCommit | ArchivedClean | ArchivedOther
 
 
 class Archive:
-    """What has been archived, oldest first.  Reads every archive file at the first question."""
+    """Archived instants, oldest first.  Reads every archive file on first use."""
 
     def __init__(self, fs: FileSystem, *, layout: int, folder: str) -> None:
         self._fs = fs
@@ -100,12 +100,12 @@ class Archive:
 
     @cached_property
     def completions(self) -> Mapping[InstantTime, InstantTime]:
-        """Of each archived commit, when it completed; its own time where that is not recorded."""
+        """Completion time of each archived commit; its instant time if none is recorded."""
         return {entry.time: entry.completed_at or entry.time for entry in self.commits}
 
     @property
     def timeline(self) -> Timeline:
-        """Every instant, completed as they all are."""
+        """Every archived instant, as completed."""
         return Timeline.of(
             Instant(
                 e.time,
@@ -153,7 +153,7 @@ def archived_times(fs: FileSystem, path: str) -> frozenset[tuple[InstantTime, Ac
 
 
 def _records(block: LogBlock, file: RandomAccess, path: str) -> Iterator[Mapping[str, Any]]:
-    """The records of an Avro block; a few nested ones a block, so plain Python serves."""
+    """The records of an Avro block; blocks are small, so plain Python is fast enough."""
     content = file.read_at(block.content_offset, block.content_length)
     try:
         schema = fastavro.parse_schema(json.loads(block.schema or ""))
@@ -162,7 +162,7 @@ def _records(block: LogBlock, file: RandomAccess, path: str) -> Iterator[Mapping
         for _ in range(count):
             (length,) = struct.unpack_from(">i", content, at)
             if not 0 <= length <= len(content) - at - 4:
-                raise CorruptFileError("torn archive record", path=path, offset=at)
+                raise CorruptFileError("truncated archive record", path=path, offset=at)
             datum = io.BytesIO(content[at + 4 : at + 4 + length])
             yield fastavro.schemaless_reader(datum, schema, None)  # type: ignore[misc]
             at += 4 + length

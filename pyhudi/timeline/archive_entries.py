@@ -1,13 +1,13 @@
-"""Instants as the archive holds them: one HoodieArchivedMetaEntry for each state of an instant.
+"""Archive records of instants: one HoodieArchivedMetaEntry for each state of an instant.
 
 ```
 .commits_.archive.N_1-0-1     a log file; Avro blocks of a few records, header SCHEMA only
-record                        commitTime, actionType, actionState, stateTransitionTime, and what
-                              the instant's file held: a commit, a plan, a clean, a rollback
+record                        commitTime, actionType, actionState, stateTransitionTime, and the
+                              content of the instant's file: a commit, a plan, a clean, a rollback
 ```
 
-A commit's JSON becomes the Avro record of the same names; fields that the record does not have
-are left out, as by Apache Hudi.  Source: table_format 4, 7.6.
+A commit's JSON becomes the Avro record with the same names; fields that the record lacks
+are omitted, as by Apache Hudi.  Source: table_format 4, 7.6.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ ENTRY: Final = record(
     ("HoodieInflightReplaceMetadata", optional("HoodieCommitMetadata"), None),
     ("stateTransitionTime", optional(STRING), None),
 )
-"""The fields that tables of version 6 fill, in Apache Hudi's order; readers find them by name."""
+"""The fields that version-6 tables fill, in Apache Hudi's order; readers find them by name."""
 
 MERGE_PLAN: Final = record(
     "HoodieMergeArchiveFilePlan",
@@ -127,8 +127,8 @@ def entry(
 ) -> dict[str, Any]:
     """The record of one state of an instant.
 
-    content: of its file at `path`.  modified: when that was written, in seconds since 1970; None
-    where the store does not tell: the instant's own time stands for it then.
+    content: of its file at `path`.  modified: when it was written, in seconds since 1970; None
+    if the store does not report it: the instant's time is used then.
     """
     since = None if modified is None else datetime.fromtimestamp(modified, UTC)
     made: dict[str, Any] = {
@@ -142,7 +142,7 @@ def entry(
 
 
 def _body(instant: Instant, content: bytes, path: str) -> dict[str, Any]:
-    """What the file held, under the name of the field for it."""
+    """The file's content, under the name of its field."""
     action, done = instant.action, instant.state is State.COMPLETED
     if action in _WRITES:
         return {"hoodieCommitMetadata": _commit_record(content, path)}
@@ -182,7 +182,7 @@ def _schema_text() -> str:
 
 
 def _named_once(schema: Any, known: set[str]) -> Any:
-    """The schema with every record spelt out where it comes first, and named after that."""
+    """The schema with every record defined at its first occurrence and referenced by name later."""
     if isinstance(schema, list):
         return [_named_once(each, known) for each in schema]
     if not isinstance(schema, dict):

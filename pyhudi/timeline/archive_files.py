@@ -1,12 +1,12 @@
-"""The files of the archive of layout 1, written: instants appended, small files merged.
+"""Writing of layout 1 archive files: instants are appended, small files merged.
 
 ```
 <archive folder>/.commits_.archive.N_1-0-1   one run's instants; N grows, a file is never changed
-                 mergeArchivePlan            while N files are made into one: which, and its name
+                 mergeArchivePlan            while N files are merged: their names, and the new name
 ```
 
-A merged file is its parts one behind the other: a log file is a row of blocks that stand for
-themselves.  Memory: one block, or one piece of a file.  Source: table_format 7.6.
+A merged file is the concatenation of its parts: a log file is a sequence of independent
+blocks.  Memory: one block, or one chunk of a file.  Source: table_format 7.6.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyhudi.timeline.service_payloads import read_avro, write_avro
 
 _TOKEN: Final = "1-0-1"
 _PLAN: Final = "mergeArchivePlan"
-_PIECE: Final = 4 << 20
+_CHUNK_BYTES: Final = 4 << 20
 
 
 class ArchiveFiles:
@@ -50,12 +50,12 @@ class ArchiveFiles:
         return [info for _, info in sorted(found, key=lambda each: each[0])]
 
     def newest_times(self) -> frozenset[tuple[InstantTime, Action]]:
-        """What the newest file holds.  Cost: reading that file."""
+        """The content of the newest file.  Cost: reading that file."""
         files = self.listed()
         return archived_times(self.fs, files[-1].path) if files else frozenset()
 
     def append(self, instants: Iterable[Instant], *, batch: int) -> str:
-        """Write completed instants, every state of each, as the next file; its path.
+        """Write completed instants, with all their states, as the next file; returns its path.
 
         Cost: one listing of the timeline, and each file of the instants read once.
         """
@@ -80,10 +80,10 @@ class ArchiveFiles:
                 )
 
     def remove(self, instants: Collection[Instant]) -> None:
-        """Take archived instants off the active timeline.
+        """Remove archived instants from the active timeline.
 
-        Completed files go one at a time, oldest first: what is left of the timeline has no gap
-        at any moment, which readers would take for an instant that was never completed.
+        Completed files are deleted one at a time, oldest first: the rest of the timeline never has
+        a gap, which readers would treat as an instant that never completed.
         """
         files = state_files(self._log)
         keys = [(i.time, COMPLETES_AS[i.action]) for i in instants]
@@ -98,8 +98,8 @@ class ArchiveFiles:
             self.fs.delete([self._log.path(replace(instant, state=State.COMPLETED))])
 
     def merge(self, *, count: int, bytes_max: int) -> int:
-        """Make the oldest `count` files below `bytes_max` into one, if there are as many; how
-        many went.  What was begun is ended first."""
+        """Merge the oldest `count` files below `bytes_max`, if that many exist; returns how many
+        files were merged.  Completes an interrupted merge first."""
         self._finish_merge()
         small = [info for info in self.listed() if info.size_bytes < bytes_max]
         if len(small) < count:
@@ -117,13 +117,13 @@ class ArchiveFiles:
         with self.fs.open_sink(path) as sink:
             for info in parts:
                 with closing(self.fs.open(info.path)) as file:
-                    for offset in range(0, file.size, _PIECE):
-                        sink.write(file.read_at(offset, min(_PIECE, file.size - offset)))
+                    for offset in range(0, file.size, _CHUNK_BYTES):
+                        sink.write(file.read_at(offset, min(_CHUNK_BYTES, file.size - offset)))
         self._finish_merge()
         return len(parts)
 
     def _finish_merge(self) -> None:
-        """Delete the parts of a merged file that is there, then the plan."""
+        """Delete the parts of a merged file that exists, then the plan."""
         plan_path = join(self._folder, _PLAN)
         try:
             plan = read_avro(self.fs.read(plan_path), path=plan_path)
@@ -135,7 +135,7 @@ class ArchiveFiles:
         self.fs.delete([plan_path])
 
     def _is_whole(self, info: FileInfo) -> bool:
-        """Whether a file is good blocks from end to end."""
+        """Whether a file consists of valid blocks from start to end."""
         with closing(self.fs.open(info.path)) as file:
             return all(b.kind is not BlockKind.CORRUPT for b in read_blocks(file, path=info.path))
 
@@ -143,7 +143,7 @@ class ArchiveFiles:
 def state_files(
     log: TimelineLog,
 ) -> dict[tuple[InstantTime, Action], list[tuple[FileInfo, Instant]]]:
-    """Every file of the active timeline, by instant and the action it completes as, in the order
+    """Every file of the active timeline, by instant and the action it completes as, in order
     of states.  One listing."""
     found: dict[tuple[InstantTime, Action], list[tuple[FileInfo, Instant]]] = {}
     for info in log.fs.children(log.folder):

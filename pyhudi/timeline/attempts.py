@@ -1,11 +1,11 @@
-"""Plans that run again after a rollback: which attempt a completed instant belongs to.
+"""Attempts at plans that run again after a rollback, and which attempt completed an instant.
 
 ```
 .hoodie/.pyhudi.attempt.<T>.<R>   plan T runs again after rollback R; the file is empty
 ```
 
-The request that completes an earlier attempt may arrive while a later one runs, when no file of
-the instant is missing.  So each later attempt is announced before its inflight file appears, and
+The request that completes an earlier attempt may arrive while a later one runs, when all files of
+the instant exist.  So each later attempt is announced before its inflight file appears, and
 its completed file repeats R in its extra metadata, under the same key.  The announcement is valid
 while R is the newest rollback of T: Apache Hudi, which ignores the file, rolls T back before it
 runs the plan.

@@ -1,4 +1,4 @@
-"""Avro schemas of the timeline, put together: the words they are written with."""
+"""Building blocks of the timeline's Avro schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instant times out of a wall clock that may stand still or run backwards."""
+"""Instant times from a wall clock that may stop or run backwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
 
 Clock = Callable[[], datetime]
-"""The wall clock: now, with a time zone."""
+"""The wall clock: the current time, with a time zone."""
 
 
 def system_clock() -> datetime:
@@ -17,7 +17,7 @@ def system_clock() -> datetime:
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """The time zone `hoodie.table.timeline.timezone` names: UTC, or the machine's own (None)."""
+    """The time zone that `hoodie.table.timeline.timezone` names: UTC, or the machine's (None)."""
     return UTC if (name or "").upper() == "UTC" else None
 
 
@@ -28,7 +28,7 @@ def format_instant(at: datetime, zone: tzinfo | None) -> InstantTime:
 
 
 def parse_instant(time: InstantTime, zone: tzinfo | None) -> datetime:
-    """The moment of an instant of 14 or more digits; 14 digits count as the last of its second."""
+    """The moment of an instant of 14 or more digits; 14 digits mean the end of their second."""
     try:
         moment = _wall(time)
     except (ValueError, OverflowError):
@@ -37,7 +37,7 @@ def parse_instant(time: InstantTime, zone: tzinfo | None) -> datetime:
 
 
 def _wall(time: InstantTime) -> datetime:
-    """What the digits say, without a zone.  Raises ValueError, OverflowError."""
+    """The moment of the digits, without a zone.  Raises ValueError, OverflowError."""
     if not (time.isascii() and time.isdigit()):
         raise ValueError(time)
     moment = datetime.strptime(time[:14], "%Y%m%d%H%M%S")
@@ -50,16 +50,16 @@ def epoch_millis(time: InstantTime, zone: tzinfo | None) -> int:
 
 
 def next_instant(after: InstantTime | None, clock: Clock, zone: tzinfo | None) -> InstantTime:
-    """The time of a new instant: now, or one millisecond past `after` where now is not later.
+    """The time of a new instant: now, or one millisecond after `after` if now is not later.
 
-    The result is greater than `after` as text, whatever the clock, the zone or daylight saving do.
+    The result is greater than `after` as text, regardless of clock, zone and daylight saving.
     """
     now = format_instant(clock(), zone)
     if after is None or now > after:
         return now
-    # A step on the digits, not on the clock: a zone with daylight saving may lack the next hour.
+    # The step is on the digits, not on the clock: daylight saving may skip the next hour.
     try:
         moment = _wall(after) + timedelta(milliseconds=1)
-    except (ValueError, OverflowError):  # an instant that is no date; time goes on behind it
+    except (ValueError, OverflowError):  # not a date; later instants still sort after it
         return InstantTime(str(int(after[:17].ljust(17, "9")) + 1))
     return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")

@@ -1,4 +1,4 @@
-"""What a commit says it wrote: the JSON of commits, delta commits and replace commits.
+"""Commit metadata: the JSON of commits, delta commits and replace commits.
 
 ```
 {"partitionToWriteStats": {partition: [WriteStat]}, "compacted": bool,
@@ -6,7 +6,7 @@
  "partitionToReplaceFileIds": {partition: [file id]}}        (replace commits only)
 ```
 
-Every field Apache Hudi writes is written; any may be missing on read.  Source: table_format 3.
+All of Apache Hudi's fields are written; any may be missing on read.  Source: table_format 3.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pyhudi.records import FileGroupId
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """One file of one commit.  `path` is relative to the table; sizes in bytes.
+    """One file of one commit.  `path` is relative to the table; sizes are in bytes.
 
-    `write_count` counts all rows of a base file, and the rows of this append for a log.
-    `log_version` is None for a base file; `log_files` names every log of the slice then.
+    `write_count` is all rows of a base file, or the rows of this append for a log.
+    `log_version` is None for a base file; otherwise `log_files` names every log of the slice.
     """
 
     partition: str
@@ -59,7 +59,7 @@ class WriteStat:
         return self.path.rsplit("/", 1)[-1]
 
     def to_json(self) -> dict[str, Any]:
-        """The object Apache Hudi 0.15 writes, field by field in its order."""
+        """The object as Apache Hudi 0.15 writes it, with the same field order."""
         stat: dict[str, Any] = {
             "fileId": self.file_id,
             "path": self.path,
@@ -101,7 +101,7 @@ class WriteStat:
 
     @classmethod
     def from_json(cls, stat: Mapping[str, Any], partition: str) -> WriteStat:
-        """The inverse of `to_json`; fields that are missing or null count as zero."""
+        """The inverse of `to_json`; missing or null fields are read as zero."""
 
         def number(name: str) -> int:
             return int(stat.get(name) or 0)
@@ -132,7 +132,7 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """The content of a completed (or, as a profile, inflight) commit file."""
+    """The content of a completed commit file, or of an inflight one (the workload profile)."""
 
     stats: tuple[WriteStat, ...] = ()
     operation: str = "UNKNOWN"
@@ -142,7 +142,7 @@ class CommitMetadata:
 
     @property
     def schema(self) -> str | None:
-        """The Avro schema JSON the commit carries, or None."""
+        """The Avro schema JSON in the commit, or None."""
         return self.extra.get("schema") or None
 
     @property

@@ -1,4 +1,4 @@
-"""Instants: what was asked for, what is under way, what happened.
+"""Instants: requested, inflight and completed actions, and the names of their files.
 
 ```
 layout 1 (table version 6), in .hoodie/        layout 2 (versions 8, 9), in .hoodie/timeline/
@@ -8,7 +8,7 @@ T.<action>
 compaction completes as commit, logcompaction as deltacommit, clustering as replacecommit
 ```
 
-A state change adds a file; the highest state counts.  Source: table_format 2.2, 11.2.
+A state change adds a file; the highest state is the current one.  Source: table_format 2.2, 11.2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyhudi.records import InstantTime
 
 
 class Action(Enum):
-    """What an instant does; the value is the word in its file names."""
+    """The action of an instant; the value is the word in its file names."""
 
     COMMIT = "commit"
     DELTA_COMMIT = "deltacommit"
@@ -37,7 +37,7 @@ class Action(Enum):
     RESTORE = "restore"
     INDEXING = "indexing"
 
-    __hash__ = object.__hash__  # members are few and compared by identity; Enum's own is slow
+    __hash__ = object.__hash__  # members are few and compared by identity; Enum's is slow
 
 
 class State(IntEnum):
@@ -52,7 +52,7 @@ COMPLETES_AS: Final = {
     Action.LOG_COMPACTION: Action.DELTA_COMMIT,
     Action.CLUSTERING: Action.REPLACE_COMMIT,
 }
-"""Pending action -> the action it is published under."""
+"""Pending action -> the action it completes as."""
 
 COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """Actions whose completion changes the rows or files that readers see."""
@@ -68,7 +68,7 @@ _ACTIONS: Final = {action.value: action for action in Action}
 class Instant:
     """One action at one time in one state.
 
-    `completed_at` is set only where the store records it (layout 2).
+    `completed_at` is set only if the store records it (layout 2).
     """
 
     time: InstantTime
@@ -91,7 +91,7 @@ def file_name(instant: Instant) -> str:
         case State.REQUESTED:
             return f"{time}.{action.value}.requested"
         case State.INFLIGHT:
-            if action is Action.COMMIT:  # the one historical exception
+            if action is Action.COMMIT:  # the only exception, for historical reasons
                 return f"{time}.inflight"
             return f"{time}.{action.value}.inflight"
         case State.COMPLETED:
@@ -101,10 +101,10 @@ def file_name(instant: Instant) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def parse_instant_name(name: str) -> Instant | None:
-    """The instant a file of the timeline folder stands for; None for any other file.
+    """The instant that a file of the timeline folder represents; None for any other file.
 
-    The inverse of `file_name`: what it would not write (`T.compaction`, `T.commit.inflight`) is
-    no instant.
+    The inverse of `file_name`: names that it does not produce (`T.compaction`,
+    `T.commit.inflight`) are not instants.
     """
     instant = _parsed(name)
     return instant if instant is not None and file_name(instant) == name else None

@@ -1,7 +1,7 @@
-"""The timeline's files: the only place that makes instant times and instant files.
+"""The timeline's files: the only module that creates instant times and instant files.
 
 requested -> inflight -> completed, each by create-if-absent.  The completed file is the commit
-point: it appears whole or not at all and is never written again.
+point: it appears completely or not at all and is never rewritten.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PlanReader(Protocol[T_co]):
-    """`from_record` of a plan, as `timeline/plans` has them."""
+    """`from_record` of a plan in `timeline/plans`."""
 
     def __call__(self, record: Mapping[str, Any], *, path: str) -> T_co: ...
 
 
-_SPARE = 20  # commits that are kept in memory though they are archived
+_SPARE = 20  # archived commits that stay in memory
 
 
 @lru_cache(maxsize=16)
 def _timeline(names: tuple[str, ...]) -> Timeline:
-    """The timeline that files of these names make: most loads find what the one before found."""
+    """The timeline of files with these names; cached, as most loads find the same names."""
     found = map(parse_instant_name, names)
     return Timeline.of(instant for instant in found if instant is not None)
 
@@ -58,7 +58,7 @@ class TimelineLog:
     """The active timeline of one table.
 
     `fs` is rooted at the table; layout 1 keeps its files in `.hoodie`, layout 2 (read only here)
-    in `.hoodie/timeline`.  Commit metadata is kept once read, as completed files never change, for
+    in `.hoodie/timeline`.  Commit metadata is cached, as completed files never change, for
     about as many commits as the timeline has.
     """
 
@@ -80,21 +80,21 @@ class TimelineLog:
         self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
         self._taken_back: dict[Instant, frozenset[InstantTime]] = {}
         self.late: tuple[Instant, ...] = ()
-        """Commits that the last `load` left out: published after they had been rolled back."""
+        """Commits that the last `load` omitted: published after they had been rolled back."""
 
     def path(self, instant: Instant) -> str:
         """Path of the instant's file, from the table's root."""
         return f"{self.folder}/{file_name(instant)}"
 
     def load(self, walked: FileSystem | None = None) -> Timeline:
-        """The timeline as it is on the store now, without commits that were published after they
-        had been rolled back.  One listing; walked: the table's store with its listings as they
-        were at one moment."""
+        """The current timeline in the store, without commits that were published after they
+        had been rolled back.  One listing; walked: the table's store with its listings from
+        one moment."""
         names = tuple((walked or self.fs).names(self.folder))
         for _ in range(_ATTEMPTS):
             try:
                 rolled_back = self._known_rolled_back(newest_list(names))
-            except FileMissingError:  # a newer list has replaced it since
+            except FileMissingError:  # a newer list has replaced it
                 names = tuple(self.fs.names(self.folder))
                 continue
             self.late = self._late(names, rolled_back)
@@ -107,16 +107,16 @@ class TimelineLog:
         raise StorageError("the list of rolled-back instants keeps changing", path=self.folder)
 
     def _free_archived(self, now: Timeline) -> None:
-        """Let go of commits that have left the timeline, once they are as many as those on it.
+        """Drop cached commits that have left the timeline, once they are as many as those on it.
 
-        Views of a moment ago may still ask for some, and would find their files archived.
+        Older views may still need some of them, and would find their files archived.
         """
         if len(self._commits) > 2 * len(now) + _SPARE:
             there = frozenset(now.instants)
             self._commits = {i: commit for i, commit in self._commits.items() if i in there}
 
     def _known_rolled_back(self, name: str | None) -> frozenset[InstantTime]:
-        """What the list of this name says; read once, as no list changes."""
+        """The content of this list; read once, as lists never change."""
         if name is None:
             return frozenset()
         if self._rolled_back[0] != name:
@@ -124,18 +124,18 @@ class TimelineLog:
         return self._rolled_back[1]
 
     def remember_rolled_back(self, times: Iterable[InstantTime]) -> None:
-        """List writes that are rolled back, and rollbacks that were looked into, for good.
+        """Record permanently the writes that are rolled back, and rollbacks that were examined.
 
-        To be called before the instant's files leave the timeline, under the table's lock.
+        Must be called before the instant's files leave the timeline, under the table's lock.
         """
         add_to_list(self.fs, self.folder, times)
 
     def _late(
         self, names: tuple[str, ...], rolled_back: frozenset[InstantTime]
     ) -> tuple[Instant, ...]:
-        """Cost: nothing in most cases; else a small read a rollback, once.
+        """Cost: nothing in most cases; otherwise one small read per rollback, once.
 
-        rolled_back: those listed for good.
+        rolled_back: those recorded permanently.
         """
         found = suspects(names) if self.layout == 1 else ()
         again = announced_attempts(names) if self.layout == 1 else {}
@@ -144,7 +144,7 @@ class TimelineLog:
         timeline = _timeline(names)
         gone = set(rolled_back)
         for instant in timeline.where(TAKES_BACK):
-            with suppress(CorruptFileError, FileMissingError):  # torn, or archived meanwhile
+            with suppress(CorruptFileError, FileMissingError):  # truncated, or archived meanwhile
                 gone.update(self.taken_back(instant))
         late = {instant for instant in found if instant.time in gone}
         for instant in timeline.commits:
@@ -154,7 +154,7 @@ class TimelineLog:
 
     def _is_of_other(self, instant: Instant, after: InstantTime, timeline: Timeline) -> bool:
         """Whether another attempt than the announced one completed a plan.  Only the content of the
-        announced one is kept, as the other file will be removed."""
+        announced one is cached, as the other file will be removed."""
         if self.last_rollback(instant.time, timeline) != after:
             return False
         known = self._commits.get(instant)
@@ -176,7 +176,7 @@ class TimelineLog:
         return None
 
     def announce_attempt(self, time: InstantTime, timeline: Timeline) -> None:
-        """Announce that a plan runs, if it was rolled back before: from here on only the commit
+        """Announce that a plan runs, if it was rolled back before: from now on only the commit
         of this attempt completes it.  The caller holds the table's lock."""
         after = self.last_rollback(time, timeline)
         if after is None:
@@ -187,20 +187,20 @@ class TimelineLog:
         self.fs.delete(f"{self.folder}/{name}" for name in names if name != wanted)
 
     def end_attempt(self, time: InstantTime, timeline: Timeline) -> None:
-        """Remove the announcement of a plan that is complete.  timeline: as it was announced on."""
+        """Remove the announcement of a completed plan.  timeline: the one it was announced on."""
         after = self.last_rollback(time, timeline)
         if after is not None:
             self.fs.delete([f"{self.folder}/{attempt_name(time, after)}"])
 
     def attempt_mark(self, time: InstantTime, timeline: Timeline) -> dict[str, str]:
-        """What the extra metadata of the completed instant holds of its attempt."""
+        """The entry of the completed instant's extra metadata that names its attempt."""
         after = self.last_rollback(time, timeline)
         return {} if after is None else {ATTEMPT: after}
 
     def taken_back(self, instant: Instant) -> frozenset[InstantTime]:
-        """The instants that a rollback or restore takes back, or is going to.  Read once.
+        """The instants that a rollback or restore undoes, or will undo.  Read once.
 
-        Raises CorruptFileError for a plan that was cut short."""
+        Raises CorruptFileError for a truncated plan."""
         known = self._taken_back.get(instant)
         if known is None:
             known = frozenset(
@@ -213,11 +213,11 @@ class TimelineLog:
         return self.fs.read(self.path(instant))
 
     def record(self, instant: Instant) -> dict[str, Any]:
-        """The Avro record of a service's plan or result; {} where the file is empty."""
+        """The Avro record of a service's plan or result; {} if the file is empty."""
         return read_avro(self.read(instant), path=self.path(instant))
 
     def commit(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit wrote, or an inflight one's profile.  Read once."""
+        """The metadata of a completed commit, or an inflight one's profile.  Read once."""
         known = self._commits.get(instant) or self._assumed.get(instant)
         if known is None:
             data = self.read(instant)
@@ -225,7 +225,7 @@ class TimelineLog:
                 raise CorruptFileError(
                     "the file of a completed commit is empty",
                     path=self.path(instant),
-                    hint="table.doctor() tells what can be done",
+                    hint="run table.doctor() to list possible repairs",
                 )
             known = read_commit(data, path=self.path(instant))
             if instant.is_completed:
@@ -233,7 +233,7 @@ class TimelineLog:
         return known
 
     def assume(self, instant: Instant, content: bytes) -> None:
-        """Take a completed instant's content as read, though its file is not there yet."""
+        """Cache a completed instant's content before its file exists."""
         assert instant.is_completed
         self._assumed[instant] = read_commit(content, path=self.path(instant))
 
@@ -245,15 +245,15 @@ class TimelineLog:
             return {}
 
     def plan(self, instant: Instant, read: PlanReader[T_co]) -> T_co:
-        """The plan of a service, from its requested file; an empty one where there is no file.
+        """The plan of a service, from its requested file; an empty one if there is no file.
 
         Raises CorruptFileError."""
         requested = replace(instant, state=State.REQUESTED)
         return read(self.requested(instant), path=self.path(requested))
 
     def is_clustering(self, instant: Instant) -> bool:
-        """Whether an instant is a clustering, which rewrites rows and brings none: by its action,
-        or by the operation that its requested file names."""
+        """Whether an instant is a clustering, which rewrites rows and adds none: by its action,
+        or by the operation in its requested file."""
         if instant.action is Action.CLUSTERING:
             return True
         return instant.action is Action.REPLACE_COMMIT and is_clustering(self.requested(instant))
@@ -263,8 +263,8 @@ class TimelineLog:
     ) -> Instant:
         """Reserve a new instant, later than every other on the timeline.
 
-        now: the timeline, listed under a lock that is held still; None: it is listed.  The time
-        is taken by whoever creates the requested file; a lost race draws again.
+        now: the timeline, listed under the current lock; None: it is listed here.  The writer that
+        creates the requested file owns the time; after a lost race, another time is tried.
         """
         for _ in range(_ATTEMPTS):
             last = (now or self.load()).last
@@ -276,7 +276,7 @@ class TimelineLog:
         raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
 
     def request_at(self, time: InstantTime, action: Action, content: bytes = b"") -> Instant:
-        """Reserve an instant of a given time, as the metadata table does for its data table."""
+        """Reserve an instant at a given time, as the metadata table does for its data table."""
         instant = Instant(time, action, State.REQUESTED)
         if not self._create_requested(instant, content):
             raise WriteConflictError(
@@ -285,8 +285,8 @@ class TimelineLog:
         return instant
 
     def _create_requested(self, instant: Instant, content: bytes) -> bool:
-        """A plan outlives a power loss at once.  A mere name does with the inflight file, which
-        follows before the instant writes anything."""
+        """A plan is durable immediately.  An empty file becomes durable with the inflight file,
+        which is created before the instant writes anything."""
         return self.fs.create(self.path(instant), content, durable=bool(content))
 
     def start(self, instant: Instant, content: bytes = b"") -> Instant:
@@ -300,7 +300,7 @@ class TimelineLog:
     def complete(self, instant: Instant, content: bytes) -> Instant:
         """inflight -> completed: the commit point.  Raises WriteConflictError if it is taken.
 
-        Every file that `content` names must be durable already.
+        Every file that `content` names must already be durable.
         """
         assert instant.state is State.INFLIGHT and content
         completed = replace(instant, state=State.COMPLETED)
@@ -309,19 +309,19 @@ class TimelineLog:
         return completed
 
     def unpublish(self, instant: Instant) -> None:
-        """completed -> inflight: readers stop believing it.  The first act of its rollback."""
+        """completed -> inflight: the instant becomes invisible.  The first step of its rollback."""
         assert instant.is_completed
         self._commits.pop(instant, None)
         self._assumed.pop(instant, None)
         self.fs.delete([self.path(instant)])
 
     def reopen(self, instant: Instant) -> None:
-        """inflight -> requested: a planned service that failed waits for its next run."""
+        """inflight -> requested: a failed planned service waits for its next run."""
         assert not instant.is_completed
         self.fs.delete([self.path(replace(instant, state=State.INFLIGHT))])
 
     def forget(self, instant: Instant) -> None:
-        """Remove a pending instant's files, inflight first; done last in a rollback."""
+        """Remove a pending instant's files, inflight first; the last step of a rollback."""
         assert not instant.is_completed
         for state in (State.INFLIGHT, State.REQUESTED):
             self.fs.delete([self.path(replace(instant, state=state))])

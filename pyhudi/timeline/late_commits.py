@@ -1,9 +1,9 @@
-"""Commits that were published late: after another process had rolled them back.
+"""Late commits: published after another process had rolled them back.
 
-The request that creates a completed file may be delayed, by a network or a process that stands
-still, until the next holder of the table's lock has rolled the instant back.  A rollback removes
-the requested and inflight files; so a commit that lacks one of them, and that a rollback or
-restore names, or the list of rolled-back instants, is late.  No reader believes it, and the next
+The request that creates a completed file may be delayed, by a network or a stopped process,
+until the next holder of the table's lock has rolled the instant back.  A rollback removes
+the requested and inflight files; so a commit is late if it lacks one of them and is named by a
+rollback or restore, or by the list of rolled-back instants.  Readers ignore it, and the next
 writer removes it.
 """
 
@@ -27,13 +27,13 @@ from pyhudi.timeline.plans.rollback import target_of
 from pyhudi.timeline.rolled_back_instants import newest_list
 
 TAKES_BACK: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
-_WHOLE: Final = 3  # files of an instant that nothing was removed of
+_WHOLE: Final = 3  # files of an instant from which none was removed
 
 
 @lru_cache(maxsize=16)
 def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
-    """Completed commits of layout 1 that lack a requested or inflight file, where anything was
-    ever rolled back.  Archival leaves such commits too, for a moment.
+    """Completed commits of layout 1 that lack a requested or inflight file, if any instant was
+    ever rolled back.  Archival briefly leaves such commits too.
 
     names: of the files in the timeline's folder.
     """
@@ -58,7 +58,7 @@ def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
 def taken_back(
     instant: Instant, read: Callable[[Instant, State], dict[str, Any]]
 ) -> Iterator[InstantTime]:
-    """The instants that a rollback or restore takes back, or is going to.
+    """The instants that a rollback or restore undoes, or will undo.
 
     read: the record of the instant's file in a state.
     """

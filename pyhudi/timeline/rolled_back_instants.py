@@ -1,13 +1,13 @@
-"""Instants that were rolled back, remembered for good.
+"""The permanent list of rolled-back instants.
 
 ```
-.hoodie/.pyhudi.rolled_back.N    an instant a line: writes that were rolled back, and rollbacks
-                                 that were looked into; N grows, a file is never changed
+.hoodie/.pyhudi.rolled_back.N    one instant per line: writes that were rolled back, and rollbacks
+                                 that were examined; N grows, a file is never changed
 ```
 
-A writer that was rolled back may go on writing files.  Once its instant is older than the active
-timeline it would pass for a completed one that was archived, so its time is listed here before
-its files leave the timeline.  Apache Hudi passes the file over.
+A writer that was rolled back may continue to write files.  Once its instant is older than the
+active timeline it would be taken for an archived, completed one, so its time is listed here
+before its files leave the timeline.  Apache Hudi ignores the file.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _ATTEMPTS: Final = 100
 
 
 def newest_list(names: Iterable[str]) -> str | None:
-    """The name of the newest list among those of a folder; None where there is none."""
+    """The name of the newest list in a folder; None if there is none."""
     numbered = [(int(found[1]), found[0]) for name in names if (found := _NAME.fullmatch(name))]
     return max(numbered)[1] if numbered else None
 
 
 def read_list(fs: FileSystem, path: str) -> frozenset[InstantTime]:
-    """The instants of a list; lines that are none are passed over.  Raises FileMissingError."""
+    """The instants of a list; other lines are ignored.  Raises FileMissingError."""
     lines = fs.read(path).decode("ascii", "replace").split()
     return frozenset(InstantTime(line) for line in lines if _INSTANT.fullmatch(line))
 
 
 def add_to_list(fs: FileSystem, folder: str, times: Iterable[InstantTime]) -> None:
-    """Remember some instants, besides those that are listed.  The caller holds the table's lock.
+    """Add instants to the list.  The caller holds the table's lock.
 
-    The new list is there before the one that it replaces goes.  Cost: a listing where all are
-    listed already, else a read, a write and a delete besides.
+    The new list is created before the one it replaces is deleted.  Cost: one listing if all are
+    already listed, otherwise also a read, a write and a delete.
     """
     wanted = frozenset(times)
     for _ in range(_ATTEMPTS):
@@ -55,4 +55,4 @@ def add_to_list(fs: FileSystem, folder: str, times: Iterable[InstantTime]) -> No
         if fs.create(path, "".join(f"{time}\n" for time in sorted(known | wanted)).encode()):
             fs.delete(f"{folder}/{name}" for name in names if _NAME.fullmatch(name))
             return
-    raise StorageError("could not list a rolled-back instant", path=folder, retryable=True)
+    raise StorageError("could not record a rolled-back instant", path=folder, retryable=True)

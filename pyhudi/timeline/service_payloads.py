@@ -1,7 +1,7 @@
 """Avro payloads of services' instant files: plans and results as plain dicts.
 
 Each is an Avro object container with one record, codec null.  A record is written with the
-writer schema below; what is read comes with its own schema, so newer fields just appear.
+writer schema below; reads use the file's schema, so newer fields simply appear.
 Field names and quirks (the capital R of `RollbackRequests`) are Apache Hudi's.
 Source: table_format 4.
 """
@@ -241,7 +241,7 @@ def write_avro(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
 
 
 def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
-    """The one record of a container file; {} for an empty file.  Raises CorruptFileError."""
+    """The only record of a container file; {} for an empty file.  Raises CorruptFileError."""
     if not data:
         return {}
     try:
@@ -259,8 +259,8 @@ def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
 
 
 def _check_container(container: Any) -> None:
-    """Raise ValueError for what could grow without bytes of its own: compressed blocks, which no
-    writer of tables makes, and arrays whose items take none."""
+    """Raise ValueError for data that could expand without input bytes: compressed blocks,
+    which table writers do not produce, and arrays of zero-byte items."""
     if container.codec not in ("null", None):
         raise ValueError("a compressed Avro container")
     widths: dict[str, int] = {}
@@ -268,7 +268,7 @@ def _check_container(container: Any) -> None:
 
 
 def _least_width(schema: Any, known: dict[str, int]) -> int:
-    """Bytes that a value takes at least.  Raises ValueError for items that take none."""
+    """Minimum size of a value in bytes.  Raises ValueError for arrays of zero-byte items."""
     if isinstance(schema, list):
         for branch in schema:
             _least_width(branch, known)
@@ -278,7 +278,7 @@ def _least_width(schema: Any, known: dict[str, int]) -> int:
     kind = schema["type"]
     match kind:
         case "record" | "error":
-            known[schema["name"]] = 0  # until it is known: a record may hold itself
+            known[schema["name"]] = 0  # until it is known: a record may contain itself
             width = sum(_least_width(field["type"], known) for field in schema["fields"])
             known[schema["name"]] = width
             return width
@@ -299,7 +299,7 @@ def _least_width(schema: Any, known: dict[str, int]) -> int:
 
 
 def read_commit(data: bytes, *, path: str) -> CommitMetadata:
-    """Commit metadata in either of its forms: JSON (layout 1) or an Avro container (layout 2)."""
+    """Commit metadata from JSON (layout 1) or an Avro container (layout 2)."""
     if data[:4] != b"Obj\x01":
         return CommitMetadata.from_json(data, path=path)
     record = read_avro(data, path=path)

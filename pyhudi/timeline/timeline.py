@@ -1,4 +1,4 @@
-"""The timeline as a value: instants in time order, and one way to ask for some of them."""
+"""The timeline as a value: instants in time order, and queries over them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WORDS: Final = {action: completed.value for action, completed in COMPLETES_AS.i
 class Timeline:
     """Instants in time order, each in its highest state.  Immutable.
 
-    rolled_back: times of writes that were rolled back once, also where archival has removed what
-    says so; whatever is left of them is not believed.
+    rolled_back: times of writes that were once rolled back, also if archival has removed their
+    rollback; remains of these writes are ignored.
     Invariant: at most one instant per (time, action it completes as).
     """
 
@@ -27,7 +27,7 @@ class Timeline:
 
     @classmethod
     def of(cls, found: Iterable[Instant]) -> Timeline:
-        """A timeline from every state file found: per action, the highest state counts."""
+        """A timeline from all state files: per action, the highest state is used."""
         highest: dict[tuple[str, str], Instant] = {}
         for instant in found:
             key = (instant.time, _WORDS[instant.action])
@@ -37,11 +37,11 @@ class Timeline:
         return cls(tuple([highest[key] for key in sorted(highest)]))
 
     def having(self, *instants: Instant) -> Timeline:
-        """This timeline once these have come to it, or to a higher state.  No I/O."""
+        """This timeline with these instants added, or advanced to a higher state.  No I/O."""
         return self.holding(Timeline.of((*self.instants, *instants)))
 
     def holding(self, instants: Iterable[Instant]) -> Timeline:
-        """The same table's timeline with these instants instead, in time order."""
+        """The same table's timeline with only these instants, in time order."""
         return Timeline(tuple(instants), self.rolled_back)
 
     def __iter__(self) -> Iterator[Instant]:

@@ -1,12 +1,12 @@
-"""Avro payloads of savepoints and restores, and of what a restore is going to do.
+"""Avro payloads of savepoints and restores, and of the pending work of a restore.
 
 ```
 S.savepoint            HoodieSavepointMetadata: names of the files that the snapshot at S needs
-R.restore.requested    HoodieRestorePlan: the instants to take back, newest first
-R.restore.inflight     ours: a container of one HoodieRollbackPlan for each of them, with a header
-                       `pyhudi.metadata`, written before the first is touched; Apache Hudi
+R.restore.requested    HoodieRestorePlan: the instants to undo, newest first
+R.restore.inflight     pyhudi's: a container of one HoodieRollbackPlan for each, with a header
+                       `pyhudi.metadata`, written before the first is undone; Apache Hudi
                        leaves it empty
-R.restore              HoodieRestoreMetadata: what was done, by instant
+R.restore              HoodieRestoreMetadata: the result, by instant
 ```
 
 Source: table_format 4, 7.8.
@@ -60,9 +60,9 @@ RESTORE_METADATA: Final = record(
 
 @dataclass(frozen=True, slots=True)
 class RestoreWork:
-    """What a restore has written down before its first step.
+    """The work of a restore, stored before its first step.
 
-    plans: one for each instant, in the order in which they are carried out.  metadata: the
+    plans: one for each instant, in execution order.  metadata: the
     partitions that the metadata table had, and their numbers of file groups.
     """
 
@@ -81,7 +81,7 @@ def write_work(work: RestoreWork, *, root: str) -> bytes:
 
 
 def read_work(data: bytes, *, path: str) -> RestoreWork | None:
-    """What `write_work` wrote; None for an empty file, Apache Hudi's.  Raises CorruptFileError."""
+    """The inverse of `write_work`; None for an empty file.  Raises CorruptFileError."""
     if not data:
         return None
     try:
@@ -93,4 +93,4 @@ def read_work(data: bytes, *, path: str) -> RestoreWork | None:
         return RestoreWork(stated, {str(name): int(count) for name, count in facts.items()})
     except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
             AttributeError, RecursionError, StopIteration) as error:  # fmt: skip
-        raise CorruptFileError("not the work of a restore", path=path) from error
+        raise CorruptFileError("invalid work file of a restore", path=path) from error

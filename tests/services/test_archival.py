@@ -229,7 +229,7 @@ def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_pa
 
 
 def test_an_archive_that_makes_no_sense_is_refused_at_the_door() -> None:
-    with pytest.raises(OptionError, match="archival has to keep fewer"):
+    with pytest.raises(OptionError, match="archival must retain fewer"):
         parse_options({"hoodie.keep.min.commits": "30"})
 
 

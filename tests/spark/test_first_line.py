@@ -41,7 +41,7 @@ def beginning(error: PySparkException) -> str:
 def test_opening_what_is_no_table(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(PySparkException) as raised:
         spark.read.format("pyhudi").load(str(tmp_path / "nothing"))
-    assert "TableNotFoundError: there is no Hudi table here" in beginning(raised.value)
+    assert "TableNotFoundError: no Hudi table at this path" in beginning(raised.value)
     assert "pyhudi.create_table" in beginning(raised.value).splitlines()[0]
 
 

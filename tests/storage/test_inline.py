@@ -195,7 +195,7 @@ class TestInlineFileSystem:
             inline.open(f"{path}.not", 0, 1)
         with pytest.raises(CorruptFileError):
             inline.open(str(path), 99, 2)
-        with pytest.raises(UserError, match="file system that holds it"):
+        with pytest.raises(UserError, match="file system of that file"):
             inline.open("s3a://b/k", 0, 1)
         with pytest.raises(UserError):
             inline.open(str(path), -1, 1)

@@ -1,1 +1,1 @@
-"""Avro records to and from Arrow columns, compiled."""
+"""Compiled conversion between Avro records and Arrow columns."""

@@ -1,4 +1,4 @@
-"""AvroCodec: a schema compiled once, rows decoded to Arrow columns and encoded from them."""
+"""The class AvroCodec, which decodes and encodes rows of one compiled schema."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyhudi.errors import UserError
 
 
 class AvroCodec:
-    """Reads and writes Avro datums of one record schema, without a Python object a row.
+    """Reads and writes Avro datums of one record schema, without a Python object per row.
 
-    schema_json: the schema as text, see `avrotypes` for the Arrow types of its values.
+    schema_json: the schema as text; see `types.py` for the Arrow types of its values.
     Immutable; calls drop the GIL and may run in several threads; pickles by its text.
 
-    Raises CorruptFileError for text that is no record schema, UnsupportedTableError for a schema
-    that Arrow columns cannot hold (recursive, or over the bounds in `avrotypes`).
+    Raises CorruptFileError for text that is not a record schema, UnsupportedTableError for a schema
+    that Arrow columns cannot represent (recursive, or over the bounds in `types.py`).
     """
 
     def __init__(self, schema_json: str) -> None:
@@ -44,8 +44,8 @@ class AvroCodec:
         """Rows of `count` frames, each a big-endian i32 length and that many bytes of datum.
 
         data: bytes-like, filled exactly by the frames.  fields: top-level names, also the order of
-        the columns; None is all.  Fields not asked for are walked over; what lies behind the last
-        one asked for is not looked at.  path: named in errors.
+        the columns; None means all.  Other fields are skipped; bytes after the last requested
+        field are not read.  path: named in errors.
 
         Raises CorruptFileError for bytes that are not such rows, UserError for an unknown field.
         """
@@ -62,10 +62,10 @@ class AvroCodec:
         fields: Sequence[str] | None = None,
         path: str | None = None,
     ) -> pa.StructArray:
-        """One row a slot of a binary or large_binary column; a null slot is a null row.
+        """One row per slot of a binary or large_binary column; a null slot is a null row.
 
-        fields, path, errors: as in `decode_framed`.  Under a null row a column that cannot hold
-        nulls holds zeros or empty strings; `StructArray.flatten` shows nulls there.
+        fields, path, errors: as in `decode_framed`.  Under a null row a non-nullable column
+        contains zeros or empty strings; `StructArray.flatten` shows nulls there.
         """
         wanted = self._wanted(fields)
         if isinstance(values, pa.ChunkedArray):
@@ -78,20 +78,20 @@ class AvroCodec:
         )
 
     def encode_column(self, rows: pa.RecordBatch | pa.StructArray) -> pa.BinaryArray:
-        """One datum a row; a null row of a struct array is a null slot.
+        """One datum per row; a null row of a struct array is a null slot.
 
-        Columns are found by name, in any order, and cast where Arrow can without loss; dictionaries
-        and large types are taken.  A missing column is null, or the field's default.  A general
-        union is a struct of its branches with one value a row, as decoding gives it.
+        Columns are matched by name, in any order, and cast if Arrow can do so without loss; large
+        types and dictionaries are accepted.  A missing column is null, or the field's default.  A
+        general union is a struct of its branches with one value per row, as returned by decoding.
 
-        Raises SchemaError, naming column and row, for rows that the schema cannot hold, UserError
+        Raises SchemaError, with column and row, for rows the schema cannot represent, UserError
         for over 2 GiB of datums.
         """
         encoded: pa.BinaryArray = self._encoder.encode_column(rows)
         return encoded
 
     def encode_framed(self, rows: pa.RecordBatch | pa.StructArray) -> bytes:
-        """Each row's datum behind its length as a big-endian i32; otherwise as `encode_column`."""
+        """Each row's datum after its length as a big-endian i32; otherwise as `encode_column`."""
         return self._encoder.encode_framed(rows)
 
     def _wanted(self, fields: Sequence[str] | None) -> list[int]:

@@ -1,7 +1,7 @@
-"""The program of a schema and the growing columns its decoding fills.
+"""The compiled form of a schema, and the growing columns that decoding fills.
 
 Header-only: structs, and functions that move no bytes of the input.  A column is up to three
-blocks: values (string data for text), offsets, and validity at a byte a slot until it is packed.
+blocks: values (string data for text), offsets, and validity at a byte per slot until packed.
 Blocks come from `Run.allocate`.
 """
 
@@ -35,11 +35,11 @@ cdef enum Block:
 
 cdef enum:
     OFFSET_MAX = 0x7FFFFFFF
-    SLACK = 32              # bytes behind string data, so that short copies may overrun
+    SLACK = 32              # bytes after string data, so that short copies may overrun
 
 cdef struct Op:
     int32_t kind
-    int32_t wrapped         # a union index stands before the value; 0 for a general union
+    int32_t wrapped         # a union index precedes the value; 0 for a general union
     int32_t null_code       # first byte of the null branch's index, -1 if there is none
     int32_t value_code      # first byte of the value branch's index, -1 if there is none
     int32_t branch_count    # 0: no union around the value
@@ -47,7 +47,7 @@ cdef struct Op:
     int32_t first           # children: ops[first .. first + count)
     int32_t count
     int32_t size            # FIXED, DECIMAL_FIXED: bytes on the wire; ENUM: symbols
-    int32_t width           # bytes a slot of `values`, 0 if the column has none of fixed width
+    int32_t width           # bytes per slot of `values`, 0 if the column has none of fixed width
     int32_t nullable
     int32_t has_offsets
     int32_t behind          # RECORD: children may be shorter than the struct
@@ -68,16 +68,16 @@ cdef struct Run:
     void *owner             # of the blocks
     void *(*allocate)(Run *run, Op *op, Block block, int64_t size) noexcept nogil
     const uint8_t *limit    # end of all readable input
-    int64_t row_count       # rows to come in all
-    int64_t zero_budget     # items without bytes that may still come
-    int64_t byte_budget     # bytes of columns that may still be taken
+    int64_t row_count       # remaining rows
+    int64_t zero_budget     # remaining zero-byte items allowed
+    int64_t byte_budget     # remaining column bytes allowed
     Status status
     int32_t failed_op
     const uint8_t *failed_at
 
 
 cdef inline const uint8_t *fail(Run *run, Op *op, const uint8_t *at, Status status) noexcept nogil:
-    """Record the first failure; always NULL."""
+    """Record the first failure; always returns NULL."""
     if run.status == OK:
         run.status = status
         run.failed_op = <int32_t>(op - run.ops)
@@ -86,7 +86,7 @@ cdef inline const uint8_t *fail(Run *run, Op *op, const uint8_t *at, Status stat
 
 
 cdef inline bint reserve(Run *run, Op *op, int64_t capacity) noexcept nogil:
-    """Room for `capacity` slots in all blocks of the op's own column but the string data."""
+    """Reserve `capacity` slots in all blocks of the op's column except the string data."""
     cdef int64_t slot = op.width + op.nullable + (4 if op.has_offsets else 0)
     if capacity <= op.capacity:
         return True
@@ -113,7 +113,7 @@ cdef inline bint reserve(Run *run, Op *op, int64_t capacity) noexcept nogil:
 
 
 cdef inline int64_t expected(Run *run, int64_t needed) noexcept nogil:
-    """What the rows to come will need, if they are like the rows so far; at least `needed`."""
+    """Estimated need of the remaining rows, if they are like the rows so far; at least `needed`."""
     cdef int64_t done = run.ops.length + 1
     if run.row_count <= done:
         return needed
@@ -132,7 +132,7 @@ cdef inline bint grow(Run *run, Op *op, int64_t needed) noexcept nogil:
 
 
 cdef inline bint grow_data(Run *run, Op *op, int64_t needed, const uint8_t *at) noexcept nogil:
-    """Room for `needed` bytes of string data and the slack; no more than input is left for."""
+    """Reserve `needed` bytes of string data and the slack; at most what the input can fill."""
     cdef int64_t capacity = expected(run, needed)
     if needed > OFFSET_MAX:
         fail(run, op, at, TOO_LONG)
@@ -169,7 +169,7 @@ cdef inline bint pad(Run *run, Op *op, int64_t count) noexcept nogil:
 
 
 cdef inline bint append_null(Run *run, Op *op) noexcept nogil:
-    """`pad` by one slot of a column that holds nulls, for the usual widths without a call."""
+    """`pad` by one slot of a nullable column, without a call for the usual widths."""
     cdef int64_t n = op.length
     if op.nullable == 0 or op.width > 8 or n == op.capacity:
         return pad(run, op, 1)
@@ -189,7 +189,7 @@ cdef inline bint append_null(Run *run, Op *op) noexcept nogil:
 
 
 cdef inline bint catch_up(Run *run, Op *parent) noexcept nogil:
-    """Bring the children of a struct to the struct's length."""
+    """Extend the children of a struct to the struct's length."""
     cdef int32_t i
     cdef Op *child
     for i in range(parent.first, parent.first + parent.count):

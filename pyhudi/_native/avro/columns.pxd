@@ -1,4 +1,4 @@
-"""The columns of one decoding call.  Filled by decode.pyx, row by row; turned into arrays here."""
+"""The columns of one decoding call.  Filled by decode.pyx, row by row; converted to arrays here."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -7,7 +7,7 @@ from pyhudi._native.avro.column cimport Block, Op, Run
 
 cdef class Columns:
     cdef Op *ops
-    cdef list blocks    # Arrow buffers: BLOCK_COUNT an op, None before its first row
+    cdef list blocks    # Arrow buffers: BLOCK_COUNT per op, None before its first row
 
     cdef object block(self, int32_t index, Block block, int64_t size)
     cdef object validity(self, int32_t index)

@@ -1,4 +1,4 @@
-"""The columns of one decoding call: their memory, and the Arrow arrays made of it."""
+"""The columns of one decoding call: their memory, and the resulting Arrow arrays."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free
@@ -12,7 +12,7 @@ from pyhudi._native.avro.text cimport find_bad_text, pack_bits
 
 
 cdef bint finish(Run *run, int32_t op_count, uint8_t *asked, int64_t *bad_slot) noexcept nogil:
-    """Even out struct children, check strings, pack flags to bits, parents before children."""
+    """Extend struct children, check strings, pack flags to bits, parents before children."""
     cdef int32_t i, k
     cdef Op *op
     for i in range(op_count):
@@ -37,9 +37,9 @@ cdef bint finish(Run *run, int32_t op_count, uint8_t *asked, int64_t *bad_slot) 
 
 
 cdef void *allocate(Run *run, Op *op, Block block, int64_t size) noexcept with gil:
-    """A block of at least `size` bytes with what it held before; NULL with the failure in `run`.
+    """A block of at least `size` bytes with its previous content; NULL with the failure in `run`.
 
-    Arrow's pool keeps freed blocks, so that the next call finds its pages in place.
+    Arrow's pool retains freed blocks, so that the next call reuses their pages.
     """
     cdef Columns columns = <Columns>run.owner
     cdef int64_t slot = (op - run.ops) * BLOCK_COUNT + block

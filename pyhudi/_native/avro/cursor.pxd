@@ -1,6 +1,6 @@
-"""The only way through the bytes of Avro datums: each step checks against the datum's end.
+"""Cursor over the bytes of Avro datums: each step checks against the datum's end.
 
-Header-only.  Functions return the byte behind what they took, or NULL with the failure in `run`.
+Header-only.  Functions return the byte after the item, or NULL with the failure in `run`.
 """
 
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
@@ -13,7 +13,7 @@ cdef extern from * nogil:
     int __builtin_ctzll(unsigned long long)
 
 cdef enum:
-    ITEMS_WITHOUT_BYTES_MAX = 1 << 24  # of all rows of a call: nulls, empty records
+    ITEMS_WITHOUT_BYTES_MAX = 1 << 24  # in all rows of a call: nulls, empty records
 
 
 cdef inline const uint8_t *take_long_slow(
@@ -40,7 +40,7 @@ cdef inline const uint8_t *take_long_slow(
 cdef inline const uint8_t *take_long(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
 ) noexcept nogil:
-    """A zigzag varint; up to 8 bytes are folded at once where 8 can be read."""
+    """A zigzag varint; up to 8 bytes are folded at once if 8 can be read."""
     cdef uint64_t word, stops, odd
     if likely(at < end) and at[0] < 0x80:
         out[0] = <int64_t>(at[0] >> 1) ^ -<int64_t>(at[0] & 1)
@@ -66,7 +66,7 @@ cdef inline const uint8_t *take_long(
 cdef inline const uint8_t *take_size(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *out
 ) noexcept nogil:
-    """A length that lies within the datum."""
+    """A length that does not exceed the datum."""
     cdef const uint8_t *start = at
     at = take_long(run, op, at, end, out)
     if unlikely(at == NULL):
@@ -79,7 +79,7 @@ cdef inline const uint8_t *take_size(
 cdef inline const uint8_t *take_count(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end, int64_t *count, int64_t *block_bytes
 ) noexcept nogil:
-    """Head of an array or map block: its items, and its bytes if the writer tells them, else -1."""
+    """Head of an array or map block: its items, and its bytes if the writer states them or -1."""
     cdef const uint8_t *start = at
     cdef int64_t item_min = 0
     cdef int32_t i
@@ -119,7 +119,7 @@ cdef inline const uint8_t *take_branch(
 cdef inline const uint8_t *pass_long(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """The byte behind a varint whose value nobody needs."""
+    """The byte after a varint whose value is not needed."""
     cdef uint64_t word
     cdef int64_t ignored
     if likely(at < end) and at[0] < 0x80:

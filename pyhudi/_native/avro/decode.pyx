@@ -1,12 +1,12 @@
-"""Avro datums to Arrow columns, one pass, no Python object a row.
+"""Conversion of Avro datums to Arrow columns in one pass, without a Python object per row.
 
-A schema is compiled into an array of `Op`: the root record first, the children of each type side by
-side.  A call copies the array; each copy of an op owns the growing column of its values.  Rows are
-walked by `decode_value`, the only function that moves through the bytes, and it checks each step
-against the end of its datum.  A null struct costs its children nothing: they are brought up to its
-length when it next has a value, and at the end (`pad`).
+A schema is compiled into an array of `Op`: the root record first, the children of each type in
+sequence.  A call copies the array; each copy of an op owns the growing column of its values.  Rows
+are read by `decode_value`, the only function that advances through the bytes, which checks each
+step against the end of its datum.  A null struct does not touch its children: they are extended
+to its length when it next has a value, and at the end (`pad`).
 
-Wire form (Avro 1.11, "Binary Encoding"): int and long are zigzag varints of at most 10 bytes, float
+Encoding (Avro 1.11, "Binary Encoding"): int and long are zigzag varints of at most 10 bytes, float
 and double little-endian, bytes and string a long and the bytes, array and map blocks of a count
 (negative: followed by the block's bytes) up to a count of 0, a union its branch and the value.
 """
@@ -43,13 +43,13 @@ REASONS = {
 cdef int64_t DAY_MILLIS = 86400 * 1000
 cdef int64_t DAY_MICROS = 86400 * 1000000
 cdef int64_t COLUMN_BYTES_FREE = 256 << 20
-cdef int64_t COLUMN_BYTES_PER_BYTE = 1024  # of input; a schema can make a row of nulls wide
+cdef int64_t COLUMN_BYTES_PER_BYTE = 1024  # per input byte; a schema can make a row of nulls wide
 
 
 # ---- one value ----------------------------------------------------------------------------------
 
 cdef bint store_decimal(Op *op, const uint8_t *digits, int64_t size) noexcept nogil:
-    """Big-endian two's complement of any length into the slot; False if over the precision."""
+    """Store big-endian two's complement of any length; False if over the precision."""
     cdef uint8_t *slot = op.values + op.length * op.width
     cdef uint8_t fill = 0xFF if size > 0 and digits[0] & 0x80 else 0
     cdef uint64_t limbs[4]
@@ -134,7 +134,7 @@ cdef const uint8_t *decode_items(
 cdef const uint8_t *decode_union(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """A general union: the branch's column gets the value, the others catch up when used."""
+    """A general union: the branch's column gets the value, the others are extended when used."""
     cdef int64_t branch
     cdef Op *child
     at = take_branch(run, op, at, end, &branch)
@@ -162,7 +162,7 @@ cdef const uint8_t *decode_union(
 cdef const uint8_t *decode_value(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """Append one value to the op's column; the byte behind it, or NULL and a failure in `run`."""
+    """Append one value to the op's column; the byte after it, or NULL and a failure in `run`."""
     cdef int64_t number
     cdef int32_t i
     cdef int64_t n
@@ -265,7 +265,7 @@ cdef const uint8_t *decode_value(
 cdef const uint8_t *skip_value(
     Run *run, Op *op, const uint8_t *at, const uint8_t *end
 ) noexcept nogil:
-    """The byte behind a value that nobody asked for."""
+    """The byte after a value that is not requested."""
     cdef int64_t number, block_bytes
     cdef int32_t i
     if op.branch_count:
@@ -326,9 +326,9 @@ cdef const uint8_t *skip_value(
 # ---- rows ---------------------------------------------------------------------------------------
 
 cdef struct Projection:
-    uint8_t *wanted         # a byte a top-level field
-    int32_t stop            # fields behind this one are not asked for
-    int32_t whole           # all fields are asked for
+    uint8_t *wanted         # a byte per top-level field
+    int32_t stop            # later fields are not requested
+    int32_t whole           # all fields are requested
 
 
 cdef bint decode_row(
@@ -415,7 +415,7 @@ cdef bint decode_slots(
 # ---- the Python class----------------------------------------------------------------------------
 
 cdef int32_t width_of(object node):
-    """Bytes a slot of a fixed-width column; booleans take a byte until they are packed."""
+    """Bytes per slot of a fixed-width column; booleans take a byte until they are packed."""
     kind = node.kind
     if kind in (TypeKind.INT, TypeKind.TIME_MILLIS, TypeKind.FLOAT, TypeKind.ENUM):
         return 4
@@ -431,7 +431,7 @@ cdef int32_t width_of(object node):
 
 
 cdef void fill_op(Op *op, object part) except *:
-    """An op without children from a part of the schema."""
+    """Initialize an op without children from a part of the schema."""
     node = part.node
     op.kind = node.kind
     op.branch_count = node.branch_count
@@ -453,15 +453,15 @@ cdef void fill_op(Op *op, object part) except *:
 
 
 cdef class Decoder:
-    """A compiled schema.  Immutable, so calls may run at once in several threads.
+    """A compiled schema.  Immutable, so that several threads may call it at once.
 
-    root: the parsed schema (`avrotypes.parse_schema`).
+    root: the parsed schema (`types.parse_schema`).
     """
 
     cdef Op *ops
     cdef int32_t count
     cdef readonly object root
-    cdef tuple parts    # of avrotypes.Layout, one an op each
+    cdef tuple parts    # of types.Layout, one per op
     cdef tuple paths
     cdef tuple tops
 
@@ -521,7 +521,7 @@ cdef class Decoder:
         const int32_t *narrow, const int64_t *wide, const uint8_t *valid,
         int64_t offset, int64_t count,
     ):
-        """Arrays of the wanted fields in the order asked, the rows' validity, and their number."""
+        """Arrays of the wanted fields in the requested order, the rows' validity, the row count."""
         cdef Columns columns = Columns.__new__(Columns)
         cdef Run run
         cdef Projection projection

@@ -1,8 +1,8 @@
-"""Arrow columns to Avro datums, one pass, no Python object a row.
+"""Conversion of Arrow columns to Avro datums in one pass, without a Python object per row.
 
-The twin of `avrodecode`: the schema as an array of sources, the root first, the children of each
-type side by side; each source points into the buffers of its shaped column (`avroshape`).  Datums
-have the form that Java's encoder gives them: an array or map is one block with a positive count.
+The counterpart of `decode.pyx`: the schema is an array of sources, the root first, the children of
+each type in sequence; each source points into the buffers of its fitted column (`shape.py`).
+Datums are encoded as by Java's encoder: an array or map is one block with a positive count.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -40,8 +40,8 @@ REASONS = {
 
 cdef enum:
     OFFSET_MAX = 0x7FFFFFFF
-    SLACK = 32              # room that every step may use without asking
-    ROW_BYTES_GUESS = 16    # a column, for the first block
+    SLACK = 32              # room available to every step without a check
+    ROW_BYTES_GUESS = 16    # per column, for the first block
 
 cdef struct Source:
     int32_t kind
@@ -51,7 +51,7 @@ cdef struct Source:
     int32_t first           # children: sources[first .. first + count)
     int32_t count
     int32_t size            # FIXED, DECIMAL_FIXED: bytes on the wire
-    int32_t width           # decimals: bytes a slot
+    int32_t width           # decimals: bytes per slot
     const uint8_t *valid    # bits, or NULL without nulls
     const uint8_t *values
     const int32_t *offsets
@@ -60,7 +60,7 @@ cdef struct Source:
 cdef struct Sink:
     uint8_t *base
     uint8_t *at
-    uint8_t *end            # SLACK bytes behind it can be written
+    uint8_t *end            # SLACK bytes after it can be written
     void *block             # the Arrow buffer that owns the bytes
     Status status
     int32_t failed_source
@@ -69,9 +69,9 @@ cdef struct Sink:
 # ---- bytes out ----------------------------------------------------------------------------------
 
 cdef bint widen(Sink *sink, int64_t needed) noexcept with gil:
-    """Room for `needed` bytes and the slack behind `at`; False with the failure in `sink`.
+    """Reserve `needed` bytes and the slack after `at`; False with the failure in `sink`.
 
-    Arrow's pool keeps freed blocks, so that the next call finds its pages in place.
+    Arrow's pool retains freed blocks, so that the next call reuses their pages.
     """
     cdef int64_t used = sink.at - sink.base
     cdef int64_t capacity = (sink.end - sink.base) * 2
@@ -94,7 +94,7 @@ cdef inline bint room(Sink *sink, int64_t needed) noexcept nogil:
 
 
 cdef inline void put_long(Sink *sink, int64_t number) noexcept nogil:
-    """A zigzag varint into the slack; up to 8 bytes are spread at once."""
+    """Write a zigzag varint into the slack; up to 8 bytes are spread at once."""
     cdef uint64_t raw = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
     cdef uint64_t word
     cdef int size
@@ -129,7 +129,7 @@ cdef inline bint put_text(Sink *sink, const uint8_t *data, int64_t size) noexcep
 
 
 cdef bint put_decimal(Sink *sink, Source *source, const uint8_t *slot) noexcept nogil:
-    """Big-endian two's complement: the fewest bytes, or all of a fixed."""
+    """Write big-endian two's complement: the fewest bytes, or all of a fixed."""
     cdef int32_t size = source.width, k
     cdef uint8_t fill = 0xFF if slot[source.width - 1] & 0x80 else 0
     while size > 1 and slot[size - 1] == fill and (slot[size - 2] & 0x80) == (fill & 0x80):
@@ -165,7 +165,7 @@ cdef bint fail(Sink *sink, Source *sources, Source *source, Status status) noexc
 
 
 cdef bint encode_union(Sink *sink, Source *sources, Source *source, int64_t i) noexcept nogil:
-    """The branch whose child has a value at `i`; null if none has."""
+    """Encode the branch whose child has a value at `i`; null if none has."""
     cdef int32_t k, chosen = -1
     if is_valid(source, i):
         for k in range(source.count):
@@ -184,7 +184,7 @@ cdef bint encode_union(Sink *sink, Source *sources, Source *source, int64_t i) n
 
 
 cdef bint encode_items(Sink *sink, Source *sources, Source *source, int64_t i) noexcept nogil:
-    """One block of all items, and the closing 0."""
+    """Encode one block of all items, and the closing 0."""
     cdef int64_t start = source.offsets[source.offset + i]
     cdef int64_t stop = source.offsets[source.offset + i + 1]
     cdef int32_t k
@@ -265,7 +265,7 @@ cdef bint encode_value(Sink *sink, Source *sources, Source *source, int64_t i) n
 cdef int64_t encode_slots(
     Sink *sink, Source *sources, int64_t count, int32_t *offsets
 ) noexcept nogil:
-    """Datums end to end, `offsets` between them; the number of rows written."""
+    """Encode datums end to end, `offsets` between them; the number of rows written."""
     cdef int64_t i, used
     offsets[0] = 0
     for i in range(count):
@@ -280,7 +280,7 @@ cdef int64_t encode_slots(
 
 
 cdef int64_t encode_frames(Sink *sink, Source *sources, int64_t count) noexcept nogil:
-    """Datums with their big-endian i32 lengths; the number of rows written."""
+    """Encode datums with their big-endian i32 lengths; the number of rows written."""
     cdef int64_t i, start, size
     cdef uint8_t *head
     for i in range(count):
@@ -302,7 +302,7 @@ cdef int64_t encode_frames(Sink *sink, Source *sources, int64_t count) noexcept 
     return count
 
 
-# ---- the face -----------------------------------------------------------------------------------
+# ---- the Python class ---------------------------------------------------------------------------
 
 cdef void attach(Source *source, object array) except *:
     """Point a source at the buffers of its column."""
@@ -333,15 +333,15 @@ cdef class Sources:
 
 
 cdef class Encoder:
-    """A compiled schema.  Immutable, so calls may run at once in several threads.
+    """A compiled schema.  Immutable, so that several threads may call it at once.
 
-    root: the parsed schema (`avrotypes.parse_schema`).
+    root: the parsed schema (`types.parse_schema`).
     """
 
     cdef Source *sources
     cdef int32_t count
     cdef readonly object root
-    cdef tuple paths    # dotted column name a source
+    cdef tuple paths    # dotted column name per source
 
     def __cinit__(self, root):
         cdef Source *source
@@ -429,7 +429,7 @@ cdef class Encoder:
 
 
 cdef object open_sink(Sink *sink, object rows):
-    """The buffer behind a new sink, which the caller keeps."""
+    """The buffer of a new sink, which the caller must retain."""
     cdef int64_t capacity = len(rows) * (4 + ROW_BYTES_GUESS * rows.type.num_fields)
     block = pa.allocate_buffer(capacity + SLACK, resizable=True)
     sink.base = <uint8_t *><uintptr_t>block.address

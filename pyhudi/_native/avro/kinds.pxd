@@ -1,4 +1,4 @@
-"""Numbers of `avrotypes.Kind` and branch hints, for the Avro decoder and encoder."""
+"""Numbers of `types.Kind` and branch hints, for the Avro decoder and encoder."""
 
 cdef extern from * nogil:
     """
@@ -10,7 +10,7 @@ cdef extern from * nogil:
     bint likely "pyhudi_expect"(bint)
     bint unlikely "pyhudi_doubt"(bint)
 
-cdef enum Kind:  # avrotypes.Kind
+cdef enum Kind:  # types.Kind
     K_NULL = 0
     K_BOOLEAN = 1
     K_INT = 2

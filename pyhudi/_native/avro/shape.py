@@ -1,8 +1,8 @@
-"""Arrow columns fitted to the types of an Avro schema, so that the encoder meets no other form.
+"""Conversion of Arrow columns to the exact types of an Avro schema, for the encoder.
 
-Columns go to fields by name, in any order.  What Arrow can cast without loss is cast; dictionaries
-and extension types stand for their values; a missing column takes null where it may, else the
-field's default.  Everything else is refused with the column's name.
+Columns are matched to fields by name, in any order.  Lossless casts are applied; dictionaries
+and extension types become their values; a missing column is null if nullable, else the
+field's default.  Everything else is rejected with the column's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHAPED_KINDS: Final = frozenset({Kind.ENUM, Kind.ARRAY, Kind.MAP, Kind.RECORD, 
 class Shaped:
     """An array of a node's Arrow type (of an enum: int32 positions) and its children, as compiled.
 
-    Children: of a record or union one a field, as long as the array; of a list its items; of a map
+    Children: of a record or union one per field, as long as the array; of a list items; of a map
     its keys and its values, both addressed by the array's offsets.
     """
 
@@ -91,7 +91,7 @@ def _struct(array: pa.StructArray, node: Node, path: str) -> Shaped:
 
 
 def _absent(field: AvroField, count: int, path: str) -> pa.Array:
-    """A column that the rows have not."""
+    """A column that the rows lack."""
     if field.optional or field.node.nullable:
         return pa.nulls(count, field.node.arrow)
     if isinstance(field.default, bool | int | float | str):

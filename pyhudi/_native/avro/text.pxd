@@ -1,11 +1,11 @@
-"""Checks and packing of whole columns once all rows are there.  Header-only."""
+"""Checks and packing of complete columns.  Header-only."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 
 cdef inline void pack_bits(uint8_t *flags, int64_t count) noexcept nogil:
-    """A byte a slot to a bit a slot, in place: no byte is written before it has been read."""
+    """A byte per slot to a bit per slot, in place: no byte is written before it has been read."""
     cdef int64_t i, tail = count & 7
     cdef uint64_t word
     for i in range(count // 8):

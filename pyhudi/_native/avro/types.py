@@ -1,6 +1,6 @@
-"""Avro schema text as a tree of `Node`, each with the Arrow type its values take.
+"""Parsing of Avro schema text to a tree of `Node`, each with the Arrow type of its values.
 
-The one place that reads Avro schema JSON (Avro 1.11 specification, "Schema Declaration"):
+The only module that reads Avro schema JSON (Avro 1.11 specification, "Schema Declaration"):
 
     null -> null            boolean -> bool         int -> int32         long -> int64
     float, double           string -> string        bytes -> binary      enum -> string
@@ -9,7 +9,7 @@ The one place that reads Avro schema JSON (Avro 1.11 specification, "Schema Decl
     timestamp-* -> timestamp[*, UTC]                local-timestamp-* -> timestamp[*]
     record -> struct        array -> list<element>  map -> map<string, value>
     ["null", T] in either order -> nullable T       unknown logical type -> the type below it
-    a union of several branches -> struct with one nullable child a branch, named by the branch
+    a union of several branches -> struct with one nullable child per branch, named by the branch
 
 Schemas come from files: their depth, and their size once named types are written out, are bounded.
 """
@@ -35,11 +35,11 @@ DECIMAL_DIGITS_MAX: Final = 76
 NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 ABSENT: Final = object()
-"""`AvroField.default` of a field without a default; None is the default `null`."""
+"""`AvroField.default` of a field without a default; None means the default `null`."""
 
 
 class Kind(enum.IntEnum):
-    """How a value is laid out on the wire and in its column; the numbers are shared with C."""
+    """Encoding of a value and layout of its column; the numbers are shared with C."""
 
     NULL = 0
     BOOLEAN = 1
@@ -67,9 +67,9 @@ class Node:
 
     `branch_count` is 0 outside of a union, 1 for a union of one, 2 for ["null", T]; these are
     folded into T.  `null_branch` is the index of the null branch or -1; a general union (kind
-    UNION) has its non-null branches as `fields`.  `size` is the bytes of a fixed on the wire,
-    `size_min` the fewest bytes a value takes there.  Of an array the only field is `element`, of a
-    map `value`.  `annotation`: what declares a fixed or a record with a logical type other than
+    UNION) has its non-null branches as `fields`.  `size` is the encoded bytes of a fixed,
+    `size_min` the fewest encoded bytes of a value.  The only field of an array is `element`, of a
+    map `value`.  `annotation`: the declaration of a fixed or record with a logical type other than
     decimal.
     """
 
@@ -96,7 +96,7 @@ class AvroField:
     name: str
     node: Node
     default: object = field(default=ABSENT, compare=False)
-    optional: bool = False  # a branch of a union: its column holds nulls, its wire form none
+    optional: bool = False  # a branch of a union: its column is nullable, its encoding is not
 
     @property
     def arrow(self) -> pa.Field:
@@ -107,7 +107,7 @@ def parse_schema(schema_json: str) -> Node:
     """The root record of a schema.
 
     Raises CorruptFileError for text that is no Avro record schema, UnsupportedTableError for one
-    that Arrow columns cannot hold: recursive, nested over `DEPTH_MAX`, over `NODES_MAX` types.
+    that Arrow columns cannot represent: recursive, nested over `DEPTH_MAX`, over `NODES_MAX` types.
     """
     try:
         declared = json.loads(schema_json)
@@ -128,10 +128,10 @@ def parse_schema(schema_json: str) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class FlatSchema:
-    """The nodes of a schema in one line: the root first, the parts of each node side by side.
+    """The nodes of a schema as a sequence: the root first, the parts of each node together.
 
-    Of each node: what it is, its dotted name, the top-level field it belongs to (-1 for the root),
-    and where its own parts start and how many they are.  A map has a string part `key` in front.
+    Of each node: its type, its dotted name, the top-level field it belongs to (-1 for the root),
+    and the start and number of its parts.  A map has an additional string part `key` in front.
     """
 
     parts: tuple[AvroField, ...]
@@ -182,7 +182,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
 
 
 class _Parser:
-    """Names seen so far; a name maps to None while its own definition is being read."""
+    """Names seen so far; a name maps to None while its definition is being read."""
 
     def __init__(self) -> None:
         self.names: dict[str, Node | None] = {}
@@ -279,7 +279,7 @@ class _Parser:
             raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
         if not all(isinstance(symbol, str) for symbol in symbols):
             raise CorruptFileError("an Avro enum has no list of symbols", type=full_name)
-        "".join(symbols).encode()  # lone surrogates are refused here, not at the first row
+        "".join(symbols).encode()  # lone surrogates are rejected here, not at the first row
         return self._end(full_name, Node(Kind.ENUM, pa.string(), 1, symbols=tuple(symbols)))
 
     def _union(self, declared: list[Any], namespace: str, depth: int) -> Node:
@@ -332,7 +332,7 @@ def _full_name(name: str, declared_namespace: object, enclosing: str) -> str:
 
 
 def _branch_names(branches: list[Any]) -> list[str]:
-    """Short names of union branches, full ones where short ones clash."""
+    """Short names of union branches, full ones if short ones clash."""
     full = [_branch_name(branch) for branch in branches]
     short = [name.rpartition(".")[2] for name in full]
     names = [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]

@@ -1,1 +1,1 @@
-"""HFile version 3, read and written: blocks, block index, look-ups."""
+"""HFile version 3: reader, writer, blocks, block index, lookups."""

@@ -1,4 +1,4 @@
-"""A batch of keys on its way through one HFile: sorted once, answered in the order asked."""
+"""A batch of keys looked up in one HFile: sorted once, answered in the requested order."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -10,19 +10,19 @@ from pyhudi._native.hfile.index cimport BlockIndex
 
 ctypedef struct SortKey:
     uint64_t head             # the 8 bytes after the file's common prefix, zero-padded
-    uint32_t row              # where in the batch
+    uint32_t row              # position in the batch
     uint32_t size             # bytes of the whole key
 
 
 ctypedef struct Hit:
-    const uint8_t *value      # NULL where absent
+    const uint8_t *value      # NULL if absent
     int64_t size
 
 
 ctypedef struct Touch:
     uint64_t offset           # of the block in the file
     uint32_t size             # of the whole block as stored
-    uint32_t entry            # its place in the index the batch was laid over
+    uint32_t entry            # its position in the index that the batch was matched to
     int64_t begin             # sorted keys [begin, end) can only be in this block
     int64_t end
 
@@ -34,7 +34,7 @@ ctypedef struct Chunk:
 
 
 cdef class Arena:
-    """Copies of values that outlive the block they were found in; addresses never move."""
+    """Copies of values that outlive the block they were found in; addresses never change."""
     cdef Chunk *last
 
     cdef uint8_t *take(self, int64_t size) noexcept nogil
@@ -45,13 +45,13 @@ cdef class LookupBatch:
     cdef const ColumnView *keys
     cdef readonly int64_t prefix_size
     cdef SortKey *sorted
-    cdef readonly int64_t sorted_count    # keys that can be in the file at all
+    cdef readonly int64_t sorted_count    # keys that can be in the file
     cdef readonly bint arrived_sorted
     cdef Hit *hits
     cdef Touch *touches
     cdef readonly int64_t touch_count
-    cdef bint is_small            # so that its blocks may be kept at once
-    cdef int64_t kept_bytes       # of decoded blocks that went into the cache for this batch
+    cdef bint is_small            # so that its blocks may be cached at once
+    cdef int64_t kept_bytes       # of decoded blocks that were cached for this batch
     cdef list owners              # arenas and blocks that answers point into
 
     cdef int lay_over(self, BlockIndex index) except -1

@@ -1,8 +1,8 @@
-"""A batch of keys on its way through one HFile.
+"""Lookup of a batch of keys in one HFile.
 
 The batch is sorted once, by a radix sort on the 8 bytes after the common prefix of the file's
-rows, with ties resolved 7 bytes at a time; laid over the block index, which tells the blocks
-touched; merged with the raw cells of each; and gathered in the order asked.
+rows, with ties resolved 7 bytes at a time; matched to the block index, which finds the blocks
+touched; merged with the raw cells of each; and gathered in the requested order.
 """
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ from pyhudi.errors import UserError
 cdef enum:
     SMALL_SORT = 24           # insertion sort up to here
     CHUNK_BYTES = 1 << 20
-    AHEAD = 12                # keys or values whose bytes are on their way from memory
+    AHEAD = 12                # keys or values whose bytes are being prefetched
 
 cdef int64_t OFFSET_32_MAX = 0x7FFFFFFF
 
@@ -92,9 +92,9 @@ cdef void radix_sort(SortKey *keys, SortKey *spare, int64_t count, int shift) no
 cdef int64_t find_runs(
     const SortKey *keys, int64_t begin, int64_t end, bint tied_heads, Run *runs
 ) noexcept nogil:
-    """Runs of two or more equal heads that need more bytes to be told apart.
+    """Runs of two or more equal heads that need more bytes to be distinguished.
 
-    tied_heads: the heads are those of tie_head, whose low byte says which keys have ended.
+    tied_heads: the heads are those of tie_head, whose low byte marks keys that have ended.
     """
     cdef int64_t found = 0
     cdef int64_t i = begin, j
@@ -111,10 +111,10 @@ cdef int64_t find_runs(
 
 
 cdef inline uint64_t tie_head(const uint8_t *key, int64_t size, int64_t at) noexcept nogil:
-    """Seven bytes from `at` on and, below them, how much of the key is left: 15 means more.
+    """Seven bytes from `at` on and, below them, the remaining size of the key: 15 means more.
 
-    Keys that end before `at` + 7 differ in the low byte when their sizes differ, so zero bytes
-    at the end of a key are never taken for padding.
+    Keys that end before `at` + 7 differ in the low byte if their sizes differ, so zero bytes
+    at the end of a key are never confused with padding.
     """
     cdef int64_t left = size - at
     cdef uint64_t head = 0
@@ -128,7 +128,7 @@ cdef inline uint64_t tie_head(const uint8_t *key, int64_t size, int64_t at) noex
 cdef Status sort_ties(
     const ColumnView *column, SortKey *keys, SortKey *spare, int64_t count, int64_t prefix_size
 ) noexcept nogil:
-    """Order keys that share a head by the bytes after it, level by level; heads are kept."""
+    """Order keys that share a head by the bytes after it, level by level; heads are retained."""
     cdef Run *first = <Run *>malloc((count // 2 + 1) * sizeof(Run))
     cdef Run *runs
     cdef Run *deeper
@@ -206,7 +206,7 @@ cdef Status sift(
     const ColumnView *column, const uint8_t *prefix, int64_t prefix_size,
     SortKey *keys, int64_t *count, bint *in_order
 ) noexcept nogil:
-    """Keys that can be in the file, with their heads, and whether they came in order."""
+    """Select keys that can be in the file, with their heads, and whether they were in order."""
     cdef int64_t found = 0
     cdef int64_t row
     cdef bint ordered = True
@@ -278,7 +278,7 @@ cdef inline int order_in_block(
 
 
 cdef inline bint put_hit(Hit *hit, const Cell *cell, Arena arena) noexcept nogil:
-    """The cell is the answer; False without memory."""
+    """Store the cell as the answer; False without memory."""
     cdef uint8_t *copy
     hit.size = cell.value_size
     hit.value = cell.value
@@ -292,11 +292,11 @@ cdef inline bint put_hit(Hit *hit, const Cell *cell, Arena arena) noexcept nogil
 
 
 cdef class LookupBatch:
-    """keys: Arrow column, any order, nulls and repeats allowed.  prefix: what every row of the
-    file begins with; keys without it are absent at once.
+    """keys: Arrow column, any order, nulls and duplicates allowed.  prefix: the common prefix of
+    all rows of the file; keys without it are absent.
 
-    Owns the answers until `gather`; an answer points into an arena or into memory that its maker
-    promises to keep.
+    Owns the answers until `gather`; an answer points into an arena or into memory that its producer
+    promises to keep valid.
     """
 
     def __cinit__(self, Column column not None, bytes prefix not None):
@@ -340,7 +340,7 @@ cdef class LookupBatch:
         PyMem_Free(self.touches)
 
     cdef int lay_over(self, BlockIndex index) except -1:
-        """Set `touches`: the entries that can hold keys, in order, each with its keys."""
+        """Set `touches`: the entries that can contain keys, in order, each with its keys."""
         cdef int64_t room = min(self.sorted_count, index.count)
         PyMem_Free(self.touches)
         self.touches = NULL
@@ -356,10 +356,10 @@ cdef class LookupBatch:
         self, const Touch *touch, const uint8_t *body, uint32_t size, int tail, Arena arena,
         const Guide *guide,
     ) noexcept nogil:
-        """Answer a touch from the cells of its block; stops behind its last key.
+        """Answer a touch from the cells of its block; stops after its last key.
 
-        arena: where values are copied while they are hot, or None to point into `body`.
-        guide: of this body, or NULL to walk from its beginning.
+        arena: where values are copied while in the CPU cache, or None to point into `body`.
+        guide: of this body, or NULL to start at its beginning.
         """
         cdef const uint8_t *at = body
         cdef const uint8_t *end = body + size
@@ -406,9 +406,9 @@ cdef class LookupBatch:
         return status
 
     cdef object gather(self):
-        """The answers as an Arrow binary array in the order asked, null where absent.
+        """The answers as an Arrow binary array in the requested order, null if absent.
 
-        large_binary when the values together exceed what 32-bit offsets can tell.
+        large_binary if the values together exceed 32-bit offsets.
         """
         cdef int64_t count = self.keys.length
         cdef int64_t bytes_total = 0, absent = 0
@@ -439,7 +439,7 @@ cdef class LookupBatch:
 
 
 cdef int64_t lay(LookupBatch batch, BlockIndex index) noexcept nogil:
-    """Fill batch.touches by galloping through keys and entries side by side."""
+    """Fill batch.touches by galloping through keys and entries in parallel."""
     cdef int64_t entry = -1
     cdef int64_t i = 0, found = 0, step, low, high, middle
     cdef int64_t count = batch.sorted_count
@@ -487,7 +487,7 @@ cdef int64_t lay(LookupBatch batch, BlockIndex index) noexcept nogil:
 cdef void write_answers(
     const Hit *hits, int64_t count, uint8_t *data, int32_t *narrow, int64_t *wide, uint8_t *validity
 ) noexcept nogil:
-    """Offsets (32 or 64 bits), values and, where there are absent keys, the validity bitmap."""
+    """Write offsets (32 or 64 bits), values and, if keys are absent, the validity bitmap."""
     cdef int64_t at = 0
     cdef int64_t i
     if validity != NULL:

@@ -1,4 +1,4 @@
-"""One HFile block: header, checksums, body, and the cells of a DATA body.  Layout: hfile_writer.
+"""One HFile block: header, checksums, body, and the cells of a DATA body.  Layout: writer.pyx.
 
     header  magic 8 | i32 stored | i32 plain | i64 previous | u8 checksum type | i32 chunk | i32 summed
     body    summed - 33 bytes, compressed with the file's codec
@@ -23,7 +23,7 @@ ctypedef enum Codec:
     GZ = 1
     NONE = 2
 
-# What stands behind each value, told by FILE_INFO.
+# The fields after each value, according to FILE_INFO.
 cdef enum:
     TAIL_MVCC = 1
     TAIL_TAGS = 2
@@ -32,8 +32,8 @@ cdef enum:
 ctypedef struct BlockHeader:
     uint64_t magic
     uint32_t stored           # bytes after the header, checksums included
-    uint32_t plain            # bytes of the body once decompressed
-    int64_t previous          # offset of the block before of the same type; never relied on
+    uint32_t plain            # bytes of the body after decompression
+    int64_t previous          # offset of the preceding block of the same type; never relied on
     uint8_t checksum_type     # 0 none, 1 CRC-32, 2 CRC-32C
     uint32_t chunk            # bytes each checksum covers
     uint32_t summed           # header and body as stored, without checksums
@@ -54,7 +54,7 @@ cdef int raise_corrupt(Status status, object path, int64_t offset) except -1
 
 
 cdef inline Status take_tail(Cell *cell, const uint8_t *end, int tail) noexcept nogil:
-    """Step over tags and mvcc behind the value; the common one-byte mvcc is done in take_cell."""
+    """Skip tags and mvcc after the value; take_cell handles the common one-byte mvcc."""
     cdef Cursor c
     cdef int64_t mvcc
     cdef Status status
@@ -77,7 +77,7 @@ cdef inline Status take_tail(Cell *cell, const uint8_t *end, int tail) noexcept 
 cdef inline Status take_cell(
     const uint8_t *at, const uint8_t *end, int tail, Cell *cell
 ) noexcept nogil:
-    """The cell at `at`, wholly inside the body.  At least ten bytes follow its row in place."""
+    """The cell at `at`, completely inside the body.  At least ten bytes follow its row."""
     cdef uint64_t room = <uint64_t>(end - at)
     cdef uint64_t key_size, value_size, row_size
     if room < CELL_SIZE_MIN:
@@ -101,7 +101,7 @@ cdef inline Status take_cell(
 
 
 cdef inline uint64_t head_in_place(const uint8_t *at, int64_t size) noexcept nogil:
-    """First eight bytes as a number that orders like the bytes; eight bytes must be readable."""
+    """First eight bytes as a number with the same order; eight bytes must be readable."""
     if likely(size >= 8):
         return load_be64(at)
     if size <= 0:
@@ -110,7 +110,7 @@ cdef inline uint64_t head_in_place(const uint8_t *at, int64_t size) noexcept nog
 
 
 cdef inline uint64_t head_of(const uint8_t *at, int64_t size) noexcept nogil:
-    """Like head_in_place where only `size` bytes may be read."""
+    """Like head_in_place if only `size` bytes may be read."""
     cdef uint64_t head = 0
     cdef int64_t i
     if likely(size >= 8):
@@ -123,7 +123,7 @@ cdef inline uint64_t head_of(const uint8_t *at, int64_t size) noexcept nogil:
 cdef inline int compare_rows(
     const uint8_t *a, int64_t a_size, const uint8_t *b, int64_t b_size
 ) noexcept nogil:
-    """Unsigned bytes, a prefix before what it begins; negative, zero or positive."""
+    """Compare unsigned bytes, a prefix first; negative, zero or positive."""
     cdef int64_t shorter = a_size if a_size < b_size else b_size
     cdef int order = memcmp(a, b, <size_t>shorter) if shorter > 0 else 0
     if order == 0:

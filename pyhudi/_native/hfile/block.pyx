@@ -29,9 +29,9 @@ crc_fill(CRC32_TABLE, POLY_CRC32)
 crc_fill(CRC32C_TABLE, POLY_CRC32C)
 cdef bint HARDWARE = crc32c_in_hardware()
 
-# A deflate stream cannot grow more than this, so a larger claim is a lie.
+# A deflate stream cannot grow more than this, so a larger size is invalid.
 cdef int64_t DEFLATE_GROWTH_MAX = 1032
-# No writer makes blocks of this size; it bounds what one damaged length can make us allocate.
+# Writers never create such blocks; it bounds the allocation that a corrupt length can cause.
 cdef int64_t BLOCK_BYTES_MAX = 256 << 20
 
 cdef dict REASONS = {
@@ -44,7 +44,7 @@ cdef dict REASONS = {
 
 
 cdef int raise_corrupt(Status status, object path, int64_t offset) except -1:
-    """The one place where a Status becomes an exception; OK passes."""
+    """Raise the exception for a Status; OK returns."""
     if status == OK:
         return 0
     if status == NO_MEMORY:
@@ -53,7 +53,7 @@ cdef int raise_corrupt(Status status, object path, int64_t offset) except -1:
 
 
 cdef Status take_header(Cursor *c, BlockHeader *header) noexcept nogil:
-    """Header whose sizes agree with each other and whose whole block lies before c.end."""
+    """Take a header with consistent sizes, whose whole block is before c.end."""
     cdef const uint8_t *at = c.at
     cdef uint64_t sums
     if c.end - at < HEADER_SIZE:
@@ -71,7 +71,7 @@ cdef Status take_header(Cursor *c, BlockHeader *header) noexcept nogil:
         return MALFORMED
     sums = 4 * ((<uint64_t>header.summed + header.chunk - 1) // header.chunk)
     if header.checksum_type == 0 and header.stored + HEADER_SIZE == header.summed:
-        sums = 0  # pre-release writers of Apache Hudi 1.1 left no room for checksums
+        sums = 0  # pre-release writers of Apache Hudi 1.1 reserved no room for checksums
     if header.summed < HEADER_SIZE or header.stored + HEADER_SIZE != header.summed + sums:
         return MALFORMED
     if c.end - at < <int64_t>HEADER_SIZE + header.stored:
@@ -116,10 +116,10 @@ cdef Status check_sums(const uint8_t *block, const BlockHeader *header) noexcept
 
 
 cdef bytes inflate(object body, uint32_t plain):
-    """Body of a GZ block as exactly `plain` bytes, or None when it is not such a stream.
+    """Body of a GZ block as exactly `plain` bytes, or None if it is not such a stream.
 
-    body: any buffer.  Memory is bounded by `plain`, which is checked against what a stream of
-    this size can hold; the stream's own CRC and size are verified.  Drops the GIL.
+    body: any buffer.  Memory is bounded by `plain`, which is checked against the maximum for a
+    stream of this size; the stream's CRC and size are verified.  Drops the GIL.
     """
     cdef int64_t room = DEFLATE_GROWTH_MAX * <int64_t>len(body) + 1024
     cdef bytes out
@@ -136,6 +136,6 @@ cdef bytes inflate(object body, uint32_t plain):
 
 
 def crc32c(data not None):
-    """CRC-32C of a buffer; what checksum type 2 holds for each chunk."""
+    """CRC-32C of a buffer, as in checksum type 2 for each chunk."""
     cdef const uint8_t[::1] view = data
     return sum_of(2, &view[0], <uint32_t>view.shape[0]) if view.shape[0] else 0

@@ -1,7 +1,7 @@
-"""Decoded blocks kept for the next look-up, least recently used first out, within a byte bound.
+"""The LRU cache of decoded blocks, bounded in bytes.
 
-One cache serves every reader of the process unless a reader asks for its own; its bound is
-therefore what look-ups may keep in memory, whatever the number of open files.
+One cache serves every reader of the process, unless a reader requests a separate one; its bound
+therefore limits the memory of lookups, whatever the number of open files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BlockCache:
             return entry[0]
 
     def get_all(self, keys: Iterable[Hashable]) -> list[Any | None]:
-        """`get` of each, under one turn."""
+        """`get` of each, under one lock."""
         with self._turn:
             entries: list[Any | None] = []
             for key in keys:
@@ -45,7 +45,7 @@ class BlockCache:
             return entries
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> bool:
-        """Keep `value`; False if it alone is over the bound."""
+        """Store `value`; False if it alone exceeds the bound."""
         if size_bytes > self.bytes_max:
             return False
         with self._turn:
@@ -62,7 +62,7 @@ class BlockCache:
             self._forget(key)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._turn:
             self._held.clear()
             self.bytes_held = 0

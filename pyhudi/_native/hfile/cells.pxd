@@ -11,11 +11,11 @@ ctypedef struct CellRange:
 
 
 cdef class Body:
-    """A decoded DATA block: its cells, and what keeps them in memory."""
+    """A decoded DATA block: its cells, and the owner of their memory."""
     cdef object owner
     cdef const uint8_t *at
     cdef uint32_t size
-    cdef bint kept            # the cells stay where they are for as long as `owner` lives
+    cdef bint kept            # the cells stay in place for as long as `owner` lives
 
 
 cdef Body body_of_bytes(bytes data)

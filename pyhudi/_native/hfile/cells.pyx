@@ -33,7 +33,7 @@ cdef Body body_of_bytes(bytes data):
 
 
 cdef bint is_bare(const uint8_t *at, uint32_t size) noexcept nogil:
-    """Whether keys of a body are rows alone, without the ten bytes that follow a row, as
+    """Whether keys of a body are rows only, without the ten bytes that follow a row, as
     pre-release writers of Apache Hudi 1.1 wrote them.  The first cell decides."""
     return size >= 10 and load_be32(at) == <uint32_t>load_be16(at + 8) + 2
 
@@ -41,8 +41,8 @@ cdef bint is_bare(const uint8_t *at, uint32_t size) noexcept nogil:
 cdef Status take_bare_cell(
     const uint8_t *at, const uint8_t *end, int tail, Cell *cell
 ) noexcept nogil:
-    """As take_cell, where the key is the row alone and one byte follows each value, whatever
-    FILE_INFO tells."""
+    """As take_cell, if the key is only the row and one byte follows each value, regardless
+    of FILE_INFO."""
     cdef uint64_t room = <uint64_t>(end - at)
     cdef uint64_t value_size, row_size
     if room < 10:
@@ -64,7 +64,7 @@ cdef Status take_bare_cell(
 cdef Status complete_cells(
     const uint8_t *at, uint32_t size, int tail, uint8_t *into, int64_t *cells
 ) noexcept nogil:
-    """Copy bare cells to `into` with the suffix that other writers give each key; NULL: count."""
+    """Copy bare cells to `into` with the suffix that other writers add to each key; NULL: count."""
     cdef const uint8_t *end = at + size
     cdef uint8_t *to = into
     cdef Cell cell
@@ -108,7 +108,7 @@ cdef object completed(const uint8_t *at, uint32_t size, int tail, Status *status
 
 
 cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cells) noexcept nogil:
-    """Walk a whole body and add its cells to `cells`."""
+    """Read a whole body and add its cells to `cells`."""
     cdef const uint8_t *end = at + size
     cdef Cell cell
     cdef Status status
@@ -122,7 +122,7 @@ cdef Status count_cells(const uint8_t *at, uint32_t size, int tail, int64_t *cel
 
 
 cdef Status order_of(Body body, int tail) noexcept nogil:
-    """Walk a whole body: OUT_OF_ORDER unless its rows ascend, as look-ups need."""
+    """Read a whole body: OUT_OF_ORDER unless its rows ascend, as lookups need."""
     cdef const uint8_t *at = body.at
     cdef const uint8_t *end = body.at + body.size
     cdef const uint8_t *row = at
@@ -145,7 +145,7 @@ cdef Status order_of(Body body, int tail) noexcept nogil:
 
 
 cdef class CellColumns:
-    """Collects bodies, then gives them as one RecordBatch of key and value (both binary)."""
+    """Collects bodies, then returns them as one RecordBatch of key and value (both binary)."""
 
     def __cinit__(self, int tail):
         self.tail = tail
@@ -155,7 +155,7 @@ cdef class CellColumns:
         PyMem_Free(self.ranges)
 
     cdef Status add(self, Body body, bytes start, bytes stop) except *:
-        """Take the cells with start <= row < stop; None is no bound.  Keeps the body alive."""
+        """Add the cells with start <= row < stop; None is no bound.  Keeps the body alive."""
         cdef CellRange *range
         cdef bint from_start = start is not None
         cdef bint to_stop = stop is not None
@@ -199,7 +199,7 @@ cdef class CellColumns:
         return OK
 
     cdef object take(self):
-        """The cells collected as a RecordBatch; begins anew."""
+        """The collected cells as a RecordBatch; starts an empty one."""
         cdef int64_t cells = self.cells
         key_offsets = pa.allocate_buffer(4 * (cells + 1))
         value_offsets = pa.allocate_buffer(4 * (cells + 1))
@@ -227,13 +227,13 @@ cdef class CellColumns:
 
 
 cdef class RowOrder:
-    """Walks bodies in file order and checks that rows ascend; equal rows stay in one block."""
+    """Reads bodies in file order and checks that rows ascend; equal rows are in one block."""
 
     def __cinit__(self, int tail):
         self.tail = tail
 
     cdef Status follow(self, Body body, bytes separator):
-        """The next body, whose index row is `separator`: above all before, not above its first."""
+        """Check the next body; its index row `separator` is above all before, at most its first."""
         cdef const uint8_t *at = body.at
         cdef const uint8_t *end = body.at + body.size
         cdef const uint8_t *row = separator
@@ -272,7 +272,7 @@ cdef void fill(
     const CellRange *ranges, int64_t count, int tail,
     int32_t *key_offsets, uint8_t *keys, int32_t *value_offsets, uint8_t *values,
 ) noexcept nogil:
-    """Copy the cells of ranges that have been walked once, so sizes are known to hold."""
+    """Copy the cells of ranges whose sizes have been checked by a first pass."""
     cdef int64_t r, i = 0, key_at = 0, value_at = 0
     cdef const uint8_t *at
     cdef Cell cell

@@ -1,6 +1,6 @@
-"""What looking keys up costs on this machine: defaults, or constants measured here once and kept.
+"""Cost constants of lookups: defaults, or constants measured on this machine and stored.
 
-Kept in `lookup-costs.json` of the folder PYHUDI_CACHE names (else ~/.cache/pyhudi).
+Stored in `lookup-costs.json` in the folder of PYHUDI_CACHE (else ~/.cache/pyhudi).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class LookupCosts:
 
 
 def costs_file() -> Path:
-    """Where this machine's constants are kept."""
+    """The file of this machine's constants."""
     folder = os.environ.get("PYHUDI_CACHE")
     return Path(folder or Path.home() / ".cache" / "pyhudi") / "lookup-costs.json"
 
 
 @cache
 def lookup_costs() -> LookupCosts:
-    """Constants of this machine if they were measured, else the defaults.  Read once a process;
-    a file that holds anything else is passed over."""
+    """Constants of this machine if they were measured, else the defaults.  Read once per process;
+    a file with other content is ignored."""
     names = {field.name for field in fields(LookupCosts)}
     try:
         stored = json.loads(costs_file().read_text())
@@ -44,7 +44,7 @@ def lookup_costs() -> LookupCosts:
 
 
 def keep_costs(costs: LookupCosts) -> Path:
-    """Keep constants for this machine's next processes, and use them from now on."""
+    """Store constants for future processes on this machine, and use them from now on."""
     path = costs_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".new").write_text(json.dumps(asdict(costs), indent=1))

@@ -1,18 +1,18 @@
-"""Where to enter a DATA block: every eighth cell by the head of its row."""
+"""Entry points into a DATA block: every eighth cell by the head of its row."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 ctypedef struct Guide:
     int64_t count
-    uint64_t *heads           # ascending; those of the batch that made it, see SortKey
+    uint64_t *heads           # ascending; those of the batch that created it, see SortKey
     uint32_t *offsets         # of the cells in the body
 
 
 cdef inline int64_t last_below(const Guide *guide, int64_t from_, uint64_t want) noexcept nogil:
     """The last sample at or after `from_` whose head is below `want`, found by galloping.
 
-    Cells with a head of `want` stand behind it, or at its own place when it is `from_`.
+    Cells with a head of `want` are after it, or at its position if it is `from_`.
     """
     cdef int64_t low = from_
     cdef int64_t step = 1

@@ -1,7 +1,7 @@
-"""Where to enter a DATA block, so that few keys in a warm block need not walk all its cells.
+"""Entry points into a DATA block, so that few keys in a cached block need not read all its cells.
 
-A guide is made when a block is touched for the second time: one walk then, and about one and a
-half bytes a cell from then on, kept as long as the file is open.
+A guide is created when a block is touched for the second time: one pass then, and about 1.5 bytes
+per cell afterwards, for as long as the file is open.
 """
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -24,7 +24,7 @@ cdef enum:
 
 
 cdef class BlockGuides:
-    """Guides by entry of the block index.  Several threads may ask at once."""
+    """Guides by entry of the block index.  Several threads may query at once."""
 
     def __dealloc__(self):
         cdef int64_t entry
@@ -37,7 +37,7 @@ cdef class BlockGuides:
     cdef const Guide *guide_of(
         self, int64_t entry, const uint8_t *body, uint32_t size, int tail, int64_t prefix_size
     ) noexcept nogil:
-        """The guide of a block, or NULL on its first touch, for a damaged body, or without memory."""
+        """The guide of a block, or NULL on first touch, for a corrupt body, or out of memory."""
         cdef Guide *guide = published(&self.guides[entry])
         if guide != NULL:
             return guide

@@ -1,4 +1,4 @@
-"""A hash over the cells of a whole HFile, for look-ups in an open, warm file."""
+"""A hash table over the cells of a whole HFile, for lookups in an open, cached file."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 

@@ -1,10 +1,10 @@
-"""A hash over the cells of a whole HFile, for look-ups in an open, warm file.
+"""A hash table over the cells of a whole HFile, for lookups in an open, cached file.
 
     slot   u16 of the row's hash | u20 block + 1 | u28 offset of the cell in the block; 0 is free
 
-Open addressing at a load of at most a half.  Rows need not be in order.  Look-ups go in groups, so
-that the misses of one key overlap those of the others: hash and ask for the slot, find the
-candidate and ask for its cell, compare; then the values are copied while their lines are near.
+Open addressing at a load of at most a half.  Rows need not be in order.  Lookups run in groups, so
+that cache misses of different keys overlap: hash and prefetch the slot, find the
+candidate and prefetch its cell, compare; then copy the values while they are in cache.
 """
 
 import os
@@ -35,8 +35,8 @@ cdef uint64_t SEED = int.from_bytes(os.urandom(8), "little")
 ctypedef struct Probe:
     Span key
     uint64_t hash
-    uint64_t at               # slot to look at
-    const uint8_t *cell       # candidate; NULL when the key is absent
+    uint64_t at               # slot to examine
+    const uint8_t *cell       # candidate; NULL if the key is absent
 
 
 ctypedef struct Output:
@@ -54,9 +54,9 @@ cdef class RawBytes:
 
 
 cdef class CellHash:
-    """Made by `cell_hash`, filled by `add` with every block in file order, then only read.
+    """Created by `cell_hash`, filled by `add` with every block in file order, then read-only.
 
-    Keeps the blocks alive.  Of equal rows, which are neighbours, the first cell counts.
+    Keeps the blocks alive.  Of equal rows, which are adjacent, the first cell is used.
     """
 
     def __dealloc__(self):
@@ -109,7 +109,7 @@ cdef class CellHash:
 
 
 cdef CellHash cell_hash(int64_t blocks, int64_t cells, int tail):
-    """An empty hash for so many blocks and cells, or None when it could not address them."""
+    """An empty hash for these blocks and cells, or None if it could not address them."""
     cdef CellHash made = CellHash()
     cdef uint64_t slots = 16
     if blocks >= (1 << BLOCK_BITS) - 1:
@@ -131,7 +131,7 @@ cdef CellHash cell_hash(int64_t blocks, int64_t cells, int tail):
 
 
 cdef Status insert_cells(CellHash table, Body body) noexcept nogil:
-    """Walk a block in groups: hash and ask for the slots, then fill them."""
+    """Insert a block's cells in groups: hash and prefetch the slots, then fill them."""
     cdef const uint8_t *at = body.at
     cdef const uint8_t *end = body.at + body.size
     cdef uint64_t hashes[GROUP]
@@ -173,7 +173,7 @@ cdef Status insert_cells(CellHash table, Body body) noexcept nogil:
 
 
 cdef inline void find_candidate(CellHash table, Probe *probe) noexcept nogil:
-    """The next slot from probe.at on whose tag fits, or absence."""
+    """The next slot from probe.at on whose tag matches, or absence."""
     cdef uint64_t tag = probe.hash >> TAG_SHIFT
     cdef uint64_t slot
     while True:
@@ -214,13 +214,13 @@ cdef Status look_up(
     CellHash table, const ColumnView *keys, Output *out, int64_t *offsets, uint8_t *validity,
     int64_t *absent,
 ) noexcept nogil:
-    """Answer all keys, group by group, in the order asked."""
+    """Answer all keys, group by group, in the requested order."""
     cdef Probe probes[GROUP]
     cdef Probe *probe
     cdef int64_t begin, size, value_size
     cdef int i
     memset(validity, 0, (keys.length + 7) // 8)
-    if take_room(out, 1) != OK:       # Arrow wants an address even where there is no value
+    if take_room(out, 1) != OK:       # Arrow needs an address even if there is no value
         return NO_MEMORY
     begin = 0
     while begin < keys.length:

@@ -23,7 +23,7 @@ cdef int NODE_ENTRY_SIZE_MIN = 14
 
 
 cdef Status row_of(const uint8_t *key, int64_t size, const uint8_t **row, uint32_t *row_size) noexcept nogil:
-    """Row inside an index key that has the 10-byte suffix or, from native writers, none."""
+    """Row inside an index key with the 10-byte suffix or, from native writers, without."""
     cdef int64_t rows
     if size < 2:
         return MALFORMED
@@ -46,7 +46,7 @@ cdef class BlockIndex:
         PyMem_Free(self.heads)
 
     cdef int reserve(self, int64_t more) except -1:
-        """Room for `more` entries beyond `count`."""
+        """Reserve `more` entries beyond `count`."""
         cdef int64_t room = self.count + more
         cdef void *at
         if self.owners is None:
@@ -150,7 +150,7 @@ cdef class BlockIndex:
         return OK
 
     cdef Status set_heads(self, const uint8_t *prefix, int64_t prefix_size) noexcept nogil:
-        """Heads after `prefix`, with which every row must begin."""
+        """Set the heads after `prefix`, with which every row must begin."""
         cdef int64_t i
         for i in range(self.count):
             if self.row_sizes[i] < prefix_size:
@@ -182,7 +182,7 @@ cdef class BlockIndex:
         return True
 
     cdef int64_t end_of(self, int64_t entry) noexcept nogil:
-        """Offset of the first byte behind the block of an entry."""
+        """Offset of the first byte after the block of an entry."""
         return <int64_t>(self.offsets[entry] + self.sizes[entry])
 
     cdef int64_t find(self, bytes row) except -2:
@@ -199,7 +199,7 @@ cdef class BlockIndex:
         return low
 
     cdef int append(self, BlockIndex other) except -1:
-        """Entries of `other` behind ours; keeps what its rows point into alive."""
+        """Add the entries of `other`; keeps the memory of its rows alive."""
         self.reserve(other.count)
         memcpy(self.offsets + self.count, other.offsets, other.count * sizeof(uint64_t))
         memcpy(self.sizes + self.count, other.sizes, other.count * sizeof(uint32_t))
@@ -212,7 +212,7 @@ cdef class BlockIndex:
 
 
 cdef BlockIndex root_index(bytes body, int64_t count, int64_t residue):
-    """Root entries of either key-size dialect, or None when neither fits the body exactly."""
+    """Root entries with either key-size encoding, or None if neither fits the body exactly."""
     cdef BlockIndex index = BlockIndex()
     cdef const uint8_t *at = body
     if count < 0 or count > len(body) // ENTRY_SIZE_MIN:
@@ -225,7 +225,7 @@ cdef BlockIndex root_index(bytes body, int64_t count, int64_t residue):
 
 
 cdef BlockIndex node_index(bytes body):
-    """Entries of a leaf or intermediate node, or None when it is malformed."""
+    """Entries of a leaf or intermediate node, or None if it is malformed."""
     cdef BlockIndex index = BlockIndex()
     cdef const uint8_t *at = body
     cdef int64_t count

@@ -1,4 +1,4 @@
-"""What opening an HFile tells: trailer, load-on-open section, FILE_INFO."""
+"""The metadata of an open HFile: trailer, load-on-open section, FILE_INFO."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -14,7 +14,7 @@ cdef uint64_t MAGIC_INTERMEDIATE
 cdef class Layout:
     cdef readonly object path             # named in errors
     cdef readonly int64_t file_size
-    cdef readonly int64_t load_on_open    # where the root index begins; DATA blocks lie before
+    cdef readonly int64_t load_on_open    # start of the root index; DATA blocks are before it
     cdef readonly int64_t entry_count
     cdef readonly int64_t root_count
     cdef readonly int64_t meta_count
@@ -26,9 +26,9 @@ cdef class Layout:
     cdef readonly int tail                # TAIL_MVCC, TAIL_TAGS
     cdef readonly dict metadata           # FILE_INFO: str -> bytes
     cdef readonly dict meta_blocks        # name -> (offset, size)
-    cdef readonly bytes prefix            # every row begins with it
-    cdef public bint ordered              # rows met so far ascend, so look-ups may seek
-    cdef readonly bytes last_row          # None where FILE_INFO does not tell
+    cdef readonly bytes prefix            # common prefix of all rows
+    cdef public bint ordered              # rows seen so far ascend, so lookups may seek
+    cdef readonly bytes last_row          # None if FILE_INFO does not state it
     cdef BlockIndex root
     cdef readonly bint verify_checksums
 

@@ -1,10 +1,10 @@
-"""What opening an HFile tells: trailer, load-on-open section, FILE_INFO.
+"""The metadata of an open HFile: trailer, load-on-open section, FILE_INFO.
 
     load-on-open   ROOT_INDEX of data | ROOT_INDEX of meta blocks | FILE_INFO | [HBase blooms]
     trailer        last 4096 bytes: magic, uvarint size, message, zeros, minor version, 3 of major
 
-The trailer has no checksum, so nothing in it is believed alone: the root index must be filled
-exactly by the entries it claims, the section must end where the trailer begins, and first and
+The trailer has no checksum, so none of it is trusted alone: the root index must be filled
+exactly by the stated entries, the section must end where the trailer begins, and first and
 last block must be those of the index.  Fields 1, 3 and 4 are wrong in real files and not read.
 """
 
@@ -52,7 +52,7 @@ NO_BLOCK = (1 << 64) - 1
 
 
 cdef list fields_of(bytes message):
-    """(number, value) of a Protobuf message, or None when it is malformed.
+    """(number, value) of a Protobuf message, or None if it is malformed.
 
     A value is an int for varints and bytes for everything else.
     """
@@ -87,7 +87,7 @@ cdef list fields_of(bytes message):
 
 
 cdef bytes delimited(const uint8_t *data, int64_t room):
-    """The message behind a uvarint size, or None when it does not fit."""
+    """The message after a uvarint size, or None if it does not fit."""
     cdef Cursor c = cursor_over(data, room)
     cdef uint64_t size
     cdef const uint8_t *at
@@ -117,7 +117,7 @@ cdef bytes shared_prefix(bytes a, bytes b):
 
 
 cdef class Layout:
-    """Opened by `open_layout`.  Invariant: `root` has been checked against the file's sizes."""
+    """Created by `open_layout`.  Invariant: `root` was checked against the file's sizes."""
 
     cdef int open_header(
         self, const uint8_t *at, int64_t room, int64_t offset, BlockHeader *header
@@ -162,7 +162,7 @@ cdef class Layout:
         return self.body_of(at, &header, offset)
 
     cdef int adopt(self, BlockIndex index) except -1:
-        """Check an index level against the file and prepare it for look-ups."""
+        """Check an index level against the file and prepare it for lookups."""
         cdef const uint8_t *prefix = self.prefix
         raise_corrupt(index.check_blocks(self.load_on_open), self.path, self.load_on_open)
         if not (index.rows_ascend() and index.set_heads(prefix, len(self.prefix)) == OK):
@@ -231,7 +231,7 @@ cdef class Layout:
             self.check_ends(self.root)
 
     def check_ends(self, BlockIndex leaves not None):
-        """First and last DATA block of the whole index must be those of the trailer."""
+        """Check that first and last DATA block of the whole index are those of the trailer."""
         if (
             <int64_t>leaves.offsets[0] != self.first_data
             or <int64_t>leaves.offsets[leaves.count - 1] != self.last_data
@@ -260,7 +260,7 @@ cdef class Layout:
             raise CorruptFileError("encoded data blocks are not supported", path=self.path)
 
     def _take_metas(self, bytes body not None):
-        """Meta index: bare names, so the row parser of the data index does not fit."""
+        """Parse the meta index: bare names, which the row parser of the data index cannot read."""
         self.meta_blocks = named_entries(body, self.meta_count, self.load_on_open)
         if self.meta_blocks is None:
             raise CorruptFileError(
@@ -297,7 +297,7 @@ cdef dict named_entries(bytes body, int64_t count, int64_t below):
 
 
 cdef Status take_name_size(Cursor *c, uint64_t *size) noexcept nogil:
-    """Meta names are far shorter than 112 bytes, where both varint dialects agree."""
+    """Meta names are far shorter than 112 bytes, where both varint encodings agree."""
     if c.end - c.at < 1:
         return TRUNCATED
     if c.at[0] > 127:
@@ -308,7 +308,7 @@ cdef Status take_name_size(Cursor *c, uint64_t *size) noexcept nogil:
 
 
 cdef Layout open_layout(object source, object path, bint verify_checksums):
-    """Read trailer and load-on-open section: two reads, or one where requests cost."""
+    """Read trailer and load-on-open section: two reads, or one if requests are expensive."""
     cdef Layout layout = Layout()
     layout.path = path
     layout.file_size = source.size
@@ -331,7 +331,7 @@ cdef Layout open_layout(object source, object path, bint verify_checksums):
 
 
 cdef bint is_known(uint64_t magic) noexcept nogil:
-    """Whether a block of this type may stand in a file."""
+    """Whether a file may contain a block of this type."""
     return (
         magic == MAGIC_DATA or magic == MAGIC_META or magic == MAGIC_LEAF
         or magic == MAGIC_INTERMEDIATE or magic == MAGIC_ROOT or magic == MAGIC_INFO

@@ -1,8 +1,8 @@
-"""Seek or scan: what each would cost, from constants of this machine (`hfile_costs`).
+"""The choice between seek and scan by estimated cost, from the constants in `costs.py`.
 
-On a mapped file the sorted merge skips untouched blocks and is never slower than a scan.  Where a
-request costs, ranges closer than what one request's latency could transfer are fetched together,
-and above some density one read of the whole file is cheapest.
+On a mapped file the sorted merge skips untouched blocks and is never slower than a scan.  If a
+request is expensive, ranges closer than the bytes transferred in one request's latency are
+fetched together, and above some density one read of the whole file is cheapest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyhudi._native.hfile.source import LOCAL_BYTES_PER_SECOND, REMOTE_BYTES_PER
 
 @dataclass(frozen=True, slots=True)
 class LookupPlan:
-    """The choice for one batch, both predicted costs in seconds, and what they rest on.
+    """The choice for one batch, both estimated costs in seconds, and their inputs.
 
     method: "seek" or "scan"; "hash" once all cells of the open file are hashed in memory.
     """
@@ -47,8 +47,8 @@ def plan_lookup(
     compressed: bool,
     hashed: bool,
 ) -> LookupPlan:
-    """keys: those that can be in the file.  touched_*: blocks not decoded before that can hold
-    them.  requests, requested_bytes: ranges that fetch these, gaps included.  Ties go to seek.
+    """keys: those that can be in the file.  touched_*: blocks not yet decoded that can contain
+    them.  requests, requested_bytes: ranges that fetch these, gaps included.  Ties use seek.
     """
     latency = getattr(source, "request_cost_seconds", 0.0)
     speed = getattr(

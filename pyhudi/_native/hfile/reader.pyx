@@ -1,8 +1,8 @@
-"""HFile version 3, read: the door for Python.
+"""The HFile version 3 reader for Python.
 
-Look-ups of key batches, range scans, verification.  The bytes are described at their writer,
-hfile_writer.pyx; hfile_store.pyx brings blocks, hfile_batch.pyx answers a batch from them, and
-hfile_hash.pyx answers from a warm file.
+Batch lookups, range scans, verification.  writer.pyx describes the bytes; store.pyx reads
+blocks, batch.pyx answers a batch from them, and hash.pyx answers from a cached
+file.
 """
 
 import os
@@ -35,12 +35,12 @@ from pyhudi.errors import UserError
 METHODS = ("auto", "seek", "scan")
 HASH_AFTER = 0.2
 THREADS_MAX = 4
-cdef int64_t THREADED_BLOCKS = 64     # GZ blocks from which on threads share them
-cdef int64_t GUIDED_BYTES = 4096      # between keys: nearer ones are reached faster by walking on
-cdef int64_t FEW_KEYS = 4             # a touched block, up to where memory is asked for ahead
-cdef int64_t SMALL_PART = 16          # of the cache: stored blocks of a batch kept at first sight
+cdef int64_t THREADED_BLOCKS = 64     # GZ blocks from which on threads share the work
+cdef int64_t GUIDED_BYTES = 4096      # between keys: closer ones are reached faster by reading on
+cdef int64_t FEW_KEYS = 4             # per touched block, up to which memory is prefetched
+cdef int64_t SMALL_PART = 16          # of the cache: stored blocks of a batch cached at once
 cdef int64_t SCAN_BATCH_BYTES = 1 << 20
-cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, so that memory stays small
+cdef int64_t GROUP_BYTES = 8 << 20    # of a fetched range, to limit memory
 cdef int64_t LET_GO_BYTES = 1 << 20   # of a mapped file that a batch has inflated
 
 
@@ -75,15 +75,15 @@ cdef class HFileReader:
 
     source: a local path (mapped; an `inlinefs:` URL too), bytes, an object with `size` and
     `read_at`, or a seekable file.  Opening reads the trailer and the load-on-open section.
-    cache_bytes: bound on decoded blocks kept for the next look-up; None shares one cache of
-    256 MiB among all readers, 0 keeps nothing.  Blocks of a large batch are kept when they are met
-    again, those of a small one at once.  path_for_errors: what errors call the file.
-    verify_checksums: False trusts CRCs of types 1 and 2 (a gzip body still carries its own).
-    threads: how many inflate when a batch touches many GZ blocks; None is up to four.
-    hash_after: keys asked for, per entry of the file, after which a hash over all cells is built
+    cache_bytes: bound on decoded blocks cached for later lookups; None shares one cache of
+    256 MiB among all readers, 0 caches nothing.  Blocks of a large batch are cached on their
+    second use, those of a small one at once.  path_for_errors: the file's name in errors.
+    verify_checksums: False skips CRCs of types 1 and 2 (a gzip body still has its own).
+    threads: how many inflate if a batch touches many GZ blocks; None is up to four.
+    hash_after: requested keys, per entry of the file, after which a hash over all cells is built
     within the bound of the cache; None never builds one.
 
-    Raises CorruptFileError for bytes that cannot be right, now or when they are first read.
+    Raises CorruptFileError for invalid bytes, on open or when they are first read.
     Safe to use from several threads.
     """
 
@@ -111,7 +111,7 @@ cdef class HFileReader:
             self._guides = block_guides(self._layout.root.count)
 
     def close(self):
-        """Drop the cached blocks and the source.  A file or object given stays open."""
+        """Drop the cached blocks and the source.  A file or object passed in stays open."""
         self._store.close()
 
     def __del__(self):
@@ -141,7 +141,7 @@ cdef class HFileReader:
 
     @property
     def blocks_read(self):
-        """DATA blocks fetched or decoded since opening; those served from memory do not count."""
+        """DATA blocks fetched or decoded since opening, without those served from memory."""
         return self._store.blocks_read
 
     @property
@@ -160,29 +160,29 @@ cdef class HFileReader:
         return None if where is None else self._store.block(where[0], where[1], MAGIC_META)
 
     def verify(self):
-        """Read everything and check all that the format promises; gives the count of cells.
+        """Read everything and verify the whole format; returns the number of cells.
 
-        Raises CorruptFileError at the first thing that does not hold.
+        Raises CorruptFileError at the first violation.
         """
         self._check_open()
         return verify_store(self._store)
 
-    # ---- look-ups -----------------------------------------------------------------------------
+    # ---- lookups ------------------------------------------------------------------------------
 
     def get(self, key):
         """Value of the first cell whose row is `key` (bytes or str), or None."""
         return self.get_many(pa.array([as_row(key)], pa.binary()))[0].as_py()
 
     def get_many(self, keys, *, method="auto"):
-        """Arrow binary array in the order of `keys`: the first cell's value, null where absent.
+        """Arrow binary array in the order of `keys`: the first cell's value, null if absent.
 
         keys: column of strings or bytes in any order; a null key is absent.  Each block that can
-        hold keys is read and decoded once.  method: "seek" reads those blocks, "scan" the whole
-        file, "auto" what `plan` finds cheaper, and a hash over all cells once the keys asked for
-        pay for it; the answer is the same.
+        contain keys is read and decoded once.  method: "seek" reads those blocks, "scan" the whole
+        file, "auto" the cheaper one by `plan`, and a hash over all cells once enough keys were
+        requested; the answer is the same.
 
         Files of Java writers whose keys are sorted as UTF-16 and not as bytes are answered by a
-        hash too, which reads them whole.
+        hash too, which reads them completely.
         """
         cdef Column column = Column(keys)
         cdef LookupBatch batch
@@ -202,7 +202,7 @@ cdef class HFileReader:
         return batch.gather()
 
     def plan(self, keys):
-        """What `get_many(keys)` would do, and what either method is predicted to cost."""
+        """The method that `get_many(keys)` would use, and the estimated cost of either."""
         self._check_open()
         cdef LookupBatch batch = LookupBatch(Column(keys), self._layout.prefix)
         return self._plan(batch, self._leaves_for(batch))
@@ -226,7 +226,7 @@ cdef class HFileReader:
         )
 
     cdef BlockIndex _leaves_for(self, LookupBatch batch):
-        """The index of DATA blocks as far as the batch touches it; batch is laid over it."""
+        """The index of the DATA blocks that the batch touches; matches the batch to it."""
         cdef BlockIndex index = self._layout.root
         cdef int level
         batch.lay_over(index)
@@ -237,7 +237,7 @@ cdef class HFileReader:
         return index
 
     cdef int _answer(self, LookupBatch batch, method) except -1:
-        """Fill the batch by a method; if rows turn out not to ascend, `ordered` is taken back."""
+        """Fill the batch by a method; if rows turn out not to ascend, `ordered` is cleared."""
         cdef BlockIndex index = self._leaves_for(batch)
         if method == "auto" and self._requests_cost:
             method = self._plan(batch, index).method
@@ -248,10 +248,10 @@ cdef class HFileReader:
         return self._answer_by_seek(batch)
 
     cdef int _answer_in_place(self, LookupBatch batch) except -1:
-        """Touched blocks of a mapped file that is not compressed: nothing is copied but answers.
+        """Touched blocks of an uncompressed mapped file: only answers are copied.
 
-        That rows ascend is taken on trust here: finding out would cost more than the look-up, and
-        the Java writers that break it compress.
+        Ascending rows are assumed here: a check would cost more than the lookup, and
+        the Java writers that violate it compress.
         """
         cdef Spots spots = Spots(batch.touch_count)
         cdef int64_t t
@@ -263,7 +263,7 @@ cdef class HFileReader:
         return 0
 
     cdef int _answer_by_seek(self, LookupBatch batch) except -1:
-        """Touched blocks that must be fetched or inflated: kept ones first, then the others."""
+        """Touched blocks that must be fetched or inflated: cached ones first, then the others."""
         cdef Spots spots = Spots(batch.touch_count)
         cdef int64_t t, stored = 0
         cdef bytes data
@@ -314,10 +314,10 @@ cdef class HFileReader:
         return 0
 
     cdef void _look_ahead(self, LookupBatch batch, Spots spots, int64_t s) noexcept nogil:
-        """Ask for the memory that coming touches need, where each has but a few keys.
+        """Prefetch the memory of later touches, if each has only a few keys.
 
-        In three steps, because each address stands in what the step before asked for: header,
-        key and guide; the heads of the guide; the cells where the first key is entered.
+        In three steps, because each address is read from the memory of the previous step: header,
+        key and guide; the heads of the guide; the cells where the search for the first key starts.
         """
         cdef const Guide *guide
         cdef Spot *spot
@@ -348,14 +348,14 @@ cdef class HFileReader:
                     prefetch(spot.body + guide.offsets[sample] + line)
 
     def _answer_share(self, LookupBatch batch, list groups):
-        """What one of several threads does: its own blocks, its own arena."""
+        """The work of one of several threads: separate blocks, a separate arena."""
         arena = Arena()
         batch.owners.append(arena)
         self._fetch_and_merge(batch, groups, arena)
 
     cdef int _fetch_and_merge(self, LookupBatch batch, list groups, Arena arena) except -1:
-        """Blocks go to the cache up to its bound, so that a larger batch neither flushes it nor
-        holds more than it; those of a large batch only when they are met again."""
+        """Blocks are cached up to the cache's bound, so that a larger batch neither flushes it nor
+        uses more memory; those of a large batch only on their second use."""
         cdef int64_t t
         cdef Body body
         cdef Window window
@@ -387,7 +387,7 @@ cdef class HFileReader:
         return 0
 
     cdef int _merge(self, LookupBatch batch, int64_t t, Body body, Arena arena) except -1:
-        """Answers point into a body that is kept; from any other they are copied while hot."""
+        """Answers point into a body that stays in memory; from others they are copied at once."""
         cdef Status status
         cdef Arena copies = None if body.kept else arena
         if body.kept:
@@ -399,10 +399,10 @@ cdef class HFileReader:
     cdef Status _merge_body(
         self, LookupBatch batch, const Touch *touch, const uint8_t *body, uint32_t size, Arena arena
     ) noexcept nogil:
-        """Merge, by the guide of the block where keys are far apart in it.
+        """Merge, by the guide of the block if keys are far apart in it.
 
-        There are guides where entries are those of the root index.  A block that is met again
-        gets one whatever the batch: the next may be a small one.
+        Guides exist if entries are those of the root index.  A block gets one on its second
+        use whatever the batch: the next may be a small one.
         """
         cdef const Guide *guide = NULL
         if self._guides is not None:
@@ -414,7 +414,7 @@ cdef class HFileReader:
         return batch.merge(touch, body, size, self._layout.tail, arena, guide)
 
     cdef int _answer_by_scan(self, LookupBatch batch) except -1:
-        """Every block in file order, merged where touched; the cells must be all there."""
+        """Every block in file order, merged if touched; all cells must be present."""
         cdef BlockIndex index = self._store.leaves()
         cdef Arena arena = Arena()
         cdef int64_t entry = 0, t = 0, cells = 0
@@ -446,7 +446,7 @@ cdef class HFileReader:
     cdef list _groups(self, LookupBatch batch, list touches):
         """(begin, end, touches): byte ranges to fetch, each with the touches it serves.
 
-        Ranges closer than what one request's latency could transfer become one.
+        Ranges closer than the bytes transferred in one request's latency are joined.
         """
         cdef double latency = getattr(self._store.source, "request_cost_seconds", 0)
         cdef double speed = getattr(self._store.source, "bytes_per_second", 100e6)
@@ -474,13 +474,13 @@ cdef class HFileReader:
     # ---- hash ---------------------------------------------------------------------------------
 
     cdef CellHash _hash_if_due(self, int64_t keys):
-        """The hash over all cells, once enough keys have been asked for; None before, and when it
-        does not fit the cache beside the decoded blocks."""
+        """The hash over all cells, once enough keys have been requested; None before, and if it
+        does not fit in the cache with the decoded blocks."""
         cdef int64_t decoded
         if self._store.holds(-1):
             return self._hash()
         if self._keys_asked < self._hash_after * self._layout.entry_count:
-            self._keys_asked += keys  # counted once answered: a first batch finds no hash to use
+            self._keys_asked += keys  # counted after the answer: a first batch uses no hash
             return None
         decoded = self._store.decoded_bytes_expected()
         if decoded < 0 or decoded + 32 * self._layout.entry_count > self._store.cache.bytes_max:
@@ -489,7 +489,7 @@ cdef class HFileReader:
         return self._hash()
 
     cdef CellHash _hash(self):
-        """The hash over all cells, built if the cache has none; the cache keeps it if it fits."""
+        """The hash over all cells, built if the cache has none; cached if it fits."""
         cdef CellHash table = self._store.cache.get(self._store.name_of(-1))
         cdef BlockIndex index
         cdef Body body
@@ -517,9 +517,9 @@ cdef class HFileReader:
     def scan(self, start=None, stop=None):
         """RecordBatchReader of key and value (binary) in key order, start <= key < stop.
 
-        Reads only the blocks of the range, while the batches are taken.  A full scan gives the
-        cells in the order of the file, and raises CorruptFileError at its end unless it has met
-        every cell that the trailer counts; a range raises it for rows that do not ascend.
+        Reads only the blocks of the range, while the batches are consumed.  A full scan returns the
+        cells in the order of the file, and raises CorruptFileError at its end unless their number
+        matches the trailer; a range raises it for rows that do not ascend.
         """
         self._check_open()
         return pa.RecordBatchReader.from_batches(
@@ -560,7 +560,7 @@ cdef class HFileReader:
 
 
 cdef list shared_out(list groups, int64_t blocks, int threads, bint addressable):
-    """The groups in at most `threads` shares; a group of a mapped file may be cut."""
+    """The groups divided among at most `threads` shares; a group of a mapped file may be split."""
     cdef int64_t share, first
     if threads <= 1 or blocks < THREADED_BLOCKS:
         return [groups]
@@ -575,7 +575,7 @@ cdef list shared_out(list groups, int64_t blocks, int threads, bint addressable)
 
 
 def as_row(key):
-    """A key as bytes; None, which is no bound, stays None."""
+    """A key as bytes; None (no bound) stays None."""
     if key is None or isinstance(key, bytes):
         return key
     if isinstance(key, str):

@@ -1,10 +1,10 @@
-"""Where an HFile's bytes come from: one shape for paths, bytes, random-access and seekable files.
+"""Sources of an HFile's bytes: one interface for paths, bytes, random-access and seekable files.
 
 A source has `size` and `read_at(offset, length)`.  Some attributes are optional:
-`buffer`, a read-only memoryview of the whole file where it is addressable (then nothing is
-copied), `mapped`, the memory map behind it if that memory is a file, and the costs
-`request_cost_seconds` and `bytes_per_second` of a store where a request takes time, by which
-look-ups coalesce ranges or read the whole file.
+`buffer`, a read-only memoryview of the whole file if it is addressable (then nothing is
+copied), `mapped`, the memory map of a file behind it, and the costs
+`request_cost_seconds` and `bytes_per_second` of a store with slow requests, by which
+lookups join ranges or read the whole file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Source(Protocol):
 class HeldBytes:
     """Bytes in memory, or a range of them.
 
-    mapped: the map of a local file that they are in, whose pages may be let go of and come back
-    from it.
+    mapped: the map of the local file that contains them, whose pages may be released and
+    loaded again.
     """
 
     def __init__(self, data: Any, *, mapped: mmap.mmap | None = None) -> None:
@@ -45,11 +45,11 @@ class HeldBytes:
         return bytes(self.buffer[offset : offset + length])
 
     def close(self) -> None:
-        """The memory belongs to whoever holds a view; there is nothing to release."""
+        """Nothing to release: the memory belongs to the holders of views."""
 
 
 class LockedFile:
-    """A file object that seeks; reads take turns."""
+    """A seekable file object; reads are serialized."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -94,7 +94,7 @@ def open_source(source: Any) -> tuple[Any, str | None]:
 
 
 def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
-    """Raise CorruptFileError if a mapped file has been truncated: touching the pages behind its
+    """Raise CorruptFileError if a mapped file has been truncated: touching the pages beyond its
     new end would end the process (SIGBUS).  One fstat."""
     if whole.size() < len(whole):
         raise CorruptFileError(
@@ -105,7 +105,7 @@ def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
 
 
 def map_file(path: str) -> HeldBytes:
-    """A local file, mapped; pages are read as they are touched."""
+    """A local file, mapped; pages are read on access."""
     try:
         with Path(path.removeprefix("file://")).open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:

@@ -1,4 +1,4 @@
-"""The blocks of one open HFile: fetched, checked, decoded, kept."""
+"""The blocks of one open HFile: fetched, checked, decoded, cached."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -8,7 +8,7 @@ from pyhudi._native.hfile.index cimport BlockIndex
 from pyhudi._native.hfile.layout cimport Layout
 
 cdef enum:
-    SCAN_WINDOW_BYTES = 64 << 20      # fetched at once by whoever reads on and on
+    SCAN_WINDOW_BYTES = 64 << 20      # fetched at once by sequential reads
 
 
 cdef class Window:
@@ -23,15 +23,15 @@ cdef class BlockStore:
     cdef readonly Layout layout
     cdef readonly object cache
     cdef readonly int64_t blocks_read     # DATA blocks not served from the cache
-    cdef const uint8_t *base              # the whole file, or NULL when it is read in ranges
-    cdef bint in_place                    # cells are read where the file is mapped
+    cdef const uint8_t *base              # the whole file, or NULL if it is read in ranges
+    cdef bint in_place                    # cells are read in the mapped file
     cdef bint compressed
     cdef bint mapped                      # `base` is a mapped file
     cdef Py_buffer _view
     cdef bint _viewed
     cdef object _cache_name               # first part of this file's keys in the cache
     cdef set _kept_offsets
-    cdef set _met_offsets                 # blocks decoded before, kept or not
+    cdef set _met_offsets                 # blocks decoded before, cached or not
     cdef dict _nodes                      # offset -> BlockIndex of a leaf or intermediate block
     cdef int64_t _decoded_count
     cdef int64_t _decoded_bytes

@@ -1,7 +1,7 @@
-"""The blocks of one open HFile: where their bytes come from, how they are checked and decoded, and
-which of them stay in the cache.
+"""The blocks of one open HFile: the source of their bytes, checks and decoding, and the choice of
+blocks to cache.
 
-A mapped file is one window; of any other source, windows are fetched as asked.  Bodies of a mapped
+A mapped file is one window; of any other source, windows are fetched on demand.  Bodies of a mapped
 file without compression are read in place and never copied.
 """
 
@@ -33,14 +33,14 @@ cdef uintptr_t PAGE = mmap.PAGESIZE
 
 
 cdef class BlockStore:
-    """Made by `open_store`.  Safe for several threads under the GIL."""
+    """Created by `open_store`.  Safe for several threads under the GIL."""
 
     def __dealloc__(self):
         if self._viewed:
             PyBuffer_Release(&self._view)
 
     cdef int close(self) except -1:
-        """Forget what the cache holds of this file, and the source, which stays open."""
+        """Remove this file from the cache and drop the source, which stays open."""
         if self.source is not None:
             self.drop_blocks()
             self.cache.forget(self.name_of(-1))
@@ -48,14 +48,14 @@ cdef class BlockStore:
         return 0
 
     cdef int drop_blocks(self) except -1:
-        """Take the decoded blocks out of the cache."""
+        """Remove the decoded blocks from the cache."""
         for offset in self._kept_offsets:
             self.cache.forget(self.name_of(offset))
         self._kept_offsets = set()
         return 0
 
     cdef object name_of(self, int64_t offset):
-        """Key in the cache of the block at `offset`; -1 stands for the hash over all cells."""
+        """Cache key of the block at `offset`; -1 is the hash over all cells."""
         return self._cache_name, offset
 
     # ---- index --------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ cdef class BlockStore:
         return index
 
     cdef BlockIndex below(self, BlockIndex index, object entries, int level):
-        """One level down: the entries of the index blocks at `entries`, one behind the other."""
+        """One level down: the entries of the index blocks at `entries`, in sequence."""
         cdef BlockIndex below = BlockIndex()
         cdef BlockIndex node
         cdef int64_t entry
@@ -118,10 +118,10 @@ cdef class BlockStore:
         return window
 
     cdef void let_go(self, int64_t begin, int64_t end) noexcept:
-        """Bytes [begin, end) of a mapped file will not be looked at again soon.
+        """Release bytes [begin, end) of a mapped file that are not needed again soon.
 
-        Their pages leave this process, so that an index larger than memory can be walked; they
-        stay in the page cache.  Nothing for memory of any other kind, which would lose its bytes.
+        Their pages leave this process, so that an index larger than memory can be read; they
+        stay in the page cache.  No effect on memory of any other kind, which would lose its bytes.
         """
         cdef uintptr_t low, high
         if not self.mapped or self.in_place:
@@ -145,7 +145,7 @@ cdef class BlockStore:
         return body
 
     cdef list kept_all(self, list offsets):
-        """Decoded bodies (bytes) of the blocks at `offsets` that the cache has, None for others."""
+        """Decoded bodies (bytes) of the cached blocks at `offsets`, None for others."""
         name = self._cache_name
         return self.cache.get_all([(name, offset) for offset in offsets])
 
@@ -178,8 +178,8 @@ cdef class BlockStore:
         return body
 
     cdef bint keep(self, int64_t offset, Body body, bint at_once):
-        """Leave a decoded block to the cache if it fits there, and, unless `at_once`, only when it
-        is met for the second time: what is read once must not push out what is read often."""
+        """Cache a decoded block if it fits there and, unless `at_once`, only on its
+        second use: blocks read once must not evict blocks read often."""
         if body.kept:
             return True
         if not at_once and offset not in self._met_offsets:
@@ -191,7 +191,7 @@ cdef class BlockStore:
         return body.kept
 
     def bodies(self, BlockIndex index, int64_t begin, int64_t end):
-        """Decoded DATA blocks of entries [begin, end), fetched in large pieces.  Keeps nothing."""
+        """Decoded DATA blocks of entries [begin, end), fetched in large ranges.  Caches nothing."""
         cdef int64_t entry = begin, last, limit
         cdef Window window
         cdef Body body
@@ -212,9 +212,9 @@ cdef class BlockStore:
     # ---- facts --------------------------------------------------------------------------------
 
     cdef int64_t decoded_bytes_expected(self):
-        """Decoded size of all DATA blocks, judged by those met so far; -1 before the first.
+        """Decoded size of all DATA blocks, estimated from those decoded; -1 before the first.
 
-        Exact for files that are read in place, where it is nothing.
+        Zero for files that are read in place.
         """
         if self.in_place:
             return 0
@@ -223,7 +223,7 @@ cdef class BlockStore:
         return self._decoded_bytes // self._decoded_count * self.layout.root.count
 
     cdef int check_count(self, int64_t cells) except -1:
-        """All DATA blocks together hold the cells that the trailer counts."""
+        """Check that the DATA blocks contain as many cells as the trailer states."""
         if cells != self.layout.entry_count:
             raise CorruptFileError(
                 "cells and trailer disagree", path=self.layout.path,
@@ -233,7 +233,7 @@ cdef class BlockStore:
 
 
 cdef BlockStore open_store(object source, object cache, object path, bint verify_checksums):
-    """Open whatever `open_source` accepts; `path` is what errors call it, None for its own name."""
+    """Open anything `open_source` accepts; `path`: its name in errors, None for the source's."""
     cdef BlockStore store = BlockStore()
     store.source, name = open_source(source)
     store.cache = cache
@@ -254,7 +254,7 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
 
 
 cdef bint starts_bare(BlockStore store):
-    """Whether the cells of a mapped file lack what reading them in place relies on."""
+    """Whether the cells of a mapped file cannot be read in place."""
     cdef int64_t first = store.layout.first_data
     if first < 0 or first + HEADER_SIZE + 10 > store.layout.load_on_open:
         return False
@@ -264,7 +264,7 @@ cdef bint starts_bare(BlockStore store):
 cdef Status open_plain(
     Layout layout, const uint8_t *at, int64_t size, uint32_t *body_size
 ) noexcept nogil:
-    """Header and checksums of a DATA block of `size` bytes that is not compressed."""
+    """Check header and checksums of an uncompressed DATA block of `size` bytes."""
     cdef Cursor c = cursor_over(at, size)
     cdef BlockHeader header
     cdef Status status = take_header(&c, &header)

@@ -1,4 +1,4 @@
-"""Everything an HFile promises, checked."""
+"""Verification of a whole HFile."""
 
 from libc.stdint cimport int64_t
 

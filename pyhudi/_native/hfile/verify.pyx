@@ -1,4 +1,4 @@
-"""Everything an HFile promises, checked: all blocks, all rows, and that they belong together."""
+"""Verification of a whole HFile: all blocks, all rows, and their consistency."""
 
 from libc.stdint cimport int64_t
 
@@ -15,7 +15,7 @@ cdef int64_t TRAILER_SIZE = 4096
 
 
 cdef int64_t verify_store(BlockStore store) except -1:
-    """The count of cells, all of which have been read."""
+    """The number of cells, all of which were read."""
     cdef BlockIndex index = store.leaves()
     cdef int64_t cells = walk_rows(store, index)
     store.check_count(cells)
@@ -26,7 +26,7 @@ cdef int64_t verify_store(BlockStore store) except -1:
 
 
 cdef int64_t walk_rows(BlockStore store, BlockIndex index) except -1:
-    """Count the cells; rows ascend, and lie where the index says."""
+    """Count the cells; rows must ascend and match the index."""
     cdef Layout layout = store.layout
     cdef RowOrder order = RowOrder(layout.tail)
     cdef int64_t entry = 0
@@ -41,7 +41,7 @@ cdef int64_t walk_rows(BlockStore store, BlockIndex index) except -1:
 
 
 cdef int walk_blocks(BlockStore store, BlockIndex index) except -1:
-    """Blocks cover the file from its first byte to the trailer, and the DATA blocks among them
+    """Check that blocks cover the file from its first byte to the trailer, and that the DATA blocks
     are those of the index."""
     cdef Layout layout = store.layout
     cdef int64_t offset = 0, end = layout.file_size - TRAILER_SIZE, entry = 0, size

@@ -1,8 +1,8 @@
-"""HFile version 3, written: the dialect that every released reader accepts.
+"""The HFile version 3 writer, for the format variant that every released reader accepts.
 
-    offset 0   DATA blocks          cells in row order; a block is closed before the first row that
-                                    finds `block_size` bytes or more in it
-               META block           `bloomFilter`: base64 text of the filter, when there is one
+    offset 0   DATA blocks          cells in row order; a block ends before the first row that
+                                    follows `block_size` or more bytes in it
+               META block           `bloomFilter`: base64 text of the filter, if there is one
     LOO        ROOT_INDEX of data   i64 offset | i32 block size | hvint key size | first key, per block
                ROOT_INDEX of meta   the same with the bare name as key
                FILE_INFO            "PBUF" | uvarint size | { key, value } messages, sorted by key
@@ -13,16 +13,16 @@
     cell       i32 row size + 12 | i32 value size | key | value | 00
     key        i16 row size | row | 00 | 7f ff ff ff ff ff ff ff | 04
 
-Bodies are gzip members or plain.  `stored size` is what follows the header; `previous` links DATA
-blocks and is -1 elsewhere.  An empty file has no DATA block, first and last offset -1 and no
+Bodies are gzip members or plain.  `stored size` is the bytes after the header; `previous` links
+DATA blocks and is -1 elsewhere.  An empty file has no DATA block, first and last offset -1 and no
 `hfile.LASTKEY`.
 
-Two defects of released readers are dodged in every block (storage_format 1.10):
-  rule 1  the Java reader overlooks cells that begin in the last `sums` bytes of a body, so the last
+Every block avoids two defects of released readers (storage_format 1.10):
+  rule 1  the Java reader misses cells that begin in the last `sums` bytes of a body, so the last
           cell must be longer than that;
-  rule 3  readers count checksum pieces over header, body and sums; the count must be the same as
+  rule 3  readers count checksum chunks over header, body and sums; the count must be the same as
           over header and body.  Otherwise the body is compressed at another level, the last cell
-          moves to the next block, or the block gets larger pieces.
+          moves to the next block, or the block gets larger chunks.
 Source: storage_format 1.11.
 """
 
@@ -55,12 +55,12 @@ cdef int64_t VALUE_SIZE_MAX = 1 << 30
 cdef int64_t FILE_SIZE_MAX = (1 << 31) - 1
 
 WRITE_BYTES = 1 << 20
-"""Pieces in which a file is written: the page cache then holds it in large folios, and who maps it
-later is spared half of the time that mapping takes."""
+"""Sizes of writes: the page cache then stores the file in large folios, which halves the time to
+map it later."""
 BLOCK_SIZE = 64 << 10
 BLOCK_SIZE_MIN, BLOCK_SIZE_MAX = 64, 64 << 10
 GZ_LEVELS = (1, 0, 2, 3)
-"""ISA-L's, best first; the others only serve rule 3."""
+"""ISA-L's, best first; the others are only for rule 3."""
 GZ_HEADER = bytes.fromhex("1f8b0800000000000000")
 CODEC_IDS = {"gz": 1, "none": 2}
 COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
@@ -92,15 +92,15 @@ cdef dict REFUSALS = {
 cdef class HFileWriter:
     """Writes one HFile from sorted batches.
 
-    target: a path (replaced; removed again when the `with` block fails), an object with `write`
-    (which stays open), or None: `finish` then gives the bytes.  compression: "gz" or "none".
-    block_size: bytes of cells after which a block is closed, at most 64 KiB, which every released
-    reader reads right.  bloom: a filter with `kind` and `to_base64()`; an empty one (`key_count`
-    of 0) is filled with the keys written, any other must hold them already.  metadata: FILE_INFO
-    entries beside those of the format, str or bytes to str or bytes.
+    target: a path (replaced; removed if the `with` block fails), an object with `write`
+    (which stays open), or None: `finish` then returns the bytes.  compression: "gz" or "none".
+    block_size: bytes of cells after which a block ends, at most 64 KiB, which every released
+    reader reads correctly.  bloom: a filter with `kind`, `to_base64()`; an empty one (`key_count`
+    of 0) is filled with the keys written, any other must contain them already.  metadata: FILE_INFO
+    entries besides those of the format, str or bytes to str or bytes.
 
     Keys must ascend strictly over all `add` calls, in unsigned byte order.
-    Raises UserError, naming the row, for keys that do not.  The file is not synced.
+    Raises UserError, with the row, for keys that do not.  The file is not synced.
     """
 
     cdef object _sink
@@ -115,12 +115,12 @@ cdef class HFileWriter:
     cdef uint8_t *_buffer             # header of the open block, then its cells
     cdef int64_t _room
     cdef int64_t _used                # bytes of cells in the open block
-    cdef int64_t _last_cell           # where its last cell begins
-    cdef bytes _last_row              # last row of the blocks written
+    cdef int64_t _last_cell           # start of its last cell
+    cdef bytes _last_row              # last row of the completed blocks
     cdef Span _before                 # the same as pointer and size
     cdef object _first_row
     cdef list _blocks                 # (offset, size, first row) of DATA blocks
-    cdef int64_t _last_block          # offset of the last of them, -1 without
+    cdef int64_t _last_block          # offset of the last of them, -1 if none
     cdef int64_t _plain_bytes         # trailer field 4
     cdef int64_t _row_bytes
     cdef int64_t _value_bytes
@@ -201,7 +201,7 @@ cdef class HFileWriter:
             self._bloom.add(key_column.array)
 
     cdef Stop _append(self, const ColumnView *keys, const ColumnView *values, int64_t *row) noexcept nogil:
-        """Append rows from `row` on until one finds the block full or cannot be taken."""
+        """Append rows from `row` on until one exceeds the block or is invalid."""
         cdef Span key, value, before
         cdef int64_t size
         cdef uint8_t *at
@@ -239,7 +239,7 @@ cdef class HFileWriter:
         return ALL_TAKEN
 
     cdef bint _make_room(self, int64_t cells) noexcept nogil:
-        """Room for a block of `cells` bytes with header and sums; may move the buffer."""
+        """Reserve a block of `cells` bytes with header and sums; may move the buffer."""
         cdef int64_t need = HEADER_SIZE + cells + 4 * (cells // SUM_CHUNK + 2)
         cdef uint8_t *grown
         if need <= self._room:
@@ -253,7 +253,7 @@ cdef class HFileWriter:
         return True
 
     cdef void _row_before(self, Span *row) noexcept nogil:
-        """The row appended last, wherever it is now; empty at the beginning."""
+        """The last appended row, at its current address; empty at the beginning."""
         cdef const uint8_t *at
         if self._used:
             at = self._buffer + HEADER_SIZE + self._last_cell
@@ -265,7 +265,7 @@ cdef class HFileWriter:
     # ---- blocks -------------------------------------------------------------------------------
 
     cdef int _flush(self) except -1:
-        """Write the open block; by rule 3 its last cell may stay for the next one."""
+        """Write the open block; by rule 3 its last cell may be deferred to the next one."""
         cdef int64_t size = self._used
         cdef int64_t moved = 0
         cdef Span row
@@ -300,7 +300,7 @@ cdef class HFileWriter:
         return 0
 
     cdef int64_t _size_of_last(self, int64_t size) noexcept:
-        """Bytes of the last cell of a body of `size`; after a move, one walk finds it."""
+        """Bytes of the last cell of a body of `size`; after a move, one pass finds it."""
         cdef const uint8_t *begin = self._buffer + HEADER_SIZE
         cdef int64_t at = 0, cell
         if size != self._last_cell:
@@ -314,8 +314,8 @@ cdef class HFileWriter:
     cdef int64_t _put_block(
         self, bytes magic, uint8_t *body, int64_t size, int64_t previous
     ) except -1:
-        """Write one block; gives its stored size.  body: HEADER_SIZE bytes before it and room for
-        sums behind it are ours to fill."""
+        """Write one block; returns its stored size.  body: HEADER_SIZE bytes before it and room for
+        sums after it are overwritten."""
         cdef int64_t chunk, sums, stored
         cdef uint8_t *block = body - HEADER_SIZE
         self._plain_bytes += HEADER_SIZE + size
@@ -350,7 +350,7 @@ cdef class HFileWriter:
         return self._put_block(magic, at + HEADER_SIZE, len(body), -1)
 
     cdef int _write(self, data) except -1:
-        """data: bytes, or a view of the buffer, which only a file of ours sees."""
+        """data: bytes, or a view of the buffer, passed only to pyhudi's own files."""
         if self._parts is not None:
             self._parts.append(bytes(data))
         elif self._path is None:
@@ -363,7 +363,7 @@ cdef class HFileWriter:
     # ---- the end ------------------------------------------------------------------------------
 
     def finish(self):
-        """Complete the file.  Gives its bytes when the target is None, else None."""
+        """Complete the file.  Returns its bytes if the target is None, else None."""
         if not self._open:
             raise UserError("the writer is closed")
         while self._used:
@@ -393,7 +393,7 @@ cdef class HFileWriter:
             self.finish()
 
     def abandon(self):
-        """Give the file up; a path that was opened is removed."""
+        """Discard the file; a path that was opened is removed."""
         if self._open:
             self._open = False
             if self._path is not None:
@@ -449,12 +449,12 @@ cdef inline int64_t pieces(int64_t size, int64_t chunk) noexcept nogil:
 
 
 cdef inline bint counts_agree(int64_t summed, int64_t chunk) noexcept nogil:
-    """Rule 3: pieces over header and body, and over these with the sums, are equally many."""
+    """Rule 3: equal numbers of chunks over header and body, and over these with the sums."""
     return pieces(summed, chunk) == pieces(summed + 4 * pieces(summed, chunk), chunk)
 
 
 cdef int64_t chunk_for(int64_t summed) noexcept:
-    """The usual piece, or a larger one where rule 3 cannot be kept otherwise."""
+    """The usual chunk size, or a larger one if rule 3 requires it."""
     cdef int64_t chunk = SUM_CHUNK
     while not counts_agree(summed, chunk):
         chunk *= 2
@@ -462,7 +462,7 @@ cdef int64_t chunk_for(int64_t summed) noexcept:
 
 
 cdef tuple compressed(body):
-    """A body as a gzip member, and the piece size that fits it; see rule 3."""
+    """A body as a gzip member, and the chunk size that fits it; see rule 3."""
     for level in GZ_LEVELS:
         packed = GZ_HEADER + igzip_lib.compress(body, level, igzip_lib.COMP_GZIP_NO_HDR)
         if counts_agree(HEADER_SIZE + len(packed), SUM_CHUNK):
@@ -471,7 +471,7 @@ cdef tuple compressed(body):
 
 
 cdef inline uint8_t *put_key(uint8_t *at, const uint8_t *row, int64_t size) noexcept nogil:
-    """Row size, row and suffix; gives the place behind."""
+    """Write row size, row and suffix; returns the position after them."""
     store_be16(at, <uint64_t>size)
     memcpy(at + 2, row, size)
     at += 2 + size

@@ -1,4 +1,4 @@
-"""Option names of several writers: locks, conflicts, heartbeats, markers, clocks."""
+"""Option names of concurrent writers: locks, conflicts, heartbeats, markers, clocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.concurrency.mode",
         choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
         "write.concurrency.optimistic",
-        "one writer: a write holds the table's lock from begin to end; optimistic: at its begin "
+        "one writer: a write holds the table's lock from start to end; optimistic: at its start "
         "and its end only",
     ),
     honoured(

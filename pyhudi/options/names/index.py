@@ -1,4 +1,4 @@
-"""Option names of the indexes that find a key's file group, and of the bloom filters of files."""
+"""Option names of record-level indexes, and of the bloom filters of files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "pyhudi.index.rocksdb.folder", TEXT, "write.index_rules.rocksdb.folder",
-        "of the stores on each machine; default: the user's cache",
+        "folder of the stores on each machine; default: the user's cache",
     ),
     honoured(
         "pyhudi.index.rocksdb.buckets", count(1, 10_000),
@@ -85,7 +85,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "pyhudi.record.index.inserts.to.logs", FLAG, "write.index_rules.record_logs_inserts",
         "not a name of Apache Hudi: a small file group of a merge-on-read table takes new keys in "
-        "its logs; only where every writer goes by the record index, as others double such keys",
+        "its logs; only if every writer uses the record index, as others duplicate such keys",
     ),
     honoured("hoodie.bloom.index.update.partition.path", FLAG, "write.index_rules.bloom_moves"),
     honoured("hoodie.simple.index.update.partition.path", FLAG, "write.index_rules.simple_moves"),
@@ -101,14 +101,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.bucket.index.hash.field", NAMES, "write.index_rules.bucket_fields",
-        "fields of the record key; a table made here keeps them",
+        "fields of the record key; stored by a table created here",
     ),
     honoured(
         "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
         "256 for a new table, which stores it; required for tables that do not state it",
     ),
     *refused_all(
-        "every partition has the same number of buckets (version 6 keeps no rules for it)",
+        "every partition has the same number of buckets (version 6 stores no rules for it)",
         "hoodie.index.bucket.engine=CONSISTENT_HASHING, whose buckets a clustering resizes",
         "hoodie.bucket.index.partition.expressions",
         "hoodie.bucket.index.partition.rule.type",
@@ -119,11 +119,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.bucket.index.max.num.buckets", count(1), "write.index_rules.bucket_count_max",
-        "consistent hashing: a clustering splits buckets of a partition up to so many",
+        "consistent hashing: a clustering splits buckets of a partition up to this number",
     ),
     honoured(
         "hoodie.bucket.index.min.num.buckets", count(1), "write.index_rules.bucket_count_min",
-        "consistent hashing: a clustering merges buckets of a partition down to so many",
+        "consistent hashing: a clustering merges buckets of a partition down to this number",
     ),
     honoured(
         "hoodie.bucket.index.split.threshold", number(0, 1e6), "write.index_rules.split_threshold",
@@ -134,7 +134,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "of hoodie.parquet.max.file.size: a clustering merges smaller buckets",
     ),
     *without_effect(
-        "distribution and caching of look-ups on Spark",
+        "distribution and caching of lookups on Spark",
         "hoodie.bloom.index.bucketized.checking",
         "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
         "hoodie.bloom.index.fileid.key.sorting.enable",

@@ -1,4 +1,4 @@
-"""Option names that tune machinery this package does not have; accepted without effect."""
+"""Option names that tune components this package does not have; accepted without effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_SYNC: Final = "catalog sync is not supported"
 _METRICS: Final = "there is no metrics reporter; every write returns its metrics"
 _VIEW: Final = "the view of a table is built in memory"
 _SERVER: Final = "there is no timeline server"
-_MEMORY: Final = "memory of the JVM"
+_MEMORY: Final = "tunes memory of the JVM"
 
 ROWS: Final[tuple[Row, ...]] = (
     refused(

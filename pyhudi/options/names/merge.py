@@ -13,7 +13,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.combine.before.upsert", FLAG, "write.combine_before_upsert"),
     honoured("hoodie.combine.before.insert", FLAG, "write.combine_before_insert"),
     *without_effect(
-        "a key that is named twice is deleted once", "hoodie.combine.before.delete"
+        "duplicate keys are deleted once", "hoodie.combine.before.delete"
     ),
     honoured(
         "hoodie.datasource.write.payload.class", TEXT, "table.payload_class",
@@ -69,7 +69,7 @@ ROWS: Final[tuple[Row, ...]] = (
         harmless=("false",), aliases=("hoodie.avro.schema.externalTransformation",),
     ),
     *refused_all(
-        "the schema comes with the rows", "create_table takes the table's",
+        "the schema is taken from the rows", "create_table takes the table's",
         "hoodie.avro.schema",
         "hoodie.write.schema",
         "hoodie.internal.schema",

@@ -34,7 +34,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.metadata.record.index.max.filegroup.size", BYTES, "write.index_size.group_bytes",
-        "48 bytes per entry; default: 48000000, as look-ups in large groups are slow",
+        "48 bytes per entry; default: 48000000, as lookups in large groups are slow",
     ),
     refused(
         "hoodie.metadata.record.level.index.defer.init",

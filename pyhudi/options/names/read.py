@@ -21,7 +21,7 @@ ROWS: Final[tuple[Row, ...]] = (
         'mode="read_optimized" for base files alone', harmless=("payload_combine",),
     ),
     refused(
-        "hoodie.datasource.query.incremental.format", "changes with their images are rows of "
+        "hoodie.datasource.query.incremental.format", "change rows with their images have "
         "another schema", "table.capture(since, until)", harmless=("latest_state",),
     ),
     honoured("hoodie.datasource.read.incr.path.glob", TEXT, "read.partition_glob"),
@@ -53,7 +53,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.datasource.streaming.startOffset", TEXT, "query.start",
-        "earliest, latest, or a point in time (exclusive)",
+        "earliest, latest or a point in time (exclusive)",
     ),
     refused(
         "hoodie.datasource.read.extract.partition.values.from.path",
@@ -74,7 +74,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "values of partition columns follow the key generator", harmless=("false",),
     ),
     *refused_all(
-        "for Spark SQL functions that pyhudi does not add", "table.timeline shows it",
+        "for Spark SQL functions that pyhudi does not add", "table.timeline lists instants",
         "hoodie.datasource.read.table.valued.function.filesystem.relation.subpath",
         "hoodie.datasource.read.table.valued.function.timeline.relation",
         "hoodie.datasource.read.table.valued.function.timeline.relation.archived",
@@ -86,7 +86,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.read.streaming.table.version",
     ),
     *without_effect(
-        "no other answer either way: files are pruned by partition",
+        "the result is the same: files are pruned by partition",
         "hoodie.file.index.enable",
         "hoodie.layout.optimize.data.skipping.enable",
         "hoodie.bucket.index.query.pruning",

@@ -92,7 +92,7 @@ _CLEANING: Final = (
         "the only strategy of Apache Hudi",
     ),
     refused(
-        "hoodie.clean.max.commits.to.clean", "one clean deletes all that its policy leaves out",
+        "hoodie.clean.max.commits.to.clean", "a clean deletes all files its policy does not retain",
         "hoodie.clean.automatic, so that each clean is small", harmless=("9223372036854775807",),
     ),
     refused(
@@ -119,7 +119,7 @@ _CLEANING: Final = (
         "table.clean() before the write", harmless=("NONE", "ROLLBACK_FAILED_WRITES"),
     ),
     refused(
-        "hoodie.write.empty.clean.interval.hours", "a clean that deletes nothing leaves no instant",
+        "hoodie.write.empty.clean.interval.hours", "a clean without deletions has no instant",
         harmless=("-1",),
     ),
     honoured(
@@ -127,7 +127,7 @@ _CLEANING: Final = (
         aliases=("hoodie.cleaner.incremental.mode",),
     ),
     *without_effect(
-        "planning and distribution of a clean, not what it deletes",
+        "tunes planning and distribution of a clean, not its result",
         ("hoodie.clean.parallelism", "hoodie.cleaner.parallelism"),
         "hoodie.clean.optimize.using.local.engine.context",
     ),
@@ -151,7 +151,7 @@ _ARCHIVAL: Final = (
     honoured("hoodie.keep.max.commits", count(2), "services.commits_kept_max"),
     honoured("hoodie.keep.min.commits", count(1), "services.commits_kept_min"),
     *without_effect(
-        "tasks follow the files", "hoodie.archive.delete.parallelism",
+        "the number of tasks follows the files", "hoodie.archive.delete.parallelism",
     ),
     *without_effect(
         "for tables of version 8",
@@ -169,7 +169,7 @@ _OTHERS: Final = (
         "table.savepoint before the write", harmless=("false",),
     ),
     *without_effect("a rollback makes no copies", "hoodie.rollback.instant.backup.dir"),
-    *without_effect("tasks follow the files", "hoodie.rollback.parallelism"),
+    *without_effect("the number of tasks follows the files", "hoodie.rollback.parallelism"),
     honoured(
         "hoodie.table.services.enabled", FLAG, "services.enabled",
         "false: no service runs after a write, independent of other options; the service methods "
@@ -186,7 +186,7 @@ _OTHERS: Final = (
         "true: the call raises, and the commit stays",
     ),
     *without_effect(
-        "services plan on the whole view", "hoodie.table.services.incremental.enabled"
+        "services plan on the whole table", "hoodie.table.services.incremental.enabled"
     ),
     honoured("hoodie.partition.ttl.inline", FLAG, "services.expiry.inline"),
     honoured("hoodie.partition.ttl.management.strategy.type", _RULES, "services.expiry.rule"),

@@ -1,4 +1,4 @@
-"""Option names that describe a table: name, type, keys, partitions, what its properties hold."""
+"""Option names of a table's definition: name, type, keys, partitions, properties."""
 
 from __future__ import annotations
 
@@ -211,11 +211,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.partition_extractor_class",
     ),
     *without_effect(
-        "keys are written as the table has them",
+        "keys are written as the table defines them",
         "hoodie.write.complex.keygen.validation.enable",
     ),
     *without_effect(
-        "partitions named `default` are taken as they are",
+        "partitions named `default` are accepted",
         "hoodie.skip.default.partition.validation",
     ),
 )  # fmt: skip

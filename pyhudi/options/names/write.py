@@ -18,7 +18,7 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.parquet.small.file.limit", BYTES, "write.sizing.small_file_bytes"),
     honoured(
         "hoodie.copyonwrite.record.size.estimate", count(1), "write.sizing.record_bytes",
-        "used while no commit states it; default: measured in a sample of the batch",
+        "used until a commit states it; default: measured in a sample of the batch",
     ),
     refused(
         "hoodie.copyonwrite.insert.auto.split", "new files are sized by their bytes",
@@ -26,7 +26,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.copyonwrite.insert.split.size", count(1), "write.sizing.rows_per_file",
-        "rows of a new file, where it is given; else as many as fit",
+        "rows of a new file, if set; default: as many as fit",
     ),
     honoured(
         "hoodie.record.size.estimation.threshold", number(0, 1000),
@@ -42,14 +42,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.parquet.page.size", BYTES, "write.base_file.page_bytes"),
     refused(
-        "hoodie.parquet.block.size", "row groups are cut by rows, so that readers can skip some",
+        "hoodie.parquet.block.size", "row groups are limited by row count, so readers can skip",
         "hoodie.parquet.max.file.size for the size of files", harmless=("125829120", "120mb"),
     ),
     *without_effect(
         "the size of a row is estimated from the commits", "hoodie.parquet.compression.ratio"
     ),
     refused(
-        "hoodie.parquet.bloom.filter.enabled", "base files always carry their bloom filter",
+        "hoodie.parquet.bloom.filter.enabled", "base files always contain a bloom filter",
         harmless=("true",),
     ),
     refused(
@@ -100,8 +100,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.bulkinsert.sort.suffix.record_key", FLAG, "write.bulk_insert.ends_with_key",
-        "true by default here, so that files stay of one size where many rows are equal in the "
-        "sort columns; false: such rows stay as they come, in one file",
+        "true by default here, so that file sizes stay equal if many rows are equal in the "
+        "sort columns; false: such rows stay in input order, in one file",
     ),
     honoured(
         "hoodie.datasource.write.insert.drop.duplicates",
@@ -114,7 +114,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "write.known_keys",
     ),
     refused(
-        "hoodie.merge.allow.duplicate.on.inserts", "an insert does not look its keys up",
+        "hoodie.merge.allow.duplicate.on.inserts", "an insert does not look up its keys",
         "hoodie.datasource.insert.dup.policy=drop, or an upsert", harmless=("true",),
     ),
     honoured(
@@ -129,7 +129,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "partitions that insert_overwrite replaces, with or without a row in the batch",
     ),
     refused(
-        "hoodie.auto.commit", "a write commits", "publish=False and table.publish",
+        "hoodie.auto.commit", "every write commits", "publish=False and table.publish",
         harmless=("true",),
     ),
     honoured(
@@ -137,7 +137,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "names that start with it are copied into the commit",
     ),
     refused(
-        "hoodie.allow.operation.metadata.field", "it is none of the five meta columns",
+        "hoodie.allow.operation.metadata.field", "it is not one of the five meta columns",
         "table.diff(a, b) returns the changes of a row", harmless=("false",),
     ),
     refused(
@@ -145,7 +145,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "a custom key in the commit metadata", harmless=("false",),
     ),
     refused(
-        "hoodie.write.rolling.metadata.keys", "a commit has the metadata of its write only",
+        "hoodie.write.rolling.metadata.keys", "a commit contains only the metadata of its write",
         "give the keys with every write", harmless=("",),
     ),
     refused(
@@ -199,7 +199,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.orc.stripe.size",
     ),
     *without_effect(
-        "tasks follow the data: parts of the batch, then file groups",
+        "the number of tasks follows the data: parts of the batch, then file groups",
         "hoodie.upsert.shuffle.parallelism",
         "hoodie.insert.shuffle.parallelism",
         "hoodie.bulkinsert.shuffle.parallelism",
@@ -207,7 +207,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.finalize.write.parallelism",
     ),
     *without_effect(
-        "a write without rows leaves no commit", "hoodie.allow.empty.commit",
+        "a write without rows creates no commit", "hoodie.allow.empty.commit",
     ),
     *without_effect(
         "every operation uses the same writer",
@@ -223,7 +223,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.rolling.metadata.timeline.lookback.commits",
     ),
     *without_effect(
-        "the size of a record is taken from the newest commits and the batch",
+        "the record size is estimated from the newest commits and the batch",
         "_hoodie.record.size.estimator.max.commits",
         "hoodie.record.size.estimator.average.metadata.size",
     ),

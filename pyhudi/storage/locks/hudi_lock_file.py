@@ -1,10 +1,10 @@
-"""The lock file of Apache Hudi's FileSystemBasedLockProvider, so that its writers wait for ours.
+"""The lock file of Apache Hudi's FileSystemBasedLockProvider, shared with its writers.
 
-Whoever creates `<folder>/lock` holds the lock; to delete it is to free it.  Nothing renews it: its
-holder's death frees it only where an expiry is set, which is for Apache Hudi a matter of the
-file's time and its own clock.  Here a file is followed when it was watched unchanged for the whole
-expiry, by a clock that nobody sets; and a holder here has lost the lock when the expiry is over,
-or when the file is gone: Apache Hudi's writers delete it on closing, though it be another's.
+The writer that creates `<folder>/lock` holds the lock; deleting the file releases it.  Nothing
+renews it: a crash of its holder releases it only if an expiry is set, which Apache Hudi judges
+by the file's time and its own clock.  Here, a lock is taken over when its file was observed
+unchanged for the whole expiry, by a monotonic clock; and a holder loses the lock when the expiry
+is over or the file is gone: Apache Hudi's writers delete it on close, even another writer's.
 Source: FileSystemBasedLockProvider of Apache Hudi 0.15.0 and 1.2.0.
 """
 
@@ -23,11 +23,11 @@ from pyhudi.storage.locks.monotonic_clock import Watch, keep_trying, steady_seco
 
 _POLL_SECONDS: Final = 0.2
 _WATCHED: Final = Watch()
-"""Contents of lock files of others, by key."""
+"""Contents of lock files of other writers, by key."""
 
 
 class LockFileMutex:
-    """Mutex by the file `path`.  expire_seconds: after which it is another's; 0: never."""
+    """Mutex by the file `path`.  expire_seconds: after this it may be taken over; 0: never."""
 
     def __init__(self, fs: FileSystem, path: str, *, expire_seconds: float = 0.0) -> None:
         self.key = f"file:{fs.url}/{path}"
@@ -52,11 +52,11 @@ class LockFileMutex:
         return True
 
     def _is_expired(self) -> bool:
-        """Whether one content was there for a whole expiry."""
+        """Whether the content was the same for a whole expiry."""
         if not self._expire_seconds:
             return False
         found = self._read()
-        if found is None:  # freed since, or another's by now
+        if found is None:  # released since, or acquired by another writer
             _WATCHED.forget(self.key)
             return False
         return _WATCHED.unchanged_seconds(self.key, found) > self._expire_seconds
@@ -79,7 +79,7 @@ class LockFileMutex:
         """Nothing: the file stays as it was created."""
 
     def signature(self) -> str:
-        """What the holder wrote, in Apache Hudi's words, as the purpose."""
+        """The holder's record, in Apache Hudi's format, as the purpose."""
         return json.dumps({"purpose": (self._read() or b"").decode(errors="replace")[:200]})
 
     def _read(self) -> bytes | None:
@@ -90,7 +90,7 @@ class LockFileMutex:
 
 
 def _content() -> bytes:
-    """What Apache Hudi shows of a holder; no two are equal."""
+    """A holder's record in the format of Apache Hudi; all are distinct."""
     facts = {
         "lockCreateTime": datetime.now().isoformat(sep=" ", timespec="milliseconds"),
         "lockThreadName": f"pyhudi {threading.current_thread().name} {secrets.token_hex(8)}",

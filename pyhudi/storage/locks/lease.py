@@ -1,15 +1,15 @@
-"""A writer lock as an object with a lease, for stores that have no locks of their own.
+"""A writer lock made of an object with a lease, for stores without locks.
 
-The object says who holds the lock, and is written anew while he lives.  It is only ever written
-in place of the version that was read: of several who write at once one wins.  A lock that nobody
-holds stays as an object, so that its fencing token counts on: each holder has a greater one than
-all before.  Another process that has watched one version of it for a whole lease takes the lock.
-Time is measured by the watcher alone, by a clock that nobody sets: neither other machines' clocks
-nor a step of one's own matter.
+The object states who holds the lock, and the holder rewrites it while it lives.  Every write
+replaces the version that was read: of concurrent writes one succeeds.  A free lock
+remains as an object, so that its fencing token keeps increasing: each holder has a greater token
+than all before.  Another process that has observed one version for a whole lease takes the lock.
+Only the observer measures time, by a monotonic clock: clocks of other machines
+and steps of the local clock do not matter.
 
-A holder that could not renew in time (a stopped process, a cut network) has lost the lock.  It
-learns so from `confirm` at the latest, which it asks right before it publishes.  What it wrote is
-rolled back by the next writer as any dead writer's remains are.
+A holder that could not renew in time (a stopped process, a cut network) has lost the lock.
+`confirm`, called right before each publish, reports this at the latest.  The next writer rolls
+back what the holder wrote, as for any crashed writer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi.errors import StorageError
 from pyhudi.storage.locks.monotonic_clock import Watch, ending_within, keep_trying, steady_seconds
 
 LEASE_SECONDS: Final = 30.0
-_RENEWALS: Final = 4  # in one lease, so that a lost request or two do no harm
+_RENEWALS: Final = 4  # in one lease, so that one or two lost requests are harmless
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SHARE: Final = 0.5  # of a lease, for one request with its retries
 
@@ -37,22 +37,22 @@ class LeaseObject(Protocol):
         ...
 
     def write(self, content: bytes, version: Any) -> Any | None:
-        """Put in place of that version (None: of nothing): the new one, or None if another was
-        there."""
+        """Replace that version (None: create); the new version, or None if another
+        was there."""
         ...
 
 
 _WATCHED: Final = Watch()
-"""Versions of locks that others hold, by key."""
+"""Versions of locks held by others, by key."""
 
 _KEPT: set[str] = set()
-"""Keys of locks whose store is known to keep the condition of a put."""
+"""Keys of locks whose store is known to check the condition of a put."""
 
 
 class LeaseMutex:
     """Mutex by a lease on an object.  lease_seconds: how long a holder may be silent.
 
-    token: the fencing token of the last time it was held, 0 before.
+    token: the fencing token of the last acquisition, 0 before.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class LeaseMutex:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lock was held and may be another's by now; the store is not asked."""
+        """Whether the lock was held and may be another's by now, without a request to the store."""
         return self._renewal is not None and not self.seconds_left()
 
     def seconds_left(self) -> float:
-        """Others wait for a whole lease after they saw the version that this one wrote last."""
+        """Others wait for a whole lease after they observe the last version written here."""
         if self._version is None:
             return 0.0
         return max(self._renewed + self._lease_seconds - steady_seconds(), 0.0)
@@ -110,10 +110,10 @@ class LeaseMutex:
         return True
 
     def _put(self, content: bytes, version: Any) -> Any | None:
-        """Write in place of a version; the new one, or None if another was there.
+        """Replace a version; the new one, or None if another was there.
 
-        A put that came through though its answer did not is seen by what is there now.  If that
-        is an earlier put of the same holder, this one is done again in place of it.
+        A put that succeeded although its answer was lost is recognized by the stored content.  If
+        that is an earlier put of the same holder, it is replaced by this one.
         """
         failed: StorageError | None = None
         try:
@@ -122,7 +122,7 @@ class LeaseMutex:
             failed, written = error, None
         if written is None:
             found = self._read()
-            if found is not None and found[0] == content:  # no two contents are equal
+            if found is not None and found[0] == content:  # all contents are distinct
                 return found[1]
             if found is not None and self._is_mine(found[0]) and found[1] != version:
                 return self._write_object(content, found[1])
@@ -142,12 +142,12 @@ class LeaseMutex:
         return bool(self._holder) and _holder(content) == self._holder
 
     def _check_condition(self) -> None:
-        """Raise StorageError for a store that puts in place of anything, whatever is asked."""
+        """Raise StorageError for a store that overwrites objects despite a condition."""
         if self.key in _KEPT:
             return
         if self._target.write(_content(0, "", ""), None) is not None:
             raise StorageError(
-                "the store does not keep the condition of a put, so it cannot lock a table",
+                "the store ignores the condition of a put, so it cannot lock a table",
                 path=self.key, hint="write to a store that honours If-None-Match",
             )  # fmt: skip
         _KEPT.add(self.key)
@@ -162,7 +162,7 @@ class LeaseMutex:
                     return
 
     def _write(self) -> bool:
-        """Write the lock anew; whether it is still held, as far as is known."""
+        """Rewrite the lock; whether it is still held, as far as is known."""
         started = steady_seconds()
         if self._version is None:
             return False
@@ -170,13 +170,13 @@ class LeaseMutex:
             content = _content(self.token, self._holder, self._text)
             self._version = self._put(content, self._version)
         except StorageError:
-            return True  # the lease goes on; it is lost when it ends before a renewal succeeds
+            return True  # the lease continues; it is lost if it ends before a renewal succeeds
         if self._version is not None:
             self._renewed = started
         return self._version is not None
 
     def confirm(self) -> bool:
-        """Whether the lock is held now, for another lease: it is written anew."""
+        """Whether the lock is held; if so, rewrites it, for another lease."""
         with self._held:
             if self.is_lost:
                 return False
@@ -218,9 +218,9 @@ def _facts(content: bytes) -> dict[str, Any]:
 
 
 def _holder(content: bytes) -> str | None:
-    """Who holds it; an empty text if nobody does, None if the content is not ours."""
-    held = _facts(content).get("holder")
-    return held if isinstance(held, str) else "unknown"
+    """The holder; an empty text if the lock is free, None if the content is not a pyhudi lock."""
+    holder = _facts(content).get("holder")
+    return holder if isinstance(holder, str) else "unknown"
 
 
 def _token(content: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The clock by which leases run, which nobody sets, and what is timed by it."""
+"""The monotonic clock of leases, and time limits measured by it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady_seconds() -> float:
-    """Seconds since some moment, whatever becomes of the wall clock and its zone.
+    """Seconds since a fixed moment, independent of the wall clock and its zone.
 
-    Where the system has such a clock (Linux), it goes on while the machine sleeps.
+    Where the system has such a clock (Linux), it continues while the machine sleeps.
     """
     return time.clock_gettime(_CLOCK)
 
@@ -25,8 +25,8 @@ _END: Final[ContextVar[float]] = ContextVar("_END", default=math.inf)
 
 @contextmanager
 def ending_within(seconds: float) -> Iterator[None]:
-    """Requests made inside end, with all their retries, before so many seconds are over, as far
-    as the store's client allows it."""
+    """Limit requests made inside, with all their retries, to this many seconds, as far
+    as the store's client allows."""
     token = _END.set(min(steady_seconds() + seconds, _END.get()))
     try:
         yield
@@ -35,12 +35,12 @@ def ending_within(seconds: float) -> Iterator[None]:
 
 
 def seconds_allowed() -> float:
-    """How long a request may take that is made now; infinity where there is no limit."""
+    """How long a request made now may take; infinity if there is no limit."""
     return max(_END.get() - steady_seconds(), 0.0)
 
 
 def keep_trying(attempt: Callable[[], bool], *, wait_seconds: float, poll_seconds: float) -> bool:
-    """Whether an attempt succeeded within the wait; one at least is made."""
+    """Whether an attempt succeeded within the wait; at least one is made."""
     end = steady_seconds() + wait_seconds
     while not attempt():
         left = end - steady_seconds()
@@ -51,14 +51,14 @@ def keep_trying(attempt: Callable[[], bool], *, wait_seconds: float, poll_second
 
 
 class Watch:
-    """What was seen last at each place, and since when: kept between attempts that are shorter
-    than what they wait for."""
+    """The state seen last at each place, and since when: retained between attempts shorter
+    than the time they wait for."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Any, float]] = {}
 
     def unchanged_seconds(self, place: str, state: Any) -> float:
-        """For how long each look at the place has found this state."""
+        """How long every look at the place has found this state."""
         now = steady_seconds()
         known, since = self._seen.get(place, (None, now))
         if known != state:

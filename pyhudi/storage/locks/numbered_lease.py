@@ -1,9 +1,9 @@
-"""A lease object out of create-if-absent alone, for stores that cannot put in place of a version.
+"""A lease object built on create-if-absent only, for stores without conditional overwrite.
 
-Its versions are the numbered files of a folder; the greatest number is what holds.  To write in
-place of version n is to create n + 1.  Older files go after, and a writer so late that its number
-was taken and removed before sees a greater one, and takes its own back: only the greatest ever
-counts, and it is never removed but by one that is greater.
+Its versions are the numbered files of a folder; the greatest number is the current one.  Creating
+n + 1 replaces version n.  Older files are then deleted.  A slow writer, whose number was taken
+and removed before, sees a greater number and deletes its file: only the greatest number
+counts, and it is removed only after a greater one exists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DIGITS = 12
 
 
 class NumberedLease:
-    """LeaseObject over the folder `folder` of any file system whose `create` keeps its word."""
+    """LeaseObject over the folder `folder` of any file system with an atomic `create`."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs, self._folder = fs, folder
@@ -27,7 +27,7 @@ class NumberedLease:
                 return None
             try:
                 return self._fs.read(self._name(numbers[-1])), numbers[-1]
-            except FileMissingError:  # a newer one took its place meanwhile
+            except FileMissingError:  # a newer version replaced it meanwhile
                 continue
 
     def write(self, content: bytes, version: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""From options to the lock of Apache Hudi that they name."""
+"""Construction of the Apache Hudi lock that options name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT_PORT = 2181
 def provided(fs: FileSystem, rules: LockRules) -> Mutex | None:
     """The lock that writers of the table at `fs` share with Apache Hudi's; None if there is none.
 
-    Nothing is asked of it yet.  Raises OptionError for a provider that cannot be used so.
+    Makes no request.  Raises OptionError for a provider that cannot be used.
     """
     match rules.provider:
         case LockProvider.FILE:
@@ -30,10 +30,10 @@ def provided(fs: FileSystem, rules: LockRules) -> Mutex | None:
 
 
 def _lock_file(fs: FileSystem, rules: LockRules) -> LockFileMutex:
-    """Apache Hudi refuses this provider where creating a file is not atomic for it."""
+    """Apache Hudi rejects this provider if creating a file is not atomic in the store."""
     if fs.url.partition("://")[0] not in (fs.url, "hdfs", "webhdfs", "memory"):
         raise OptionError(
-            "Apache Hudi has no lock files on object stores",
+            "Apache Hudi does not support lock files on object stores",
             option=_LOCK + "provider", value="FileSystemBasedLockProvider", path=fs.url,
             hint="share a ZookeeperBasedLockProvider",
         )  # fmt: skip
@@ -61,17 +61,17 @@ def _zookeeper(rules: LockRules) -> ZooKeeperPlace:
     for name, value in settings.items():
         if not value:
             raise OptionError(
-                "the ZooKeeper lock needs another option", option=f"{_LOCK}zookeeper.{name}",
-                hint="give it the value that Apache Hudi's writers have"
-                + (" (unless told, the table's name)" if name == "lock_key" else ""),
+                "the ZooKeeper lock requires another option", option=f"{_LOCK}zookeeper.{name}",
+                hint="use the same value as Apache Hudi's writers"
+                + (" (default: the table's name)" if name == "lock_key" else ""),
             )  # fmt: skip
     hosts = str(rules.zookeeper_url)
     bare = any(":" not in host for host in hosts.partition("/")[0].split(","))
     if bare and rules.zookeeper_port not in (None, _DEFAULT_PORT):
         raise OptionError(
-            "the port stands apart from the host", option=_LOCK + "zookeeper.port",
+            "the port is set separately from the host", option=_LOCK + "zookeeper.port",
             value=rules.zookeeper_port,
-            hint=f"Apache Hudi passes it over: write host:port as {_LOCK}zookeeper.url",
+            hint=f"Apache Hudi ignores it: set host:port in {_LOCK}zookeeper.url",
         )  # fmt: skip
     path = f"/{rules.zookeeper_base_path}/{rules.zookeeper_lock_key}"
     return ZooKeeperPlace(

@@ -1,15 +1,15 @@
 """The table's writer lock: one writer at a time among threads and processes.
 
-Every writer of this package takes the table's own lock, which the store gives: on the local disk
-an advisory lock of the operating system (flock) on `.hoodie/.pyhudi.lock`, so the death of its
-holder frees it; elsewhere a lease, see `lease.py`.  Who holds it is signed beside it, for the
-message of those who wait in vain; that text decides nothing.  Apache Hudi and hudi-rs pass over
+Every writer of this package takes the table's own lock, which the store provides: on local disk
+an advisory lock of the operating system (flock) on `.hoodie/.pyhudi.lock`, which the end of its
+holder releases; elsewhere a lease, see `lease.py`.  The holder's signature is stored next to it
+for the error message of waiting writers; it has no other effect.  Apache Hudi and hudi-rs ignore
 these names and do not take this lock.
 
-Where options name a lock provider of Apache Hudi, its lock is taken besides, inside the own one:
-then writers of both packages exclude each other, and at most one of this package waits for it.
+If options name a lock provider of Apache Hudi, its lock is taken too, inside the table's own one:
+writers of both packages then exclude each other, and at most one of this package waits for it.
 
-A store or a provider offers a `Mutex`; TableLock adds re-entrance, the wait and the message.
+A store or a provider has a `Mutex`; TableLock adds re-entrance, the wait and the message.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _SIGNED: Final = ("pid", "host", "thread", "purpose", "since")
 
 
 class TableLock:
-    """The writer lock of the table that `fs` is rooted at.
+    """The writer lock of the table at the root of `fs`.
 
     A context manager, re-entrant in a thread, also through another TableLock of the same table.
-    Leaving the outermost `with` frees it; so does the end of the process, however it comes.
-    wait_seconds: how long to wait for other writers before LockError.  rules: the lock of Apache
-    Hudi that is taken besides, if any.
+    Leaving the outermost `with` releases it; so does the end of the process, also by a crash.
+    wait_seconds: how long to wait for other writers before LockError.  rules: the additional lock
+    of Apache Hudi, if any.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TableLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether the calling thread holds it."""
+        """Whether the calling thread holds the lock."""
         return self._own.owner == threading.get_ident()
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class TableLock:
             for gate in reversed(entered):
                 gate.leave()
             raise
-        self._own.beside.extend(self._gates[1:])
+        self._own.inner.extend(self._gates[1:])
         return self
 
     def _enter(self, gate: _Gate, end: float) -> None:
@@ -89,7 +89,7 @@ class TableLock:
                 path=gate.where,
                 waited_seconds=self._wait_seconds,
                 **gate.signature(),
-                hint="wait for it to end, or allow a longer wait",
+                hint="wait for it to finish, or allow a longer wait",
             )
         if gate.depth == 1:
             gate.wait_seconds = self._wait_seconds
@@ -97,7 +97,7 @@ class TableLock:
 
     def __exit__(self, *_: object) -> None:
         for gate in self._gates[1:]:
-            self._own.beside.remove(gate)
+            self._own.inner.remove(gate)
         for gate in reversed(self._gates):
             gate.leave()
 
@@ -105,9 +105,9 @@ class TableLock:
 def check_lock(fs: FileSystem) -> None:
     """Raise LockError if this process held the lock of the table at `fs` and has lost it.
 
-    Requested right before a commit is published, and before anything is rolled back.  The store,
-    or the provider, is asked who holds the lock now, and a lease is renewed: what follows within
-    one lease is done by its holder.
+    Called right before a commit is published, and before anything is rolled back.  Requests the
+    current holder from the store or the provider, and renews a lease: for one lease from now,
+    this process is the holder.
     """
     for gate in _held_gates(fs):
         if not gate.confirm():
@@ -115,7 +115,7 @@ def check_lock(fs: FileSystem) -> None:
 
 
 def check_lease(fs: FileSystem) -> None:
-    """`check_lock` by the clock alone, without asking the store: what has run out is lost."""
+    """`check_lock` by the clock only, without a request to the store: an expired lock is lost."""
     for gate in _held_gates(fs):
         if not gate.seconds_left():
             raise lock_lost(gate.where)
@@ -123,23 +123,23 @@ def check_lease(fs: FileSystem) -> None:
 
 def lock_lost(where: str) -> LockError:
     return LockError(
-        "the table's lock was lost while the write went on",
+        "the table's lock was lost during the write",
         path=where,
-        hint="the process stood still or was cut off for longer than a lease, or the lock was"
+        hint="the process was stopped or disconnected for longer than a lease, or the lock was"
         " removed by hand; write again",
     )
 
 
 def lock_seconds_left(fs: FileSystem) -> float:
-    """For how long from now the lock of the table at `fs` is certainly held; infinity where
-    only the end of this process frees it, or where it is not held at all."""
+    """How long from now the lock of the table at `fs` is certainly held; infinity if
+    only the end of this process releases it, or if it is not held."""
     return min((gate.seconds_left() for gate in _held_gates(fs)), default=math.inf)
 
 
 def was_held_throughout(fs: FileSystem) -> bool:
-    """Whether no other process can have held the lock since it was confirmed last.
+    """Whether no other process can have held the lock since it was last confirmed.
 
-    A lease is judged by the clock alone; a lock of Apache Hudi's by asking its provider again.
+    A lease is judged by the clock only; a lock of Apache Hudi by a request to its provider.
     """
     gates = _held_gates(fs)
     return all(gate.seconds_left() > 0 for gate in gates[:1]) and all(
@@ -150,7 +150,7 @@ def was_held_throughout(fs: FileSystem) -> bool:
 def retake_lock(fs: FileSystem, wait_seconds: float) -> None:
     """Take the lock again that this thread has lost, and hold it until its `with` ends.
 
-    Others may have written meanwhile: what was known of the table is void.  Raises LockError.
+    Others may have written meanwhile: cached state of the table is invalid.  Raises LockError.
     """
     gates = _held_gates(fs)
     for gate in reversed(gates):
@@ -162,14 +162,14 @@ def retake_lock(fs: FileSystem, wait_seconds: float) -> None:
 
 
 def lock_wait_seconds(fs: FileSystem) -> float:
-    """How long the holder of the lock was ready to wait for it."""
+    """How long the holder of the lock was willing to wait for it."""
     return max((gate.wait_seconds for gate in _held_gates(fs)), default=0.0)
 
 
 def _held_gates(fs: FileSystem) -> list[_Gate]:
-    """The gates of the table's lock that this process is in, outermost first."""
+    """The gates of the table's lock that this process has entered, outermost first."""
     own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
-    return [gate for gate in (own, *own.beside) if gate.depth]
+    return [gate for gate in (own, *own.inner) if gate.depth]
 
 
 class _Gate:
@@ -179,11 +179,11 @@ class _Gate:
         self.where = where
         self.depth = 0
         self.owner: int | None = None
-        self.beside: list[_Gate] = []  # of providers, held with this one
+        self.inner: list[_Gate] = []  # of providers, held together with this one
         self._mutex = mutex
         self._threads = threading.RLock()
-        self._turn = threading.Lock()  # those who wait, one at a time before who comes back
-        self._is_gone = False  # given back before the end, and not retaken
+        self._turn = threading.Lock()  # waiting threads pass one by one, before a returning holder
+        self._is_gone = False  # released before the end, and not retaken
         self.wait_seconds = 0.0  # of the holder
 
     def confirm(self) -> bool:
@@ -193,7 +193,7 @@ class _Gate:
         return 0.0 if self._is_gone else self._mutex.seconds_left()
 
     def give_back(self) -> None:
-        """Free the mutex, if it is held still, though the gate is not left yet."""
+        """Release the mutex, if it is still held, before the gate is left."""
         if not self._is_gone:
             self._is_gone = True
             with suppress(StorageError):
@@ -204,7 +204,7 @@ class _Gate:
         return not self._is_gone
 
     def enter(self, wait_seconds: float) -> bool:
-        """Whether it was entered within the wait."""
+        """Whether the gate was entered within the wait."""
         end = time.monotonic() + wait_seconds
         if self.owner != threading.get_ident() and not self._turn.acquire(timeout=wait_seconds):
             return False
@@ -236,7 +236,7 @@ class _Gate:
                 if not self._is_gone:
                     self._mutex.release()
                 self._is_gone = False
-        except StorageError as error:  # what was done under it stands
+        except StorageError as error:  # the work done under it is complete
             _log.warning("a lock could not be released: %s; %s", self.where, error)
         finally:
             self._threads.release()
@@ -252,7 +252,7 @@ class _Gate:
         self._mutex.sign(json.dumps(facts))
 
     def signature(self) -> dict[str, Any]:
-        """Who signed last.  One who died leaves it behind: it names a suspect, no more."""
+        """The last signature.  A crashed holder's remains: it is only a hint."""
         try:
             facts = json.loads(self._mutex.signature())
         except ValueError:
@@ -273,7 +273,7 @@ def _gate_of(mutex: Mutex, where: str) -> _Gate:
 
 
 def _forget_gates() -> None:
-    """A forked child holds nothing that its parent held."""
+    """A forked child does not hold the locks of its parent."""
     global _GATES, _GATES_LOCK
     _GATES, _GATES_LOCK = WeakValueDictionary(), threading.Lock()
 

@@ -1,10 +1,10 @@
 """The ZooKeeper lock of Apache Hudi's ZookeeperBasedLockProvider, by the library kazoo.
 
-Contenders are ephemeral sequential nodes below `<base_path>/<lock_key>`, in the names of the
-recipe that Apache Hudi's library (Curator) follows, `<unique>-lock-<sequence>`: the least sequence
-holds the lock, whoever made the node.  A session that ends takes its node with it, so the death of
-a holder frees the lock after the session's time.  `confirm` asks the server for the node, past
-whatever the server has not caught up with; the sequence that ZooKeeper gave is the fencing token.
+Contenders are ephemeral sequential nodes below `<base_path>/<lock_key>`, named as in the
+recipe of Apache Hudi's library (Curator), `<unique>-lock-<sequence>`: the lowest sequence
+holds the lock, whoever created the node.  The end of a session removes its node, so a crash of
+the holder releases the lock after the session timeout.  `confirm` requests the node after a sync,
+so that a lagging server cannot mislead it; ZooKeeper's sequence is the fencing token.
 Needs `pip install "pyhudi[zookeeper]"`; nothing here is imported by `import pyhudi`.
 """
 
@@ -24,7 +24,7 @@ _NODE: Final = "-lock-"
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperPlace:
-    """A node of a ZooKeeper.  hosts: host:port, several with commas between."""
+    """A node of ZooKeeper.  hosts: host:port, several separated by commas."""
 
     hosts: str
     path: str
@@ -49,7 +49,7 @@ def _library() -> Any:
 
 @cache
 def _recipe() -> Any:
-    """kazoo's lock with the node names that Curator's contenders have."""
+    """kazoo's lock with the node names of Curator's contenders."""
     library = _library()
     names = {"_NODE_NAME": _NODE, "_EXCLUDE_NAMES": [_NODE]}
     return type("CuratorLock", (library.recipe.lock.Lock,), names)
@@ -57,7 +57,7 @@ def _recipe() -> Any:
 
 @cache
 def _failures() -> tuple[type[Exception], ...]:
-    """What kazoo raises when the server refuses, cannot be reached, or does not answer."""
+    """The exceptions of kazoo if the server rejects, is unreachable or does not answer."""
     library = _library()
     return (
         library.exceptions.KazooException,
@@ -67,7 +67,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 class ZooKeeperMutex:
-    """Mutex by the least of the contenders' nodes."""
+    """Mutex by the lowest node of the contenders."""
 
     def __init__(self, place: ZooKeeperPlace) -> None:
         self.key = f"zookeeper:{place.hosts}{place.path}"
@@ -77,7 +77,7 @@ class ZooKeeperMutex:
 
     @property
     def token(self) -> int:
-        """The sequence of the node that holds the lock; 0 where it is not held."""
+        """The sequence of the node that holds the lock; 0 if it is not held."""
         return int(self._lock.node[-10:]) if self._lock is not None else 0
 
     def acquire(self, wait_seconds: float) -> bool:
@@ -101,12 +101,12 @@ class ZooKeeperMutex:
             self._client.sync(node)
             found = self._client.exists(node)
         except _failures():
-            return False  # cut off: the session may have ended, and the node with it
+            return False  # disconnected: the session, and its node, may have ended
         session = (self._client.client_id or (None,))[0]
         return found is not None and found.ephemeralOwner == session
 
     def seconds_left(self) -> float:
-        """The session is renewed by the client's pings, of which nothing is known here."""
+        """Unknown: the client renews the session by pings that are not visible here."""
         return math.inf if self._lock is not None and self._client.connected else 0.0
 
     def release(self) -> None:
@@ -124,7 +124,7 @@ class ZooKeeperMutex:
             self._client.set(f"{self._place.path}/{self._lock.node}", text.encode())
 
     def signature(self) -> str:
-        """What the least node says: of a writer here; Apache Hudi's say where they run."""
+        """The content of the lowest node: a signature, or the address of an Apache Hudi writer."""
         try:
             client = self._connected()
         except StorageError:

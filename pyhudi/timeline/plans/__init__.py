@@ -1,4 +1,4 @@
-"""Plans of table services as values: one reader and one writer each, from and to Avro records.
+"""Plans of table services: typed values, each with one reader and one writer of Avro records.
 
 ```
 compaction.py   HoodieCompactionPlan, of compactions and log compactions
@@ -6,10 +6,10 @@ clustering.py   HoodieRequestedReplaceMetadata; which replace commits are cluste
 cleaning.py     HoodieCleanerPlan
 rollback.py     HoodieRollbackPlan
 restore.py      HoodieRestorePlan
-checks.py       names and lengths of what was read
+checks.py       checks of the names and their lengths
 ```
 
-A plan holds names, no state of a table: whoever runs it looks the files up.  What is read is
+A plan contains names, not the state of a table: its runner looks up the files.  Input is
 untrusted: `from_record` raises CorruptFileError for names that lead out of the table.  Planners
 and runners of services call these; `TimelineLog.plan` reads one from the timeline.
 Source: table_format 4.

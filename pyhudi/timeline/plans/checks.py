@@ -1,4 +1,4 @@
-"""Checks of what plans name.  Each returns the value or raises CorruptFileError.
+"""Checks of the values in plans.  Each returns the value or raises CorruptFileError.
 
 Record fields may have any type: the schema comes with the file.
 """

@@ -13,9 +13,9 @@ from pyhudi.timeline.plans.checks import instant_of, is_partition, name_of, read
 from pyhudi.timeline.service_payloads import CLEANER_PLAN, write_avro
 
 SAVEPOINTS: Final = "savepointed_timestamps"
-"""In extraMetadata: the savepoints there were, commas between."""
+"""In extraMetadata: the existing savepoints, comma-separated."""
 PINS_KEY: Final = "pyhudi_holds"
-"""In extraMetadata: the snapshots that readers held, likewise."""
+"""In extraMetadata: the snapshots pinned by readers, likewise."""
 _POLICY: Final = "KEEP_LATEST_COMMITS"
 
 
@@ -23,9 +23,9 @@ _POLICY: Final = "KEEP_LATEST_COMMITS"
 class CleanPlan:
     """Files to delete.
 
-    files: names by partition.  partitions: that end with their files.  kept_from: the earliest
-    instant whose readers find all they need.  newest: the last completed commit.  savepoints,
-    holds: snapshots that were retained whatever their age.  extra: further extraMetadata.
+    files: names by partition.  partitions: deleted with their files.  kept_from: the earliest
+    instant whose readers find all their files.  newest: the last completed commit.  savepoints,
+    holds: snapshots retained regardless of age.  extra: further extraMetadata.
     """
 
     policy: str = _POLICY
@@ -43,7 +43,7 @@ class CleanPlan:
 
     @property
     def kept(self) -> dict[str, tuple[InstantTime, ...]]:
-        """Snapshots that were retained whatever their age, by their name in extraMetadata."""
+        """Snapshots retained regardless of age, by their name in extraMetadata."""
         return {SAVEPOINTS: self.savepoints, PINS_KEY: self.holds}
 
     @property
@@ -55,8 +55,8 @@ class CleanPlan:
     def from_record(cls, record: Mapping[str, Any], *, path: str) -> Self:
         """path: of the requested file.
 
-        Files are taken by partition and name, so a table may have moved since.  What is no data
-        file, and folders outside the table, are not part of the plan.  Raises CorruptFileError.
+        Files are identified by partition and name, so the table may have moved.  Other than data
+        files, and folders outside the table, are not part of the plan.  Raises CorruptFileError.
         """
         with reading("clean", path):
             extra = {str(k): str(v) for k, v in (record.get("extraMetadata") or {}).items()}
@@ -73,7 +73,7 @@ class CleanPlan:
             )
 
     def to_avro(self, *, root: str) -> bytes:
-        """root: the table's path, which goes before the path of each file."""
+        """root: the table's path, prepended to the path of each file."""
         kept = self.kept_from
         record = {
             "earliestInstantToRetain": {
@@ -101,7 +101,7 @@ class CleanPlan:
 
 
 def _files(record: Mapping[str, Any], path: str) -> dict[str, tuple[str, ...]]:
-    """Names by partition: of version 2, and of version 1 of the record."""
+    """Names by partition, from version 2 or version 1 of the record."""
     found: dict[str, list[str]] = {}
     for partition, infos in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
         found[partition] = [name_of(info["filePath"], path=path) for info in infos]

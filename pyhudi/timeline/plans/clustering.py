@@ -1,4 +1,4 @@
-"""Plans of clusterings, and which replace commits are clusterings."""
+"""Plans of clusterings, and detection of clusterings among replace commits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ChildNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringSlice:
-    """A file slice that is rewritten.  base_file: its name, empty for a slice of logs alone."""
+    """A file slice to rewrite.  base_file: its name, empty for a slice of logs only."""
 
     group: FileGroupId
     base_file: str
@@ -44,9 +44,9 @@ class ClusteringSlice:
 class ClusteringGroup:
     """Slices of one partition that become `output_count` new file groups.
 
-    children: where buckets of consistent hashing are resized, the nodes that take the place of
-    those of the slices; sequence: of the ring that the plan was made on, -1 for an invalid one.
-    metrics: what rewriting it costs, by Apache Hudi's names; not read back.
+    children: if buckets of consistent hashing are resized, the nodes that replace
+    those of the slices; sequence: of the ring used for the plan, -1 for an invalid one.
+    metrics: estimated cost, with Apache Hudi's names; not read back.
     """
 
     slices: tuple[ClusteringSlice, ...]
@@ -60,7 +60,7 @@ class ClusteringGroup:
 class ClusteringPlan:
     """File groups to rewrite.
 
-    execution: the class by which Apache Hudi would run it, empty where the plan does not say.
+    execution: the class with which Apache Hudi would run it, empty if not stated.
     params: of the strategy, as text: SORT_COLUMNS, LAYOUT.
     """
 
@@ -70,11 +70,11 @@ class ClusteringPlan:
 
     @property
     def file_groups(self) -> tuple[FileGroupId, ...]:
-        return tuple(piece.group for group in self.groups for piece in group.slices)
+        return tuple(file_slice.group for group in self.groups for file_slice in group.slices)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, path: str) -> Self:
-        """path: of the requested file.  No groups for a record that is no clustering's.
+        """path: of the requested file.  No groups for a record of another action.
 
         Raises CorruptFileError.
         """
@@ -88,7 +88,7 @@ class ClusteringPlan:
             )
 
     def to_avro(self, *, root: str) -> bytes:
-        """root: the table's path, which goes before the names of files."""
+        """root: the table's path, prepended to the names of files."""
         strategy = {
             "strategyClassName": self.execution,
             "strategyParams": dict(self.params),
@@ -110,7 +110,7 @@ class ClusteringPlan:
 
 
 def is_clustering(requested: Mapping[str, Any]) -> bool:
-    """Whether a replace commit is a clustering, by the record of its requested file.
+    """Whether a replace commit is a clustering, from the record of its requested file.
 
     Source: ClusteringUtils.getClusteringPlan.
     """
@@ -148,7 +148,7 @@ def _children(extra: Mapping[str, str]) -> tuple[ChildNode, ...]:
 
 
 def _prefix(node: Mapping[str, Any]) -> str:
-    """A file id's first part: it becomes part of a file's name."""
+    """The first part of a file id, which becomes part of a file name."""
     text = str(node["fileIdPrefix"])
     if not _PREFIX.fullmatch(text):
         raise ValueError(text)
@@ -157,7 +157,7 @@ def _prefix(node: Mapping[str, Any]) -> str:
 
 def _group_record(group: ClusteringGroup, root: str) -> dict[str, Any]:
     return {
-        "slices": [_slice_record(piece, root) for piece in group.slices],
+        "slices": [_slice_record(file_slice, root) for file_slice in group.slices],
         "metrics": dict(group.metrics),
         "numOutputFileGroups": group.output_count,
         "extraMetadata": _children_record(group),
@@ -165,12 +165,14 @@ def _group_record(group: ClusteringGroup, root: str) -> dict[str, Any]:
     }
 
 
-def _slice_record(piece: ClusteringSlice, root: str) -> dict[str, Any]:
-    partition = piece.group.partition
+def _slice_record(file_slice: ClusteringSlice, root: str) -> dict[str, Any]:
+    partition = file_slice.group.partition
     return {
-        "dataFilePath": f"{root}/{join(partition, piece.base_file)}" if piece.base_file else "",
-        "deltaFilePaths": [f"{root}/{join(partition, log)}" for log in piece.log_files],
-        "fileId": piece.group.file_id,
+        "dataFilePath": f"{root}/{join(partition, file_slice.base_file)}"
+        if file_slice.base_file
+        else "",
+        "deltaFilePaths": [f"{root}/{join(partition, log)}" for log in file_slice.log_files],
+        "fileId": file_slice.group.file_id,
         "partitionPath": partition,
         "bootstrapFilePath": "",
         "version": 1,
@@ -178,7 +180,7 @@ def _slice_record(piece: ClusteringSlice, root: str) -> dict[str, Any]:
 
 
 def _children_record(group: ClusteringGroup) -> dict[str, str]:
-    """What Apache Hudi's plans say of a resize: the nodes as JSON text."""
+    """A resize as Apache Hudi's plans store it: the nodes as JSON text."""
     if not group.children:
         return {}
     nodes = [

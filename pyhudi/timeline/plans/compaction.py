@@ -16,8 +16,8 @@ _LOG_COMPACTION_CLASS: Final = "org.apache.hudi.table.action.compact.LogCompacti
 
 @dataclass(frozen=True, slots=True)
 class CompactionOperation:
-    """One file slice to merge.  base_file, log_files: names; None for a slice of logs alone.
-    metrics: what merging it costs, by Apache Hudi's names; not read back."""
+    """One file slice to merge.  base_file, log_files: names; None for a slice of logs only.
+    metrics: estimated cost, with Apache Hudi's names; not read back."""
 
     group: FileGroupId
     base_instant: InstantTime
@@ -40,7 +40,7 @@ class CompactionOperation:
 class CompactionPlan:
     """File slices to merge.
 
-    runs_at_once: of a log compaction that runs under the lock under which it was planned, and
+    runs_at_once: of a log compaction that runs under the same lock as its planning, and
     never later.
     """
 

@@ -22,8 +22,8 @@ _SCHEMA = record(
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """Instants to take back, newest first.  to: the commit that is restored, None where Apache
-    Hudi's plan does not say."""
+    """Instants to undo, newest first.  to: the commit to restore, None if Apache
+    Hudi's plan does not state it."""
 
     undone: tuple[InstantInfo, ...] = ()
     to: InstantTime | None = None

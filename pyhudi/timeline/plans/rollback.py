@@ -14,12 +14,12 @@ from pyhudi.timeline.plans.checks import file_id_of, instant_of, partition_of, r
 from pyhudi.timeline.service_payloads import ROLLBACK_PLAN, write_avro
 
 KEEPS_REQUEST: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
-"""Actions whose request is a plan, which a rollback retains unless the caller says otherwise."""
+"""Actions whose request is a plan, which a rollback retains by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstantInfo:
-    """An instant that is to be taken back."""
+    """An instant to roll back."""
 
     time: InstantTime
     action: Action
@@ -32,7 +32,7 @@ class InstantInfo:
             return cls(time, Action(record["action"]))
         except ValueError:
             raise CorruptFileError(
-                "a plan takes back an unknown action", path=path, action=record["action"]
+                "a plan rolls back an unknown action", path=path, action=record["action"]
             ) from None
 
     def to_record(self) -> dict[str, str]:
@@ -41,8 +41,8 @@ class InstantInfo:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What happens to one slice: `files` (paths from the table's root) are deleted, or `logs`
-    (names, with their sizes) are answered by a command block."""
+    """The changes to one slice: `files` (paths from the table's root) are deleted, or `logs`
+    (names, with their sizes) get a command block."""
 
     group: FileGroupId
     base_instant: InstantTime
@@ -52,10 +52,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """How the write `time` is taken back.
+    """The rollback of the write `time`.
 
-    keeps_request: whether the instant goes back to requested, as a planned service that will be
-    run again.  Records do not say.
+    keeps_request: whether the instant returns to requested, as a planned service that will be
+    run again.  Not stored in records.
     """
 
     time: InstantTime
@@ -65,11 +65,11 @@ class RollbackPlan:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, path: str) -> Self | None:
-        """The plan in a requested file, or None if it holds none.
+        """The plan in a requested file, or None if it has none.
 
-        Files are taken by partition and name, so a table may have moved since.  Raises
+        Files are identified by partition and name, so the table may have moved.  Raises
         CorruptFileError for a file that is not the failed instant's or not inside a partition:
-        such a plan would delete what it must not.
+        such a plan would delete other files.
         """
         target = target_of(record, path=path)
         if target is None:
@@ -103,7 +103,7 @@ class RollbackPlan:
 
 
 def target_of(record: Mapping[str, Any], *, path: str) -> InstantInfo | None:
-    """The instant that a rollback takes back; None where the plan was cut short.
+    """The instant that a rollback undoes; None if the plan was truncated.
 
     Raises CorruptFileError."""
     with reading("rollback", path):
@@ -118,7 +118,7 @@ def _removal(request: Mapping[str, Any], time: InstantTime, path: str) -> Remova
         name = parse_data_file(full.rsplit("/", 1)[-1])
         if name is None or name.instant != time:
             raise CorruptFileError(
-                "a rollback plan names a file that is not of the instant it rolls back",
+                "a rollback plan names a file of another instant than the one it rolls back",
                 path=path,
                 file=full,
                 instant=time,
