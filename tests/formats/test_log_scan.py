@@ -178,5 +178,5 @@ def test_a_damaged_block_of_a_write_that_was_attempted_again_is_skipped() -> Non
 
 def test_captured_changes_in_a_log_of_rows_are_an_error() -> None:
     """They have logs of their own: here the kind of a block of rows is damaged."""
-    with pytest.raises(CorruptFileError, match="captured changes"):
+    with pytest.raises(CorruptFileError, match="CDC block"):
         merged([rows("a", "1"), placed(BlockKind.CDC, "b", INSTANT_TIME="2")], "1", "2")

@@ -189,7 +189,7 @@ def test_a_skeleton_without_its_index_is_refused(root: Path) -> None:
     with pytest.raises(pyhudi.CorruptFileError, match="not in the bootstrap index"):
         opened(root).scan().to_arrow()
     index.unlink()
-    with pytest.raises(pyhudi.CorruptFileError, match="index is not there"):
+    with pytest.raises(pyhudi.CorruptFileError, match="index is missing"):
         opened(root).scan().to_arrow()
 
 

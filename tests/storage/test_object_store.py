@@ -322,7 +322,7 @@ def test_urls_of_object_stores_are_located(s3: S3Server) -> None:
     assert locate("gs://bucket/x", storage_options={"skip_signature": True}).url == "gs://bucket/x"
     with pytest.raises(UserError, match="object store"):
         locate("s3://bucket/x", storage_options={"no_such_option": "1"})
-    with pytest.raises(UserError, match="not served"):
+    with pytest.raises(UserError, match="not supported"):
         locate("ftp://host/x")
 
 
