@@ -116,7 +116,7 @@ def test_a_time_before_the_first_commit_gives_no_rows_as_in_apache_hudi(
     "options, what",
     [
         ({"hoodie__datasource__query__type": "incremental"}, "requires a begin"),
-        ({"hoodie__datasource__query__type": "snap"}, "impossible value"),
+        ({"hoodie__datasource__query__type": "snap"}, "invalid option value"),
         ({"hoodie__datasource__read__begin__instanttime": "000"}, "have bounds"),
         ({"column": "id"}, "did you mean columns"),
         ({"columns": "nothing"}, "no such column"),
@@ -281,7 +281,7 @@ def test_every_operation(tmp_path: Path) -> None:
     source.save(path, some_rows("k6", "k7"), "overwrite", **{name: "insert_overwrite_table"})
     assert keys(source.load(path)) == "k6 k7"
     assert len(pyhudi.open_table(path).timeline.commits) == 7, "the table is the same"
-    with pytest.raises(OptionError, match="impossible value"):
+    with pytest.raises(OptionError, match="invalid option value"):
         source.save(path, some_rows("k1"), **{name: "merge"})
 
 
