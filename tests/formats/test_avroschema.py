@@ -145,13 +145,13 @@ def test_decimals_take_the_fewest_bytes(precision: int) -> None:
         (pa.timestamp("ns", "UTC"), "cast it to us.*column=x"),
         (pa.time64("ns"), "cast it to us.*column=x"),
         (pa.struct([("y", pa.map_(pa.string(), pa.uint8()))]), "column=x.y.value"),
-        (pa.struct([("1y", pa.int8())]), "not legal.*column=x.1y"),
+        (pa.struct([("1y", pa.int8())]), "invalid in Avro.*column=x.1y"),
         (pa.map_(pa.int32(), pa.int32()), "keys.*column=x"),
-        (pa.decimal256(39, 0), "38 digits.*column=x"),
+        (pa.decimal256(39, 0), "precision.*column=x"),
         (pa.decimal128(3, -2), "column=x"),
         (pa.null(), "column=x"),
         (pa.duration("s"), "column=x"),
-        (pa.struct([("y", pa.int8()), ("y", pa.int8())]), "repeats"),
+        (pa.struct([("y", pa.int8()), ("y", pa.int8())]), "duplicate"),
     ],
 )
 def test_types_that_hudi_cannot_hold_are_refused_by_name(arrow: pa.DataType, reason: str) -> None:
@@ -166,7 +166,7 @@ def test_illegal_column_names_are_refused(name: str) -> None:
 
 
 def test_repeated_column_names_are_refused() -> None:
-    with pytest.raises(SchemaError, match="repeats"):
+    with pytest.raises(SchemaError, match="duplicate column name"):
         arrow_to_avro(pa.schema([("a", pa.int32()), ("a", pa.int32())]), name="r", namespace="n")
 
 
