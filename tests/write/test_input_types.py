@@ -97,7 +97,7 @@ def test_a_repeated_column_is_named_before_anything_is_written(
     columns = {"id": pa.array(["1"]), "v": pa.array([1]), "new": pa.array([1])}
     rows = pa.Table.from_arrays([*columns.values(), columns[twice]], [*columns, twice])
     given = rows.to_reader() if stream else rows
-    with pytest.raises(SchemaError, match=rf"repeated.*columns={twice}"):
+    with pytest.raises(SchemaError, match=rf"duplicate.*columns={twice}"):
         getattr(table, verb)(given)
     assert len(table.timeline) == before
 
@@ -112,7 +112,7 @@ def test_a_repeated_field_of_a_struct_is_named() -> None:
         (inner, "s.a"),
         (pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), inner), "s.element.a"),
     ):
-        with pytest.raises(SchemaError, match=rf"repeated.*columns={path}"):
+        with pytest.raises(SchemaError, match=rf"duplicate.*columns={path}"):
             table.upsert(pa.table([pa.array(["1"]), column], names=["id", "s"]))
 
 
@@ -129,5 +129,5 @@ def test_a_repeated_field_of_a_struct_is_named() -> None:
     ],
 )
 def test_names_that_spark_takes_for_one_are_refused_at_creation(schema: pa.Schema) -> None:
-    with pytest.raises(SchemaError, match=r"repeated|only in case"):
+    with pytest.raises(SchemaError, match=r"duplicate|only in case"):
         made(schema)
