@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 
-def give_back() -> None:
+def release_freed_memory() -> None:
     """Make the C library return freed memory, where supported (glibc); some milliseconds.
 
     For moments after much was freed and before another allocator, Arrow's, needs much.

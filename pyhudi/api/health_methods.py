@@ -18,7 +18,7 @@ from pyhudi.options import Options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.deferred_publish import check_none_deferred
 
 
 class CareVerbs:
@@ -122,7 +122,7 @@ class MetadataCare:
             return self.verify()
         with table_lock(self._fs, self._options.write, "rebuild metadata"):
             ground = TableInventory.of(self._fs, load_config(self._fs))
-            check_none_kept(self._fs, ground.timeline)
+            check_none_deferred(self._fs, ground.timeline)
             rebuild_metadata(self._fs, self._options, self._engine)
         return self.verify()
 

@@ -111,7 +111,7 @@ def table_type_of(text: str) -> TableType:
     return kind
 
 
-def clustering_as_asked(
+def with_clustering_arguments(
     options: Options,
     *,
     sort_by: str | Sequence[str] | None,

@@ -7,15 +7,15 @@ from typing import Literal, overload
 
 from pyhudi.api.input_conversion import (
     check_partition_names,
-    clustering_as_asked,
     names_of,
     required_text,
     text_of,
+    with_clustering_arguments,
 )
 from pyhudi.engine import Engine
 from pyhudi.operations import rollback_restore, table_services
 from pyhudi.operations.rollback_restore import RollbackReport
-from pyhudi.operations.snapshot_pins import hold
+from pyhudi.operations.snapshot_pins import pin_snapshot
 from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
 from pyhudi.operations.write import commit
@@ -30,7 +30,7 @@ from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.log_compaction import LogCompactionReport
 from pyhudi.services.log_compaction import would_do as log_compaction_plan
 from pyhudi.services.savepoint import Savepoint, savepoints
-from pyhudi.services.snapshot_pins import HeldSnapshot, Hold, held_snapshots
+from pyhudi.services.snapshot_pins import PinnedSnapshot, SnapshotPin, pinned_snapshots
 from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action
@@ -127,7 +127,7 @@ class ServiceVerbs:
         columns and UserError for unknown partitions; LockError, WriteConflictError, after which
         the table is unchanged.
         """
-        requested = clustering_as_asked(
+        requested = with_clustering_arguments(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
         check_partition_names(partitions, lambda: self._state().partitions())
@@ -163,7 +163,7 @@ class ServiceVerbs:
         None if no file group qualifies.  Until it completes, its file groups accept no updates,
         unless `hoodie.clustering.updates.strategy` permits them.  dry_run: report what would be
         planned."""
-        requested = clustering_as_asked(
+        requested = with_clustering_arguments(
             self._options, sort_by=sort_by, layout=layout, partitions=partitions
         )
         check_partition_names(partitions, lambda: self._state().partitions())
@@ -191,20 +191,20 @@ class ServiceVerbs:
             return table_services.clean_plan(self._state(), self._options)
         return table_services.clean(self._fs, self._options, self._engine)
 
-    def hold(self, as_of: PointInTime | None = None) -> Hold:
+    def pin_snapshot(self, as_of: PointInTime | None = None) -> SnapshotPin:
         """Pin the snapshot at a point in time (None: now), so that `clean` retains it.
 
-        `with table.hold() as pin: table.scan(as_of=pin.instant)`.  The pin ends with the block,
-        with `release()`, or with this process: a heartbeat file below `.hoodie` shows that the
-        reader is alive.  Rollback, restore and Apache Hudi's cleaner ignore pins.  Raises
+        `with table.pin_snapshot() as pin: table.scan(as_of=pin.instant)`.  The pin ends with the
+        block, with `release()`, or with this process: a heartbeat file below `.hoodie` shows that
+        the reader is alive.  Rollback, restore and Apache Hudi's cleaner ignore pins.  Raises
         SnapshotExpiredError if files of the snapshot have been cleaned, UserError if a pending
         clean deletes some of them, LockError.
         """
-        return hold(self._fs, self._options, as_of)
+        return pin_snapshot(self._fs, self._options, as_of)
 
-    def holds(self) -> list[HeldSnapshot]:
+    def pinned_snapshots(self) -> list[PinnedSnapshot]:
         """The pinned snapshots and their readers, including dead readers until the next clean."""
-        return held_snapshots(self._fs, self._options.write.concurrency.heartbeats)
+        return pinned_snapshots(self._fs, self._options.write.concurrency.heartbeats)
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Move old instants from the timeline to the archive, where they count as completed.

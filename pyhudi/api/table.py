@@ -36,7 +36,7 @@ from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import create
-from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.options import HollowCommitPolicy, Options, parse_options
 from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows
@@ -234,15 +234,15 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         where: pc.Expression | None = None,
         with_meta: bool = True,
         partitions: str | None = None,
-        holes: str | None = None,
+        hollow_commits: str | None = None,
         hide_unchanged: bool = False,
     ) -> Scan:
         """Rows of the snapshot at `until` written by commits after `since`: the latest state of
         each key, without deleted keys (`capture` returns every change, including deletes).
 
         since is exclusive, until inclusive (None: the newest commit); "000" precedes all commits.
-        partitions: a glob for partition paths.  holes: how to handle a pending write that precedes
-        a completed one: "fail" (HollowCommitError), "block" (end before it) or
+        partitions: a glob for partition paths.  hollow_commits: how to handle a pending write that
+        precedes a completed one: "fail" (HollowCommitError), "block" (end before it) or
         "use_transition_time" (not supported by version 6); None takes it from the options.
         hide_unchanged: omit rows that are equal to those at `since`.
         """
@@ -251,7 +251,9 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         wanted = ChangeRange(
             since,
             until,
-            options.holes if holes is None else holes_policy(holes),
+            options.hollow_commits
+            if hollow_commits is None
+            else hollow_commit_policy(hollow_commits),
             partitions or options.partition_glob,
             hide_unchanged,
             options.incremental_fallback,
@@ -294,7 +296,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
         """
-        wanted, state = ChangeRange(since, until, self._options.read.holes), self._state()
+        wanted, state = ChangeRange(since, until, self._options.read.hollow_commits), self._state()
         check_range(since, until, state.zone)
         return capture_rows(state, wanted, engine=self._engine)
 
@@ -370,13 +372,13 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
 
 
-def holes_policy(text: str) -> HolesPolicy:
+def hollow_commit_policy(text: str) -> HollowCommitPolicy:
     """The hollow commit policy with this name.  Raises UserError."""
     try:
-        return HolesPolicy(str(text).lower())
+        return HollowCommitPolicy(str(text).lower())
     except ValueError:
         raise UserError(
-            "unknown hollow commit policy", holes=text, hint="use 'fail' or 'block'"
+            "unknown hollow commit policy", hollow_commits=text, hint="use 'fail' or 'block'"
         ) from None
 
 

@@ -12,7 +12,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.operations.inline_services import after_write
-from pyhudi.operations.publish import as_if_published, discard_kept, publish_kept
+from pyhudi.operations.publish import as_if_published, discard_deferred, publish_deferred
 from pyhudi.operations.write import commit, write
 from pyhudi.options import Options
 from pyhudi.read.scan import Scan
@@ -20,7 +20,7 @@ from pyhudi.read.scan_plan import ScanRequest, named_columns
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.transaction.deferred_publish import kept_writes
+from pyhudi.transaction.deferred_publish import deferred_writes
 from pyhudi.write.input.batch import NoRows, Rows
 from pyhudi.write.matched_rows import matched_rows
 from pyhudi.write.write_report import WriteReport
@@ -191,7 +191,7 @@ class WritingVerbs:
         Raises UserError if no deferred write exists at this instant, WriteConflictError if a writer
         that does not support deferred writes has committed since.
         """
-        report = publish_kept(self._fs, instant, self._options.write)
+        report = publish_deferred(self._fs, instant, self._options.write)
         return after_write(self._fs, self._options, self._engine, report, commit)
 
     def preview(
@@ -209,11 +209,11 @@ class WritingVerbs:
 
     def discard(self, instant: str) -> WriteReport:
         """Roll back a write with `publish=False`.  Raises UserError if there is none."""
-        return discard_kept(self._fs, instant, self._options.write)
+        return discard_deferred(self._fs, instant, self._options.write)
 
     def unpublished(self) -> list[str]:
         """Instants of unpublished writes.  While there is one, pyhudi begins no other."""
-        return [i.time for i in kept_writes(self._fs, self._state().timeline)]
+        return [i.time for i in deferred_writes(self._fs, self._state().timeline)]
 
     def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
         """The keys of the records to delete, given by exactly one of the arguments."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 import pyhudi
-from pyhudi._native.hfile.costs import keep_costs
+from pyhudi._native.hfile.costs import store_costs
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
 from pyhudi.cli.values import COUNT, Settings, option
@@ -116,4 +116,4 @@ def index_calibrate(as_json: bool) -> None:
     """
     found = measure_costs()
     facts = {**asdict(found.costs), "spread": round(found.spread, 3)}
-    show({**facts, "stored in": str(keep_costs(found.costs))}, as_json=as_json)
+    show({**facts, "stored in": str(store_costs(found.costs))}, as_json=as_json)

@@ -187,12 +187,12 @@ def clean_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> Non
     show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
 
 
-@clean.command("holds")
+@clean.command("pins")
 @click.argument("path")
 @as_json
-def clean_holds(path: str, as_json: bool) -> None:
+def clean_pins(path: str, as_json: bool) -> None:
     """Show snapshots that readers have pinned against cleaning."""
-    show([pinned.to_dict() for pinned in _opened(path, ()).holds()], as_json=as_json)
+    show([pinned.to_dict() for pinned in _opened(path, ()).pinned_snapshots()], as_json=as_json)
 
 
 @click.group()

@@ -8,7 +8,7 @@ from contextlib import closing
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import archive_number
 from pyhudi.formats.log_file import BlockKind, read_blocks
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 
 
@@ -42,5 +42,5 @@ def _torn(path: str, why: str) -> Finding:
         "torn-archive", Severity.ERROR, path, "a file of the archived timeline is torn", why,
         "restore it from a copy of the table; repair with allow_loss moves it out: its history of "
         "old commits is lost, but no rows are",
-        Mend.SET_ASIDE, loses=True,
+        RepairAction.SET_ASIDE, loses=True,
     )  # fmt: skip

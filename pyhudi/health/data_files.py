@@ -23,9 +23,9 @@ from pyhudi.filenames import (
 )
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import BlockKind, read_blocks
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
-from pyhudi.health.quarantine import set_aside_files
+from pyhudi.health.quarantine import quarantined_files
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
@@ -52,7 +52,7 @@ def check_partition_metafiles(inventory: TableInventory) -> Iterator[Finding]:
             what, why = "a partition's metafile is torn", "Apache Hudi cannot read the partition"
         yield Finding(
             "partition-metafile", Severity.ERROR, path, what, why, "repair rewrites it",
-            Mend.METAFILE,
+            RepairAction.METAFILE,
         )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _verify_base(inventory: TableInventory, info: FileInfo, name: BaseFileName) 
 def _orphan(info: FileInfo, why: str) -> Finding:
     return Finding(
         "orphan", Severity.WARNING, info.path, "a data file that no instant names", why,
-        "repair moves it out of the table", Mend.SET_ASIDE,
+        "repair moves it out of the table", RepairAction.SET_ASIDE,
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _torn(path: str, instant: str, what: str, why: str) -> Finding:
         "torn-data-file", Severity.ERROR, path, what, why,
         "restore the file from a copy of the table; repair with allow_loss rolls back the newest "
         "commit, or drops the rows that only this file contains",
-        Mend.SET_ASIDE, loses=True, instant=instant,
+        RepairAction.SET_ASIDE, loses=True, instant=instant,
     )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def _is_inside(path: str) -> bool:
 def _deleted_paths(inventory: TableInventory) -> set[str]:
     """Paths that cleans (including archived ones), rollbacks and restores deleted, as far as they
     can be read, and those that a repair has moved out."""
-    found = {path for path, _ in set_aside_files(inventory.fs)}
+    found = {path for path, _ in quarantined_files(inventory.fs)}
     done = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE}
     for instant in inventory.timeline.where(done):
         for record in _records(inventory, instant):

@@ -17,7 +17,7 @@ class Severity(Enum):
     INFO = "info"  # worth knowing
 
 
-class Mend(Enum):
+class RepairAction(Enum):
     """What `repair` does about a finding."""
 
     PROPERTIES = "the properties are restored from their backup or copy"
@@ -46,7 +46,7 @@ class Finding:
     what: str
     why: str
     advice: str
-    mend: Mend | None = None
+    mend: RepairAction | None = None
     loses: bool = False
     instant: str | None = None
 

@@ -13,7 +13,7 @@ from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
-    KEPT,
+    MAINTAINED_PARTITIONS,
     RECORD_INDEX,
     MetadataPartition,
 )
@@ -28,7 +28,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
 
 
@@ -71,7 +71,7 @@ def check_rebuildable(fs: FileSystem) -> None:
     config = load_config(fs)
     check_writable(config)
     log = timeline_log(fs, config)
-    check_none_kept(fs, log.load())
+    check_none_deferred(fs, log.load())
 
 
 def _roll_back(
@@ -94,7 +94,9 @@ def _partitions_present(fs: FileSystem) -> frozenset[str]:
     """Partitions in the folder: those that were listed before a rebuild was interrupted."""
     folders = (METADATA_TABLE, f"{REBUILT}/metadata")
     present = {info.name for folder in folders for info in fs.children(folder) if info.is_folder}
-    return frozenset(partition.path for partition in KEPT if partition.path in present)
+    return frozenset(
+        partition.path for partition in MAINTAINED_PARTITIONS if partition.path in present
+    )
 
 
 def _group_count(fs: FileSystem, partition: MetadataPartition) -> int:

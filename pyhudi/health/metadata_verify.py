@@ -13,9 +13,9 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
 from pyhudi.health.data_files import check_files, check_present
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
-from pyhudi.health.quarantine import set_aside_files
+from pyhudi.health.quarantine import quarantined_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
@@ -73,7 +73,7 @@ def _own_inventory(inventory: TableInventory) -> TableInventory | None:
 def _broken(path: str, what: str, why: str) -> Finding:
     return Finding(
         "metadata", Severity.ERROR, path, what, why, "table.metadata.rebuild(), or repair",
-        Mend.METADATA,
+        RepairAction.METADATA,
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def _of_metadata(finding: Finding) -> Finding:
     path = join(METADATA_TABLE, finding.path)
     return replace(
         finding, code="metadata", path=path, advice="table.metadata.rebuild(), or repair",
-        mend=Mend.METADATA, loses=False,
+        mend=RepairAction.METADATA, loses=False,
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _check_listing(inventory: TableInventory, metadata: MetadataTable) -> Iterat
         for infos in listing.files(listing.partitions()).values()
         for info in infos
     }
-    quarantined = {path for path, _ in set_aside_files(inventory.fs)}
+    quarantined = {path for path, _ in quarantined_files(inventory.fs)}
     known = {s.path: s.size_bytes for c in inventory.commits.values() for s in c.stats}
     for path, size in listed.items():
         found = inventory.data_files.get(path)
@@ -121,7 +121,7 @@ def _check_listing(inventory: TableInventory, metadata: MetadataTable) -> Iterat
 def _stale(path: str, what: str, why: str = "its partition `files` is not up to date") -> Finding:
     return Finding(
         "metadata-files", Severity.ERROR, path, what, why, "table.metadata.rebuild(), or repair",
-        Mend.METADATA,
+        RepairAction.METADATA,
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def _check_facts(inventory: TableInventory, metadata: MetadataTable) -> Iterator
         what = f"statistics of column {wrong.column}" if wrong.column else "a bloom filter"
         yield Finding(
             "metadata-facts", Severity.ERROR, wrong.path, f"{what} contradict the file", wrong.why,
-            "table.metadata.rebuild(), or repair", Mend.METADATA,
+            "table.metadata.rebuild(), or repair", RepairAction.METADATA,
         )  # fmt: skip
 
 
@@ -166,5 +166,5 @@ def _check_keys(
             "index-keys", Severity.ERROR, f"{METADATA_TABLE}/{RECORD_INDEX.path}",
             f"the record index is wrong for {count} keys: {kind}",
             examples or f"of {found.keys} keys of the table and {found.entries} of the index",
-            "table.index.repair(), table.metadata.rebuild(), or repair", Mend.METADATA,
+            "table.index.repair(), table.metadata.rebuild(), or repair", RepairAction.METADATA,
         )  # fmt: skip

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HEARTBEATS, TEMP
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.options import Heartbeats
-from pyhudi.services.snapshot_pins import held_snapshots
+from pyhudi.services.snapshot_pins import pinned_snapshots
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.deferred_publish import kept_writes
+from pyhudi.transaction.deferred_publish import deferred_writes
 from pyhudi.transaction.rollback import failed_writes
 
 
@@ -31,14 +31,15 @@ def check_pending(inventory: TableInventory) -> Iterator[Finding]:
                 "lost-commit", Severity.ERROR, inventory.log.path(instant),
                 "a commit that later ones build on is not completed",
                 f"{built_on} builds on its files: its completed file was lost",
-                "repair completes it again from its files", Mend.RECOMPLETE, instant=instant.time,
+                "repair completes it again from its files", RepairAction.RECOMPLETE,
+                instant=instant.time,
             )  # fmt: skip
         else:
             yield Finding(
                 "pending-write", Severity.WARNING, inventory.log.path(instant),
                 "a write was not completed", "its writer crashed or is still running",
                 "no action needed: the next write or service rolls it back; repair does so now",
-                Mend.ROLL_BACK, instant=instant.time,
+                RepairAction.ROLL_BACK, instant=instant.time,
             )  # fmt: skip
     for instant in inventory.timeline.where({Action.ROLLBACK, Action.CLEAN, Action.RESTORE},
                                             State.REQUESTED, State.INFLIGHT):  # fmt: skip
@@ -47,9 +48,10 @@ def check_pending(inventory: TableInventory) -> Iterator[Finding]:
             f"a {instant.action.value} was not completed",
             "its process crashed or is still running",
             f"the next {instant.action.value} completes it",
-            Mend.ROLL_BACK if instant.action is Action.ROLLBACK else None, instant=instant.time,
+            RepairAction.ROLL_BACK if instant.action is Action.ROLLBACK else None,
+            instant=instant.time,
         )  # fmt: skip
-    for instant in kept_writes(inventory.fs, inventory.timeline):
+    for instant in deferred_writes(inventory.fs, inventory.timeline):
         yield Finding(
             "kept-write", Severity.INFO, inventory.log.path(instant),
             "a write waits to be published", "it was made with publish=False",
@@ -79,15 +81,15 @@ def check_leftovers(inventory: TableInventory) -> Iterator[Finding]:
                 yield Finding(
                     "leftover", Severity.INFO, info.path, f"{what} of a finished write",
                     "its writer crashed afterwards, or Apache Hudi left it", "repair deletes it",
-                    Mend.SWEEP, instant=info.name,
+                    RepairAction.SWEEP, instant=info.name,
                 )  # fmt: skip
-    for pin in held_snapshots(inventory.fs, Heartbeats()):
+    for pin in pinned_snapshots(inventory.fs, Heartbeats()):
         if not pin.is_alive:
             yield Finding(
                 "leftover", Severity.INFO, pin.path, "a snapshot pin of a crashed reader",
                 f"the reader was {pin.reader}",
                 "no action needed: the next clean deletes it; repair does so now",
-                Mend.SWEEP, instant=pin.instant,
+                RepairAction.SWEEP, instant=pin.instant,
             )  # fmt: skip
     if is_swap_pending(inventory.fs):
         whole = bool(inventory.config.metadata_partitions)
@@ -97,7 +99,7 @@ def check_leftovers(inventory: TableInventory) -> Iterator[Finding]:
             "no action needed: the old metadata table stays in use; repair deletes the rest"
             if whole
             else "the next write completes it; repair rebuilds the metadata table",
-            Mend.SWEEP if whole else Mend.METADATA,
+            RepairAction.SWEEP if whole else RepairAction.METADATA,
         )  # fmt: skip
     yield from _deferred_writes(inventory)
 

@@ -15,14 +15,14 @@ from typing import Final
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file, files_below
 
-SET_ASIDE: Final = ".hoodie/.set_aside"
+QUARANTINE: Final = ".hoodie/.set_aside"
 
 
-def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
+def quarantine_files(fs: FileSystem, paths: Iterable[str], when: str) -> None:
     """Move files out.  Idempotent.  An empty file represents a missing file whose loss has been
     accepted."""
     for path in paths:
-        target = f"{SET_ASIDE}/{when}/{path}"
+        target = f"{QUARANTINE}/{when}/{path}"
         if not fs.exists(path):
             fs.create(target, b"")
             continue
@@ -31,10 +31,10 @@ def set_aside(fs: FileSystem, paths: Iterable[str], when: str) -> None:
         fs.delete([path])
 
 
-def set_aside_files(fs: FileSystem) -> Iterator[tuple[str, str]]:
+def quarantined_files(fs: FileSystem) -> Iterator[tuple[str, str]]:
     """(original path, current path) of every file that was moved out."""
-    for info in files_below(fs, SET_ASIDE):
-        yield info.path[len(SET_ASIDE) + 1 :].partition("/")[2], info.path
+    for info in files_below(fs, QUARANTINE):
+        yield info.path[len(QUARANTINE) + 1 :].partition("/")[2], info.path
 
 
 def delete_leftovers(fs: FileSystem, paths: Iterable[str]) -> None:

@@ -23,10 +23,10 @@ from pyhudi.errors import PyhudiError, UserError
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
 from pyhudi.health.commit_reconstruction import compaction_plan_of, reconstruct_content
 from pyhudi.health.doctor import check_is_table, examine
-from pyhudi.health.findings import Diagnosis, Finding, Mend, Severity
+from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import rebuild_metadata
-from pyhudi.health.quarantine import delete_leftovers, set_aside
+from pyhudi.health.quarantine import delete_leftovers, quarantine_files
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
 from pyhudi.metadata.rebuild import finish_swap
@@ -46,7 +46,7 @@ from pyhudi.transaction.rollback import roll_back_failed, roll_back_newest
 class Step:
     """One step of a repair: what it does, to which path, and why."""
 
-    mend: Mend
+    mend: RepairAction
     path: str
     why: str
     loses: bool = False
@@ -95,15 +95,15 @@ def plan_repair(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step
     While data files are missing or torn and their loss is not allowed, the metadata table is not
     rebuilt: one rebuilt from the store would not list them.
     """
-    order = list(Mend).index
+    order = list(RepairAction).index
     found = [f for f in diagnosis.findings if f.mend is not None]
-    is_blocked = not allow_loss and any(f.mend is Mend.SET_ASIDE and f.loses for f in found)
+    is_blocked = not allow_loss and any(f.mend is RepairAction.SET_ASIDE and f.loses for f in found)
     steps = {
         Step(f.mend, f.path, f.what, f.loses): None
         for f in found
         if f.mend is not None
         and (allow_loss or not f.loses)
-        and not (is_blocked and f.mend is Mend.METADATA)
+        and not (is_blocked and f.mend is RepairAction.METADATA)
     }
     return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
 
@@ -134,7 +134,7 @@ def execute_repair(
     with table_lock(fs, settings.write, "repair"):
         when = format_instant(system_clock(), None)
         last: tuple[Step, ...] = ()
-        for _ in range(len(Mend)):  # one repair can reveal the next problem
+        for _ in range(len(RepairAction)):  # one repair can reveal the next problem
             found = examine(fs)
             steps = plan_repair(found, allow_loss=allow_loss)
             if not steps or steps == last:  # the same steps again would not help
@@ -161,18 +161,18 @@ def _execute_first(
     same_kind = [step for step in steps if step.mend is kind]
     try:
         match kind:
-            case Mend.PROPERTIES:
+            case RepairAction.PROPERTIES:
                 _restore_properties(fs, notes)
-            case Mend.SWEEP:
+            case RepairAction.SWEEP:
                 delete_leftovers(fs, [step.path for step in same_kind])
-            case Mend.METADATA:
+            case RepairAction.METADATA:
                 rebuild_metadata(fs, options, engine)
-            case Mend.REPLACE:
+            case RepairAction.REPLACE:
                 time = take_out_again(fs, [step.path for step in same_kind], options, engine)
                 notes.append(
                     f"replacecommit {time} removes {len(same_kind)} file groups from the table"
                 )
-            case Mend.ROLL_BACK:
+            case RepairAction.ROLL_BACK:
                 _roll_back(fs, options)
             case _:
                 _repair_files(fs, same_kind, options, when, notes)
@@ -192,18 +192,18 @@ def _repair_files(
     fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
 ) -> None:
     inventory = TableInventory.of(fs, load_config(fs))
-    if steps[0].mend is Mend.SET_ASIDE and _rolled_back(inventory, steps, options, notes):
+    if steps[0].mend is RepairAction.SET_ASIDE and _rolled_back(inventory, steps, options, notes):
         return
     for step in steps:
         match step.mend:
-            case Mend.RECOMPLETE:
+            case RepairAction.RECOMPLETE:
                 _recomplete(inventory, step, when, notes)
-            case Mend.FORGET:
+            case RepairAction.FORGET:
                 _forget(inventory, step.path, when)
-            case Mend.METAFILE:
+            case RepairAction.METAFILE:
                 _write_metafile(inventory, step.path)
             case _:
-                set_aside(fs, [step.path], when)
+                quarantine_files(fs, [step.path], when)
 
 
 def _roll_back(fs: FileSystem, options: Options) -> None:
@@ -266,7 +266,7 @@ def _forget(inventory: TableInventory, path: str, when: str) -> None:
     instant = parse_instant_name(path.rsplit("/", 1)[-1])
     assert instant is not None
     states = (inventory.log.path(replace(instant, state=s)) for s in reversed(State))
-    set_aside(inventory.fs, [p for p in states if inventory.fs.exists(p)], when)
+    quarantine_files(inventory.fs, [p for p in states if inventory.fs.exists(p)], when)
 
 
 def _write_metafile(inventory: TableInventory, path: str) -> None:

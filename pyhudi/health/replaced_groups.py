@@ -15,7 +15,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import DataFileName, LogFileName, join
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import Options
@@ -59,7 +59,7 @@ def _visible_again(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
         )
     return Finding(
         "replaced-alive", Severity.ERROR, join(group.partition, group.file_id), what, why, advice,
-        Mend.REPLACE, loses=later, instant=at,
+        RepairAction.REPLACE, loses=later, instant=at,
     )  # fmt: skip
 
 

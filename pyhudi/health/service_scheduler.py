@@ -17,7 +17,7 @@ from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import LockError, PyhudiError, WriteConflictError
-from pyhudi.health.findings import Mend
+from pyhudi.health.findings import RepairAction
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.orphans import check_leftovers
 from pyhudi.health.quarantine import delete_leftovers
@@ -189,7 +189,7 @@ def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engi
 
 def _swept(fs: FileSystem) -> Iterator[str]:
     inventory = TableInventory.of(fs, load_config(fs))
-    return (f.path for f in check_leftovers(inventory) if f.mend is Mend.SWEEP)
+    return (f.path for f in check_leftovers(inventory) if f.mend is RepairAction.SWEEP)
 
 
 _SERVICES = (

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
-from pyhudi.health.findings import Finding, Mend, Severity
+from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import is_valid, parse_properties
@@ -25,9 +25,9 @@ _PLANNED: Final = frozenset(
 """Actions whose requested file is read while they are pending."""
 
 _REPAIRS: Final = {
-    Action.CLEAN: Mend.RECOMPLETE,
-    Action.ROLLBACK: Mend.RECOMPLETE,
-    Action.SAVEPOINT: Mend.FORGET,
+    Action.CLEAN: RepairAction.RECOMPLETE,
+    Action.ROLLBACK: RepairAction.RECOMPLETE,
+    Action.SAVEPOINT: RepairAction.FORGET,
 }
 
 
@@ -45,7 +45,7 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             f"repair restores {source}"
             if source
             else "recreate the file from a similar table, or from what created the table",
-            Mend.PROPERTIES if source else None,
+            RepairAction.PROPERTIES if source else None,
         )
     if backup is False or (backup and main):
         yield Finding(
@@ -55,7 +55,7 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             "an update of the properties was interrupted" if backup else "the backup is torn",
             "the file only exists while the properties are replaced",
             "repair deletes it",
-            Mend.SWEEP if main else None,
+            RepairAction.SWEEP if main else None,
         )
 
 
@@ -101,7 +101,7 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
         why = "it is empty"
     except (CorruptFileError, FileMissingError) as broken:
         why = broken.what
-    mend = Mend.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
+    mend = RepairAction.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
     yield Finding(
         f"torn-{instant.action.value}",
         Severity.ERROR,
@@ -109,12 +109,12 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
         "the file of a completed instant cannot be read",
         why,
         "repair reconstructs it from its plan and its files"
-        if mend is Mend.RECOMPLETE
+        if mend is RepairAction.RECOMPLETE
         else "repair removes the savepoint: the files that it protected may be cleaned"
-        if mend is Mend.FORGET
+        if mend is RepairAction.FORGET
         else "restore the file from a copy of the table",
         mend,
-        loses=mend is Mend.FORGET,
+        loses=mend is RepairAction.FORGET,
         instant=instant.time,
     )
 
@@ -142,6 +142,6 @@ def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
         "repair rebuilds the plan from the logs that later writes based on it"
         if rebuilt
         else "repair moves the plan out of the timeline; the service plans again",
-        Mend.RECOMPLETE if rebuilt else Mend.FORGET,
+        RepairAction.RECOMPLETE if rebuilt else RepairAction.FORGET,
         instant=instant.time,
     )

@@ -31,7 +31,7 @@ from pyhudi.index.key_join import (
     by_partition,
     match_slice,
 )
-from pyhudi.metadata.file_stats.collect import filter_pieces, read_filters, read_ranges
+from pyhudi.metadata.file_stats.collect import bloom_filter_slices, read_filters, read_ranges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.records import RECORD_KEY, FileGroupId
@@ -110,7 +110,7 @@ def _by_footer(work: ProbeWork, slice_: FileSlice) -> FileLens:
     return FileLens(bounds, found.bloom)
 
 
-def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
+def file_stats_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
     """Ranges and filters of base files from the metadata table.
 
     Cost: a lookup a file.  Raises IndexNotReadyError if it does not store both.
@@ -130,7 +130,7 @@ def told_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileStats:
         lows, highs = ranges.low.to_pylist(), ranges.high.to_pylist()
         for at in np.flatnonzero(ranges.is_bounded).tolist():
             bounds[bases[at].path] = (lows[at], highs[at])
-    return FileStats(bounds, filter_pieces(metadata))
+    return FileStats(bounds, bloom_filter_slices(metadata))
 
 
 def candidates(probes: Probes, lens: FileLens, *, prune: bool) -> Probes | None:

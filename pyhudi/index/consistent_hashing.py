@@ -112,7 +112,7 @@ def _named(partition: str, start: int, end: int) -> str:
     return str(uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3))
 
 
-def ring_anew(ring: Ring) -> Ring:
+def ring_with_new_groups(ring: Ring) -> Ring:
     """The same nodes with new file groups, for a replace commit that empties the partition.
 
     New groups are needed because a replaced group cannot be written again.  The caller sets the

@@ -24,7 +24,7 @@ from pyhudi.records import FileGroupId
 from pyhudi.table.properties import TableConfig
 
 INDEX_TYPE: Final = "hoodie.index.type"
-INDEX_TEE: Final = "pyhudi.index.tee"
+INDEX_SHADOW: Final = "pyhudi.index.shadow"
 BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
@@ -60,7 +60,7 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
 
     Raises OptionError for an index that conflicts with the table's buckets.
     """
-    stored = kept_index(config)
+    stored = stored_index(config)
     if options.index is not None:
         kind, why = options.index, f"set by {INDEX_TYPE}"
         _check_places(config, kind, stored)
@@ -92,23 +92,23 @@ def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, 
     Raises OptionError for a shadow index that is the write's own index, that computes locations, or
     that is elastic: an elastic index is updated and compared wherever the table has it.
     """
-    tee = options.tee
-    if tee is not None and (tee is choice.kind or not _compares(tee, choice.kind)):
+    shadow = options.shadow
+    if shadow is not None and (shadow is choice.kind or not _compares(shadow, choice.kind)):
         raise OptionError(
-            "the shadow index must be a different index that looks up keys", option=INDEX_TEE,
-            value=tee.option, index=choice.kind.option,
+            "the shadow index must be a different index that looks up keys", option=INDEX_SHADOW,
+            value=shadow.option, index=choice.kind.option,
         )  # fmt: skip
-    return tuple(kind for kind in (choice.kind, tee) if kind is not None and kind.is_store)
+    return tuple(kind for kind in (choice.kind, shadow) if kind is not None and kind.is_store)
 
 
-def _compares(tee: IndexKind, kind: IndexKind) -> bool:
+def _compares(shadow: IndexKind, kind: IndexKind) -> bool:
     """Whether a shadow index can be compared with the write's own index."""
-    if tee.traits.names_places or tee.traits.grows:
+    if shadow.traits.names_places or shadow.traits.grows:
         return False
-    return not (tee.is_record_index and kind.traits.grows)
+    return not (shadow.is_record_index and kind.traits.grows)
 
 
-def kinds_beside(config: TableConfig, options: WriteOptions) -> tuple[IndexKind, ...]:
+def shadow_kinds(config: TableConfig, options: WriteOptions) -> tuple[IndexKind, ...]:
     """`store_kinds` of the index that `choose_index` selects; none where it selects none."""
     choice = choose_index(config, options)
     return () if choice is None else store_kinds(choice, options)
@@ -138,7 +138,7 @@ def no_index(path: str) -> IndexNotReadyError:
     )
 
 
-def kept_index(config: TableConfig) -> IndexKind | None:
+def stored_index(config: TableConfig) -> IndexKind | None:
     """The index stated in the table's properties."""
     own = config.properties.get(OWN_INDEX_TYPE, "").strip().upper()
     text = config.properties.get(INDEX_TYPE, "").strip().upper()
@@ -191,7 +191,7 @@ def _engine(config: TableConfig, rules: IndexRules) -> BucketEngine:
     return engine
 
 
-def kept_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]:
+def index_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None]:
     """The properties of a new table that state its index; empty for the record index."""
     if kind.traits.is_default:
         return {}

@@ -174,7 +174,7 @@ def _time_segments(texts: pa.DictionaryArray, name: str, rule: KeyRule) -> pa.Di
     return pa.DictionaryArray.from_arrays(texts.indices, pa.array(segments, pa.string()))
 
 
-def paths_if_told(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
+def paths_where_known(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
     """Partition paths of rows that may lack partition columns; None if they do."""
     is_custom = rule.functions.paths is not None
     needed = rule.functions.columns if is_custom else rule.partition_fields

@@ -20,7 +20,7 @@ from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, folded_column
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RemainingEntries:
     """Entries in the order in which they are merged.
 
     resets: keys of deletes that always win.  deletes: with their ordering values; None if there
@@ -37,7 +37,7 @@ class Standing:
         return len(self.resets) + (0 if self.deletes is None else len(self.deletes.keys))
 
 
-def standing(log: Sequence[LogEntries], rules: MergeRules) -> Standing:
+def remaining_entries(log: Sequence[LogEntries], rules: MergeRules) -> RemainingEntries:
     """The remaining entries of a log.
 
     log: oldest first, data rows with every column.  rules: plain (`MergeRules.is_plain`).
@@ -56,7 +56,7 @@ def standing(log: Sequence[LogEntries], rules: MergeRules) -> Standing:
     rows = None
     if data:
         rows = pa.concat_tables(data).filter(pa.array(wins[columns.is_data]))
-    return Standing(resets, _deletes(log, wins[~columns.is_data]), rows)
+    return RemainingEntries(resets, _deletes(log, wins[~columns.is_data]), rows)
 
 
 def _deletes(log: Sequence[LogEntries], wins: np.ndarray) -> Deletes | None:

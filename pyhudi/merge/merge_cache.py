@@ -23,7 +23,7 @@ from pyhudi.merge.column_merge import plain
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.table.file_group_view import FileSlice
 
-HELD_BYTES_MAX: Final = 32 << 20
+CACHE_BYTES_MAX: Final = 32 << 20
 """Bound on the cached decisions: 250 million rows."""
 
 
@@ -79,7 +79,7 @@ class Outcome:
 class Outcomes:
     """A bounded cache of decisions with least-recently-used eviction."""
 
-    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self._cache = BlockCache(bytes_max)
 

@@ -26,17 +26,17 @@ import pyarrow.compute as pc
 
 from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi._native.keys import latest
-from pyhudi._native.memory import give_back
+from pyhudi._native.memory import release_freed_memory
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
-from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_pieces
+from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
-    KEPT,
+    MAINTAINED_PARTITIONS,
     PARTITION_PAYLOADS,
     RECORD_INDEX,
     SCHEMA,
@@ -47,10 +47,10 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import MetadataTable, file_records
 from pyhudi.metadata.record_index.k_way_merge import (
-    Piece,
+    Chunk,
     UnsortedError,
     entries_at_most,
-    merged_pieces,
+    merged_chunks,
     rows_with_values,
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
@@ -185,7 +185,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
 
 
 def _listed(table: MetadataTable) -> list[MetadataPartition]:
-    return [p for p in KEPT if p.path in table.partitions_listed]
+    return [p for p in MAINTAINED_PARTITIONS if p.path in table.partitions_listed]
 
 
 def _has_entries(table: MetadataTable, file_slice: FileSlice, number: int) -> bool:
@@ -222,7 +222,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     )
     rewrites = list(_rewrites(table, before, plan, pending.time))
     SHARED.clear()  # mostly blocks of files that are replaced here; the merge needs their memory
-    give_back()
+    release_freed_memory()
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
     written = tuple(stat for stat in stats if stat is not None)
     done = CommitMetadata(
@@ -233,7 +233,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
 
 def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
     """Delete the base files of an interrupted attempt."""
-    for partition in KEPT:
+    for partition in MAINTAINED_PARTITIONS:
         names = ((info.path, parse_data_file(info.name)) for info in fs.children(partition.path))
         fs.delete(p for p, n in names if isinstance(n, BaseFileName) and n.instant == at)
 
@@ -241,7 +241,7 @@ def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
 def _rewrites(
     table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
 ) -> Iterable[Rewrite]:
-    kinds = {partition.path: partition for partition in KEPT}
+    kinds = {partition.path: partition for partition in MAINTAINED_PARTITIONS}
     for file_slice in planned_slices(view, plan.operations, at=at):
         kind = kinds.get(file_slice.partition)
         number = kind.number(file_slice.file_id) if kind else None
@@ -303,11 +303,11 @@ def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
     (0, 0) where there is nothing to write.  Raises UnsortedError and then leaves no file."""
     file_slice = task.piece
     found = layers(task.fs, file_slice)
-    chunks = merged_pieces(found, lambda values, layer: _in_our_schema(file_slice, values, layer))
+    chunks = merged_chunks(found, lambda values, layer: _in_our_schema(file_slice, values, layer))
     first = next(chunks, None)
     if first is None and file_slice.base is None:
         return 0, 0
-    return write_base_in_pieces(
+    return write_base_in_chunks(
         task.fs,
         file_slice.partition,
         name,
@@ -316,7 +316,7 @@ def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
     )
 
 
-def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Piece:
+def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Chunk:
     """(keys, values) of a group in key order: the newest value of each key that has one."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []

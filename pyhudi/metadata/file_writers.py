@@ -69,11 +69,11 @@ def write_base_hfile(
     fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
 ) -> int:
     """Write a base HFile of sorted, distinct keys with a bloom filter; returns its size."""
-    size, _ = write_base_in_pieces(fs, partition, name, [(keys, values)], entries_max=len(keys))
+    size, _ = write_base_in_chunks(fs, partition, name, [(keys, values)], entries_max=len(keys))
     return size
 
 
-def write_base_in_pieces(
+def write_base_in_chunks(
     fs: FileSystem,
     partition: str,
     name: BaseFileName,
@@ -94,13 +94,13 @@ def write_base_in_pieces(
             metadata=_FILE_INFO,
         )
         for keys, values in chunks:
-            add_in_pieces(writer, keys, values)
+            add_in_chunks(writer, keys, values)
             count += len(keys)
         writer.finish()
         return sink.tell(), count
 
 
-def add_in_pieces(writer: Any, keys: pa.Array, values: pa.Array) -> None:
+def add_in_chunks(writer: Any, keys: pa.Array, values: pa.Array) -> None:
     """Add rows in batches of a million, so that interrupts are handled between batches."""
     step = 1 << 20
     for start in range(0, len(keys), step):

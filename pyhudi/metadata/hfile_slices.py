@@ -144,10 +144,10 @@ def newest_values(
     method: as in `HFileReader.get_many`.
     Cost: layers are searched newest first, each only for keys not found in a newer one.
     """
-    return asked(layers(fs, file_slice), keys, method=method)[0]
+    return look_up_layers(layers(fs, file_slice), keys, method=method)[0]
 
 
-def asked(
+def look_up_layers(
     found: Sequence[Layer], keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
 ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
     """Look keys up in layers, given oldest first.
@@ -261,7 +261,7 @@ def _cost(file: StoredFile) -> int:
     return file.size_bytes + 4096 if file.size_bytes <= _READ_WHOLE else _MAPPED_COST
 
 
-class Held:
+class MappedBytes:
     """A file's bytes in memory or mapped: a RandomAccess that supports zero-copy slices."""
 
     def __init__(self, data: Any, path: str, *, mapped: mmap.mmap | None = None) -> None:
@@ -280,9 +280,9 @@ class Held:
             )
         return bytes(self.buffer[offset : offset + length])
 
-    def part(self, offset: int, length: int) -> Held:
+    def part(self, offset: int, length: int) -> MappedBytes:
         """A slice of the bytes; shorter at the end of the file."""
-        return Held(self.buffer[offset : offset + length], self._path, mapped=self.mapped)
+        return MappedBytes(self.buffer[offset : offset + length], self._path, mapped=self.mapped)
 
     def close(self) -> None:
         """Does nothing: views may outlive this object."""
@@ -291,16 +291,16 @@ class Held:
 def _content(fs: FileSystem, file: StoredFile) -> RandomAccess:
     """The file's bytes: small files are read whole, local files mapped, others read on demand."""
     if file.size_bytes <= _READ_WHOLE:
-        return Held(fs.read(file.path), file.path)
+        return MappedBytes(fs.read(file.path), file.path)
     local_path = getattr(fs, "local_path", None)
     if local_path is None:
         return fs.open(file.path)
     whole = map_file(local_path(file.path))
-    return Held(whole.buffer, file.path, mapped=whole.mapped)
+    return MappedBytes(whole.buffer, file.path, mapped=whole.mapped)
 
 
 def _range(content: RandomAccess, offset: int, length: int) -> Any:
     """A byte range of a file as input of the HFile reader: in memory where possible."""
-    if isinstance(content, Held):
+    if isinstance(content, MappedBytes):
         return content.part(offset, length)
     return Window(content, offset, length)

@@ -57,7 +57,7 @@ FILES: Final = MetadataPartition("files", "files-")
 RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
 COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
 BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
-KEPT: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
+MAINTAINED_PARTITIONS: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
 """The partitions that this package maintains; it creates the first two with the table."""
 
 PARTITION_LIST: Final = 1

@@ -42,7 +42,7 @@ _DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})
 _BASES: Final = frozenset({Action.COMMIT, Action.COMPACTION})
 
 
-def can_be_taken_back(fs: FileSystem, config: TableConfig, data: Timeline, to: InstantTime) -> bool:
+def can_be_undone(fs: FileSystem, config: TableConfig, data: Timeline, to: InstantTime) -> bool:
     """Whether every file group of the metadata table still has its files as of `to`.
 
     data: the timeline of the data table.  Cost: a listing of the metadata table's timeline and of
@@ -88,9 +88,7 @@ def _of_data(time: InstantTime) -> InstantTime:
     return InstantTime(time[:_DIGITS])
 
 
-def take_metadata_back(
-    fs: FileSystem, config: TableConfig, *, to: InstantTime, at: InstantTime
-) -> None:
+def undo_metadata(fs: FileSystem, config: TableConfig, *, to: InstantTime, at: InstantTime) -> None:
     """Undo changes of the metadata table after `to`.  May be repeated.
 
     at: the data table's restore.  Requires that `can_be_taken_back` returned True.

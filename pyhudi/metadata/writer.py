@@ -25,7 +25,7 @@ from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
-from pyhudi.metadata.payloads import KEPT, RECORD_INDEX
+from pyhudi.metadata.payloads import MAINTAINED_PARTITIONS, RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
@@ -37,7 +37,7 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
-WRITABLE: Final = frozenset(partition.path for partition in KEPT)
+WRITABLE: Final = frozenset(partition.path for partition in MAINTAINED_PARTITIONS)
 """Metadata partitions that this package maintains."""
 
 

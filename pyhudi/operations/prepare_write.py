@@ -42,8 +42,8 @@ from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.begin import check_table, roll_back_dead
-from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.begin import check_table, roll_back_crashed
+from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
@@ -62,8 +62,8 @@ def wants_records(index: IndexKind, options: Options) -> bool:
             "the record index is the table's index", value=False,
             option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
         )  # fmt: skip
-    tee = options.write.tee
-    return by_record or bool(keep) or (tee is not None and tee.traits.is_default)
+    shadow = options.write.shadow
+    return by_record or bool(keep) or (shadow is not None and shadow.traits.is_default)
 
 
 def with_facts(
@@ -100,8 +100,8 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     check_table(config)
     log = timeline_log(fs, config)
     timeline = log.load()
-    check_none_kept(fs, timeline)
-    recovered = roll_back_dead(fs, config, log, timeline, request.options.write)
+    check_none_deferred(fs, timeline)
+    recovered = roll_back_crashed(fs, config, log, timeline, request.options.write)
     sweep(fs)
     known = _replayed(fs, config, request)
     if known is not None:
@@ -205,8 +205,8 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
     wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
     hash = records.hash if records else KeyHash(wanted)
-    rules, tee = options.index_rules, options.tee
-    return WriteIndex(choice, rules, records, hash, metadata, stores, tee)
+    rules, shadow = options.index_rules, options.shadow
+    return WriteIndex(choice, rules, records, hash, metadata, stores, shadow)
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:

@@ -22,7 +22,12 @@ from pyhudi.timeline.service_payloads import read_commit
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.conflicts import Conflict, WriteSet, completed_since, find_conflict
-from pyhudi.transaction.deferred_publish import Kept, forget_kept, kept_writes, load_kept
+from pyhudi.transaction.deferred_publish import (
+    DeferredWrite,
+    deferred_writes,
+    forget_deferred,
+    load_deferred,
+)
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.rollback import roll_back_failed
@@ -30,7 +35,7 @@ from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.write_report import WriteReport
 
 
-def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
+def publish_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
     """Complete a deferred write; returns its report.
 
     Raises UserError if there is none, WriteConflictError if a conflicting change was made since.
@@ -42,7 +47,7 @@ def publish_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
     return WriteReport.from_dict({**kept.report, "published": True})
 
 
-def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
+def discard_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
     """Roll back a deferred write.  Raises UserError if there is none."""
     with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
@@ -54,7 +59,7 @@ def discard_kept(fs: FileSystem, time: str, options: WriteOptions) -> WriteRepor
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
-def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
+def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> DeferredWrite:
     """Complete a deferred write, which makes it visible to readers.
 
     Raises UserError if there is none at `time`; WriteConflictError if, since it was planned, any
@@ -63,7 +68,7 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
     """
     timeline = log.load()
     instant = _find(fs, timeline, time)
-    kept = load_kept(fs, instant)
+    kept = load_deferred(fs, instant)
     other = _conflict(log, kept, timeline, instant)
     if other is not None:
         groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
@@ -78,7 +83,9 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> Kept:
     return kept
 
 
-def _conflict(log: TimelineLog, kept: Kept, now: Timeline, mine: Instant) -> Conflict | None:
+def _conflict(
+    log: TimelineLog, kept: DeferredWrite, now: Timeline, mine: Instant
+) -> Conflict | None:
     """The first conflict.  Only the file groups of the plan are stored, so any commit may have
     changed a key that the write looked up."""
     touched = WriteSet(read_commit(kept.content, path=log.path(mine)).groups)
@@ -98,7 +105,7 @@ def as_if_published(state: TableState, time: InstantTime) -> TableState:
     instant = _find(fs, state.timeline, time)
     completed = replace(instant, state=State.COMPLETED)
     log = TimelineLog(fs, layout=config.layout, zone=state.zone)
-    log.assume(completed, load_kept(fs, instant).content)
+    log.assume(completed, load_deferred(fs, instant).content)
     timeline = Timeline.of([*state.timeline, completed])
     metadata = state.metadata and trusted_metadata(fs, config, log, timeline)
     listing = StoreListing(fs) if metadata is None else TrustedListing(fs, metadata)
@@ -113,14 +120,14 @@ def _discard(
     heartbeats: Heartbeats | None = None,
 ) -> list[RolledBack]:
     """Roll back a deferred write.  Raises UserError if there is none at `time`."""
-    forget_kept(fs, _find(fs, log.load(), time))
+    forget_deferred(fs, _find(fs, log.load(), time))
     return roll_back_failed(
         fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
     )
 
 
 def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:
-    kept = kept_writes(fs, timeline)
+    kept = deferred_writes(fs, timeline)
     for instant in kept:
         if instant.time == time:
             return instant

@@ -17,7 +17,7 @@ from pyhudi.index.maintenance.sampling import check_changes, check_sample
 from pyhudi.index.maintenance.sizing import planned_groups
 from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
 from pyhudi.metadata.bootstrap import SHARDS_MAX
-from pyhudi.metadata.elastic.create import anew
+from pyhudi.metadata.elastic.create import rebuilt_rule
 from pyhudi.metadata.elastic.state import IndexRule
 from pyhudi.metadata.elastic.store import last_state
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -25,7 +25,7 @@ from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing.elastic import build_elastic
-from pyhudi.services.indexing.repair import mend, mended
+from pyhudi.services.indexing.repair import mended, repair_index_faults
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import SpillPlace, Staging, parking_folder, spill
 from pyhudi.transaction.begin import check_table
@@ -63,7 +63,7 @@ def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepai
         if check.is_exact:
             return IndexRepair(check, notes=("nothing to repair",))
         put, ended = mended(checks)
-        done = mend(state, checks, engine, options.write)
+        done = repair_index_faults(state, checks, engine, options.write)
         faulty = sum(1 for each in checks if each.faults is not None)
         return IndexRepair(check, put, ended, faulty, instant=str(done.time))
 
@@ -138,7 +138,7 @@ def _wanted(state: TableState, options: Options, kind: IndexKind, requested: int
     if not kind.traits.grows:
         return _Wanted(KeyHash(_bucket_count(state, options, requested or before)), None, before)
     last = last_state(state.fs)
-    rule = anew(last.rule if last else None, options.write.index_rules)
+    rule = rebuilt_rule(last.rule if last else None, options.write.index_rules)
     before = before or (last.bucket_count if last else 0)
     count = _bucket_count(state, options, requested, rule.entries, at_least=before)
     return _Wanted(KeyHash.named(rule.hash, count), rule, before)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
-from pyhudi.index.hbase.hbase_index import ask_to_reread
-from pyhudi.index.selection import kinds_beside
+from pyhudi.index.hbase.hbase_index import request_reread
+from pyhudi.index.selection import shadow_kinds
 from pyhudi.index.watermark import touched_groups
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.table_services import alone
@@ -170,9 +170,9 @@ def _reread_hbase(state: TableState, options: Options, times: AbstractSet[Instan
     """Before commits are undone: request that the entries they deleted and moved in HBase are put
     again."""
     undone = [i for i in state.timeline.commits if i.time in times]
-    kinds = kinds_beside(state.config, options.write)
+    kinds = shadow_kinds(state.config, options.write)
     if undone and any(kind.traits.rereads_undone for kind in kinds):
-        ask_to_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
+        request_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
 
 
 def _sync_hbase(fs: FileSystem, options: Options) -> None:

@@ -39,7 +39,7 @@ from pyhudi.services.compaction import (
 )
 from pyhudi.services.log_compaction import LogCompactionReport, execute_log_compaction
 from pyhudi.services.plan_execution import claim_plan
-from pyhudi.services.snapshot_pins import drop_dead_holds
+from pyhudi.services.snapshot_pins import remove_expired_pins
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.begin import check_table, open_locked
@@ -165,7 +165,7 @@ def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Run the pending cleans, then plan a clean and run it."""
     with alone(fs, options, "clean") as state:
-        dropped = drop_dead_holds(fs, options.write.concurrency.heartbeats)
+        dropped = remove_expired_pins(fs, options.write.concurrency.heartbeats)
         left = pending_cleans(state.timeline)
         beats = [(each, claim_clean(state, each, options)) for each in left]
         reports = [

@@ -16,7 +16,7 @@ from pyhudi.services.upgrade import (
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
-from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
 
 
@@ -45,7 +45,7 @@ def upgrade(
 
 def _planned(state: TableState, options: Options, to: int, given: KeyColumns) -> UpgradePlan:
     check_target(state.config, to)
-    check_none_kept(state.fs, state.timeline)
+    check_none_deferred(state.fs, state.timeline)
     plan = plan_upgrade(state, options, given)
     check_table(plan.config)  # reject tables that could not be written afterwards
     return plan

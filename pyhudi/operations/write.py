@@ -31,7 +31,7 @@ from pyhudi.operations.prepare_write import Ready, make_context, make_ready, wri
 from pyhudi.options import Concurrency
 from pyhudi.services.clustering import cancel_clustering
 from pyhudi.services.duplicate_key_conflicts import check_rows
-from pyhudi.services.indexing.external_indexes import told_mismatches
+from pyhudi.services.indexing.external_indexes import mismatch_note
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staging, staging_folder
@@ -45,7 +45,7 @@ from pyhudi.write.input.row_replay import ReplayedRows
 from pyhudi.write.input.schema_check import FittedSchema
 from pyhudi.write.instant_content import content_of, profile_of, requested
 from pyhudi.write.overwrite import NOTHING_REPLACED
-from pyhudi.write.placement.hashing_metadata import keep_rings
+from pyhudi.write.placement.hashing_metadata import store_rings
 from pyhudi.write.write_report import WriteReport
 from pyhudi.write.write_steps import PlannedWrite, WriteContext, WriteRequest, write_set
 from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
@@ -204,7 +204,7 @@ class _Write:
                 entries = self._begin_metadata()
         transaction.start(profile_of(self.planned))
         at = transaction.instant.time
-        keep_rings(setting.state.fs, self.planned.rings, at)
+        store_rings(setting.state.fs, self.planned.rings, at)
         hash = setting.index.hash if setting.index.records else None
         return entries or WaitingIndex(staging_folder(at), at, setting.state.zone, hash)
 
@@ -305,4 +305,4 @@ def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
 def _index_notes(setting: WriteContext, planned: PlannedWrite) -> Iterator[str]:
     for store in setting.index.stores:
         yield from store.notes
-    yield from (told_mismatches(n, count) for n, count in planned.mismatches.items() if count)
+    yield from (mismatch_note(n, count) for n, count in planned.mismatches.items() if count)

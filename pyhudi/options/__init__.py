@@ -25,7 +25,7 @@ from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
 from pyhudi.options.settings import Concurrency as Concurrency
 from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import Heartbeats as Heartbeats
-from pyhudi.options.settings import HolesPolicy as HolesPolicy
+from pyhudi.options.settings import HollowCommitPolicy as HollowCommitPolicy
 from pyhudi.options.settings import KnownKeys as KnownKeys
 from pyhudi.options.settings import LogFormat as LogFormat
 from pyhudi.options.settings import Merging as Merging

@@ -32,7 +32,7 @@ class KnownKeys(Enum):
     FAIL = "fail"
 
 
-class HolesPolicy(Enum):
+class HollowCommitPolicy(Enum):
     """How an incremental read treats a pending write before a completed one."""
 
     FAIL = "fail"
@@ -202,7 +202,7 @@ class WriteOptions:
     update_partition_path: bool = False  # a record keeps its partition if a write gives another one
     index: IndexKind | None = None  # None: the table's
     index_rules: IndexRules = field(default_factory=IndexRules)
-    tee: IndexKind | None = None  # a second index, updated and compared with the active one
+    shadow: IndexKind | None = None  # a second index, updated and compared with the active one
     keep_record_index: bool | None = None  # None: if it is the active index or already exists
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
@@ -310,7 +310,9 @@ class ReadOptions:
 
     metadata_enabled: bool = True  # list through the metadata table if it is valid
     data_skipping: bool = True  # skip files by column statistics or bloom filters
-    holes: HolesPolicy = HolesPolicy.FAIL  # as Apache Hudi: a read must not miss rows silently
+    hollow_commits: HollowCommitPolicy = (
+        HollowCommitPolicy.FAIL
+    )  # as Apache Hudi: a read must not miss rows silently
     incremental_fallback: bool = False  # if files of the range are cleaned: read the rest
     schema_of_end: bool = False  # incremental reads: columns at the range's end, not now
     partition_glob: str | None = None  # partitions whose changes are read; None: all

@@ -50,7 +50,7 @@ class Claims:
         )
 
 
-def newest_kept(commits: Timeline, pending: Timeline, *, retained: int) -> Instant | None:
+def earliest_to_retain(commits: Timeline, pending: Timeline, *, retained: int) -> Instant | None:
     """The earliest instant to retain so that the newest `retained` commits stay readable.
 
     None if there are no more than that.  A pending instant may still read the newest commit that

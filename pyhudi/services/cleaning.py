@@ -27,9 +27,9 @@ from pyhudi.options import CleaningPolicy, Options, ServiceOptions
 from pyhudi.planning.cleaning import (
     Claims,
     Retention,
+    earliest_to_retain,
     file_names,
     looked_at_since,
-    newest_kept,
     outdated,
     outdated_replaced,
     result_record,
@@ -37,7 +37,7 @@ from pyhudi.planning.cleaning import (
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.reports import Report
-from pyhudi.services.snapshot_pins import HeldSnapshot, held_snapshots
+from pyhudi.services.snapshot_pins import PinnedSnapshot, pinned_snapshots
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView, build_view
 from pyhudi.table.timeline_facts import pending_plans, replaced_groups
@@ -128,12 +128,12 @@ def earliest_retained(
     commits, pending = timeline.commits, _writing(timeline)
     match rules.cleaning:
         case CleaningPolicy.KEEP_LATEST_COMMITS:
-            return newest_kept(commits, pending, retained=rules.commits_retained)
+            return earliest_to_retain(commits, pending, retained=rules.commits_retained)
         case CleaningPolicy.KEEP_LATEST_BY_HOURS:
             oldest = system_clock() - timedelta(hours=rules.hours_retained)
             limit = format_instant(oldest, zone)
             recent = [i for i in commits if i.time >= limit]
-            return newest_kept(commits, pending, retained=max(1, len(recent)))
+            return earliest_to_retain(commits, pending, retained=max(1, len(recent)))
         case CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
             return None
 
@@ -183,13 +183,13 @@ def _view(state: TableState, partitions: list[str]) -> TableView:
     return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))
 
 
-def _pinned(state: TableState, options: Options) -> list[HeldSnapshot]:
+def _pinned(state: TableState, options: Options) -> list[PinnedSnapshot]:
     """Snapshots pinned by readers that are alive."""
     rules = options.write.concurrency.heartbeats
-    return [pin for pin in held_snapshots(state.fs, rules) if pin.is_alive]
+    return [pin for pin in pinned_snapshots(state.fs, rules) if pin.is_alive]
 
 
-def _pinned_files(state: TableState, pins: Iterable[HeldSnapshot]) -> dict[str, set[str]]:
+def _pinned_files(state: TableState, pins: Iterable[PinnedSnapshot]) -> dict[str, set[str]]:
     """Names by partition of the files that readers have pinned."""
     found: dict[str, set[str]] = {}
     for pin in pins:

@@ -24,8 +24,8 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import new_file_id
-from pyhudi.index.hbase.hbase_index import ask_to_reread
-from pyhudi.index.selection import choose_index, kinds_beside
+from pyhudi.index.hbase.hbase_index import request_reread
+from pyhudi.index.selection import choose_index, shadow_kinds
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
@@ -243,8 +243,8 @@ def _publish(
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
-        if any(kind.traits.rereads_undone for kind in kinds_beside(state.config, options.write)):
-            ask_to_reread(fs, inflight.time)
+        if any(kind.traits.rereads_undone for kind in shadow_kinds(state.config, options.write)):
+            request_reread(fs, inflight.time)
         completed = complete(state, inflight, content.to_json())
     with tolerating("markers", completed):
         remove_markers(fs, completed.time)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
-from pyhudi.merge.log_only_merge import Standing, standing
+from pyhudi.merge.log_only_merge import RemainingEntries, remaining_entries
 from pyhudi.options import LogFormat
 from pyhudi.read.file_slice import SliceSpec, log_blocks, log_entries
 from pyhudi.records import FILE_NAME, PARTITION_PATH
@@ -48,7 +48,9 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     plan, slice_, spec = task.plan, task.piece, task.spec
     blocks = log_blocks(plan.fs, slice_, spec.visibility)
     merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
-    stands = standing(list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules)
+    stands = remaining_entries(
+        list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules
+    )
     instant, version = append_position(slice_, None)
     name = LogFileName(slice_.file_id, instant, version, new_write_token(task.number))
     announce(plan.fs, plan.instant, slice_.partition, name, kind=MarkerKind.APPEND)
@@ -81,7 +83,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
 
 
 def _blocks(
-    plan: FilePlan, slice_: FileSlice, stands: Standing, merged: tuple[str, ...]
+    plan: FilePlan, slice_: FileSlice, stands: RemainingEntries, merged: tuple[str, ...]
 ) -> Iterator[bytes]:
     """Blocks in merge order; at least one, since it names the blocks that it replaces."""
     deletes = [(stands.resets, None)] if len(stands.resets) else []

@@ -33,7 +33,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.heartbeat import Beat, is_alive
 
 
-class Hold:
+class SnapshotPin:
     """A pinned snapshot, until `release` or the end of a `with` block.
 
     instant: the snapshot, for `as_of`.
@@ -54,11 +54,11 @@ class Hold:
         self.release()
 
     def __repr__(self) -> str:
-        return f"Hold({self.instant!r})"
+        return f"SnapshotPin({self.instant!r})"
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSnapshot:
+class PinnedSnapshot:
     """A pin as other processes see it.  reader: host, process and start time, as far as stated.
 
     pending: instants that were pending when the pin was created; scans planned at that time ignore
@@ -91,7 +91,7 @@ def _as_it_was(timeline: Timeline, pending: Iterable[Instant]) -> Timeline:
     return timeline.holding(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline)
 
 
-def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> Hold:
+def place_pin(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> SnapshotPin:
     """Pin the snapshot at a point in time (None: now).  The caller holds the table's lock.
 
     Raises UserError for a table without a commit or where a planned clean deletes files of the
@@ -113,7 +113,7 @@ def place_hold(state: TableState, as_of: PointInTime | None, options: WriteOptio
         interval_seconds=options.concurrency.heartbeats.interval_seconds,
         facts=facts,
     )
-    return Hold(instant, beat.start())
+    return SnapshotPin(instant, beat.start())
 
 
 def _instant_at(state: TableState, as_of: PointInTime | None) -> InstantTime:
@@ -128,12 +128,12 @@ def _instant_at(state: TableState, as_of: PointInTime | None) -> InstantTime:
     return found.time if found else requested
 
 
-def held_snapshots(fs: FileSystem, rules: Heartbeats) -> list[HeldSnapshot]:
+def pinned_snapshots(fs: FileSystem, rules: Heartbeats) -> list[PinnedSnapshot]:
     """All pins, oldest snapshot first.  Cost: one listing, two small reads per pin."""
     return sorted(_found(fs, rules), key=lambda pin: pin.path)
 
 
-def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
+def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[PinnedSnapshot]:
     now = time.time()
     for info in fs.children(HOLDS):
         at, _, token = info.name.partition("-")
@@ -141,7 +141,7 @@ def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[HeldSnapshot]:
             continue
         facts = _facts(fs, info)
         found = map(parse_instant_name, map(str, facts.get("pending") or ()))
-        yield HeldSnapshot(
+        yield PinnedSnapshot(
             InstantTime(at),
             f"{facts.get('reader', 'unknown')} since {facts.get('since', 'unknown')}",
             is_alive(fs, info, rules, now),
@@ -159,12 +159,12 @@ def _facts(fs: FileSystem, info: FileInfo) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def drop_dead_holds(fs: FileSystem, rules: Heartbeats) -> tuple[str, ...]:
+def remove_expired_pins(fs: FileSystem, rules: Heartbeats) -> tuple[str, ...]:
     """Delete the pins of readers that are no longer alive; returns one message for each.
 
     The caller holds the table's lock.
     """
-    expired = [pin for pin in held_snapshots(fs, rules) if not pin.is_alive]
+    expired = [pin for pin in pinned_snapshots(fs, rules) if not pin.is_alive]
     fs.delete(pin.path for pin in expired)
     return tuple(
         f"removed the pin of snapshot {pin.instant}: its reader is no longer alive ({pin.reader})"

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
-from pyhudi.keygen.generators import KeyRule, paths_if_told, record_keys
+from pyhudi.keygen.generators import KeyRule, paths_where_known, record_keys
 from pyhudi.records import PARTITION_PATH
 from pyhudi.spark.job_submission import ship
 from pyhudi.spark.parquet_frames import RowGroups, read_row_groups, row_groups
@@ -144,4 +144,4 @@ def _paths(work: StageWork, rows: pa.Table) -> pa.ChunkedArray | None:
     """Partition paths of rows to delete; None if unknown."""
     if PARTITION_PATH in rows.schema.names:
         return rows.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
-    return paths_if_told(rows, work.plan.rule) if work.tells_partitions else None
+    return paths_where_known(rows, work.plan.rule) if work.tells_partitions else None

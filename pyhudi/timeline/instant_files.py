@@ -26,7 +26,7 @@ from pyhudi.timeline.attempts import (
 from pyhudi.timeline.clock import Clock, next_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
-from pyhudi.timeline.late_commits import TAKES_BACK, suspects, taken_back
+from pyhudi.timeline.late_commits import UNDO_ACTIONS, suspects, undone_instants
 from pyhudi.timeline.plans.clustering import is_clustering
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.timeline.service_payloads import read_avro, read_commit
@@ -143,7 +143,7 @@ class TimelineLog:
             return ()
         timeline = _timeline(names)
         gone = set(rolled_back)
-        for instant in timeline.where(TAKES_BACK):
+        for instant in timeline.where(UNDO_ACTIONS):
             with suppress(CorruptFileError, FileMissingError):  # truncated, or archived meanwhile
                 gone.update(self.taken_back(instant))
         late = {instant for instant in found if instant.time in gone}
@@ -169,7 +169,7 @@ class TimelineLog:
 
     def last_rollback(self, time: InstantTime, timeline: Timeline) -> InstantTime | None:
         """The newest rollback of an instant on the timeline; None if there is none."""
-        for instant in reversed(timeline.where(TAKES_BACK).instants):
+        for instant in reversed(timeline.where(UNDO_ACTIONS).instants):
             with suppress(CorruptFileError, FileMissingError):
                 if instant.time > time and time in self.taken_back(instant):
                     return instant.time
@@ -204,7 +204,7 @@ class TimelineLog:
         known = self._taken_back.get(instant)
         if known is None:
             known = frozenset(
-                taken_back(instant, lambda i, state: self.record(replace(i, state=state)))
+                undone_instants(instant, lambda i, state: self.record(replace(i, state=state)))
             )
             self._taken_back[instant] = known
         return known

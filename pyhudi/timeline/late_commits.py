@@ -26,7 +26,7 @@ from pyhudi.timeline.plans.restore import RestorePlan
 from pyhudi.timeline.plans.rollback import target_of
 from pyhudi.timeline.rolled_back_instants import newest_list
 
-TAKES_BACK: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
+UNDO_ACTIONS: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
 _WHOLE: Final = 3  # files of an instant from which none was removed
 
 
@@ -55,7 +55,7 @@ def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
     )
 
 
-def taken_back(
+def undone_instants(
     instant: Instant, read: Callable[[Instant, State], dict[str, Any]]
 ) -> Iterator[InstantTime]:
     """The instants that a rollback or restore undoes, or will undo.

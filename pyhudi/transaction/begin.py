@@ -28,7 +28,7 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.deferred_publish import check_none_kept
+from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.heartbeat import Heartbeat, living
 from pyhudi.transaction.recovery import Recovered, recover
 
@@ -48,10 +48,10 @@ def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[Tabl
     """
     with table_lock(fs, options.write, purpose):
         state = load_state(fs, options.read)
-        check_none_kept(fs, state.timeline)
+        check_none_deferred(fs, state.timeline)
         is_whole = not state.timeline.where({Action.RESTORE}, State.INFLIGHT)
         now = state.timeline if is_whole else state.log.load()
-        recovered = roll_back_dead(fs, state.config, state.log, now, options.write)
+        recovered = roll_back_crashed(fs, state.config, state.log, now, options.write)
         if recovered.timeline is None or recovered.config != state.config:
             state = load_state(fs, options.read, previous=state)
         yield state
@@ -70,7 +70,7 @@ def check_table(config: TableConfig) -> None:
     check_writable(config)
 
 
-def roll_back_dead(
+def roll_back_crashed(
     fs: FileSystem, config: TableConfig, log: TimelineLog, now: Timeline, options: WriteOptions
 ) -> Recovered:
     """Finish or roll back the work of crashed writers; does not affect running writers.

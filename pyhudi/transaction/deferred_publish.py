@@ -32,7 +32,7 @@ _NAME: Final = "kept.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DeferredWrite:
     """A deferred write's publishing data.  known: the timeline that it was planned on."""
 
     known: Timeline
@@ -44,18 +44,18 @@ def _path(time: InstantTime) -> str:
     return f"{TEMP}/{time}/{_NAME}"
 
 
-def is_kept(fs: FileSystem, instant: Instant) -> bool:
+def is_deferred(fs: FileSystem, instant: Instant) -> bool:
     return instant.state is State.INFLIGHT and fs.exists(_path(instant.time))
 
 
-def store_kept(fs: FileSystem, instant: Instant, kept: Kept) -> None:
+def store_deferred(fs: FileSystem, instant: Instant, kept: DeferredWrite) -> None:
     """Mark a pending write as deferred; its last step."""
     known = [str(instant) for instant in kept.known]
     body = {"known": known, "report": kept.report, "content": kept.content.decode()}
     fs.create(_path(instant.time), json.dumps(body).encode())
 
 
-def load_kept(fs: FileSystem, instant: Instant) -> Kept:
+def load_deferred(fs: FileSystem, instant: Instant) -> DeferredWrite:
     """Raises FileMissingError, CorruptFileError."""
     path = _path(instant.time)
     try:
@@ -63,25 +63,25 @@ def load_kept(fs: FileSystem, instant: Instant) -> Kept:
         known = Timeline.of(
             i for name in body["known"] if (i := parse_instant_name(name)) is not None
         )
-        return Kept(known, body["content"].encode(), dict(body["report"]))
+        return DeferredWrite(known, body["content"].encode(), dict(body["report"]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise CorruptFileError("invalid file of a deferred write", path=path) from broken
 
 
-def forget_kept(fs: FileSystem, instant: Instant) -> None:
+def forget_deferred(fs: FileSystem, instant: Instant) -> None:
     """Turn the write into a failed one."""
     fs.delete([_path(instant.time)])
 
 
-def kept_writes(fs: FileSystem, timeline: Timeline) -> list[Instant]:
+def deferred_writes(fs: FileSystem, timeline: Timeline) -> list[Instant]:
     """Deferred writes, oldest first.  Cost: one existence request per pending write."""
     pending = timeline.where(WRITES, State.INFLIGHT)
-    return [instant for instant in pending if is_kept(fs, instant)]
+    return [instant for instant in pending if is_deferred(fs, instant)]
 
 
-def check_none_kept(fs: FileSystem, timeline: Timeline) -> None:
+def check_none_deferred(fs: FileSystem, timeline: Timeline) -> None:
     """Raise WriteConflictError, with its instant, while a deferred write exists."""
-    for instant in kept_writes(fs, timeline):
+    for instant in deferred_writes(fs, timeline):
         raise WriteConflictError(
             "a write waits to be published",
             instant=instant.time,

@@ -23,7 +23,7 @@ from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
-from pyhudi.transaction.deferred_publish import is_kept
+from pyhudi.transaction.deferred_publish import is_deferred
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.rollback import without_lock
 
@@ -102,7 +102,7 @@ def _check_all_hold_locks(state: TableState, now: Timeline, mine: Instant) -> No
         raise OvertakenError("a rollback was interrupted", instant=cut_short.time)
     for time in sorted(without_lock(state.log, others)):
         instant = next(i for i in others if i.time == time)
-        if not state.log.is_clustering(instant) and not is_kept(state.fs, instant):
+        if not state.log.is_clustering(instant) and not is_deferred(state.fs, instant):
             raise OvertakenError(
                 "another writer lost the table's lock at its commit point", instant=time
             )

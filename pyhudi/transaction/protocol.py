@@ -43,9 +43,9 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.begin import claimed, roll_back_dead, table_lock, undoing
+from pyhudi.transaction.begin import claimed, roll_back_crashed, table_lock, undoing
 from pyhudi.transaction.conflicts import WriteSet
-from pyhudi.transaction.deferred_publish import Kept, store_kept
+from pyhudi.transaction.deferred_publish import DeferredWrite, store_deferred
 from pyhudi.transaction.finish import Ending, complete, finishing
 from pyhudi.transaction.heartbeat import Heartbeat
 
@@ -169,7 +169,7 @@ class Transaction:
 
     def defer(self, content: bytes, report: dict[str, object]) -> None:
         """Stop one step before the commit point, until the write is published or discarded."""
-        store_kept(self.fs, self.instant, Kept(self.state.timeline, content, report))
+        store_deferred(self.fs, self.instant, DeferredWrite(self.state.timeline, content, report))
         self._has_ended = True
 
     def __exit__(
@@ -194,7 +194,7 @@ class Transaction:
             if self._beat is not None:
                 self._beat.stop()
             log, config = self.state.log, self.state.config
-            roll_back_dead(self.fs, config, log, log.load(), self.options)
+            roll_back_crashed(self.fs, config, log, log.load(), self.options)
         if isinstance(error, FileMissingError) and not self.is_whole and self._has_moved():
             raise OvertakenError(
                 "files that this write was planned on were cleaned", path=error.facts.get("path")

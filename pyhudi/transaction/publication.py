@@ -25,7 +25,7 @@ from pyhudi.storage.locks.table_lock import (
 )
 from pyhudi.timeline.instant import COMPLETES_AS, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.late_commits import TAKES_BACK
+from pyhudi.timeline.late_commits import UNDO_ACTIONS
 from pyhudi.timeline.timeline import Timeline
 
 _ROUNDS: Final = 3
@@ -123,7 +123,7 @@ def _completed(log: TimelineLog, mine: Instant, content: bytes, known: Timeline)
 
 def _is_rolled_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
     """Whether a rollback that is not in `known` undoes the instant."""
-    for instant in now.where(TAKES_BACK):
+    for instant in now.where(UNDO_ACTIONS):
         with suppress(CorruptFileError):  # an incomplete plan of a rollback that never began
             if instant.time not in known.times and mine.time in log.taken_back(instant):
                 return True

@@ -9,7 +9,7 @@ from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
-from pyhudi.metadata.restore import agree_with_store, can_be_taken_back, take_metadata_back
+from pyhudi.metadata.restore import agree_with_store, can_be_undone, undo_metadata
 from pyhudi.options import ReadOptions
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import InstantTime
@@ -36,8 +36,8 @@ def restore_metadata(
     if FILES.path not in wanted:
         return
     is_listed = FILES.path in config.metadata_partitions
-    if is_listed and can_be_taken_back(fs, config, log.load(), to):
-        take_metadata_back(fs, config, to=to, at=at)
+    if is_listed and can_be_undone(fs, config, log.load(), to):
+        undo_metadata(fs, config, to=to, at=at)
         agree_with_store(fs, config, log, log.load(), at=at)
     elif is_listed:
         config = drop_metadata(fs, config)

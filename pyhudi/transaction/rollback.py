@@ -45,7 +45,7 @@ from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.plans.rollback import Removal, RollbackPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.deferred_publish import is_kept
+from pyhudi.transaction.deferred_publish import is_deferred
 from pyhudi.transaction.heartbeat import living, remove_heartbeat
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
@@ -215,7 +215,7 @@ def failed_writes(
         if instant.action is not Action.LOG_COMPACTION or _runs_at_once(log, instant)
         if instant.time not in alive
         and not log.is_clustering(instant)
-        and not is_kept(log.fs, instant)
+        and not is_deferred(log.fs, instant)
     ]
 
 

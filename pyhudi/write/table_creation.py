@@ -10,7 +10,7 @@ import pyarrow.types as pt
 from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.formats.column_names import check_names
-from pyhudi.index.selection import bucket_rule, kept_properties
+from pyhudi.index.selection import bucket_rule, index_properties
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.keygen.new_table_keys import new_keys
@@ -81,7 +81,7 @@ def config_of(table: NewTable) -> TableConfig:
     )
     key_rule(config, table.options, functions=table.functions)
     rules = table.options.write.index_rules
-    config = config.with_properties(kept_properties(table.index, rules))
+    config = config.with_properties(index_properties(table.index, rules))
     if table.index.traits.names_places:
         bucket_rule(config, rules)
     return config

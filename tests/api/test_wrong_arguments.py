@@ -62,7 +62,7 @@ WORDS: tuple[Call, ...] = (
     lambda given, path: pyhudi.open_table(path).cluster(layout=given),
     lambda given, path: pyhudi.open_table(path).index.rebuild(kind=given),
     lambda given, path: pyhudi.open_table(path).scan(mode=given),
-    lambda given, path: pyhudi.open_table(path).changes("000", holes=given),
+    lambda given, path: pyhudi.open_table(path).changes("000", hollow_commits=given),
     lambda given, path: pyhudi.open_table(path).upsert(ROWS, schema_mode=given),
     lambda given, path: pyhudi.open_table(path).savepoint(given),
     lambda given, path: pyhudi.open_table(path).savepoint("why", given),

@@ -51,9 +51,9 @@ def test_plans_are_taken_back(tmp_path: Path) -> None:
 
 def test_who_holds_a_snapshot_is_told(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
-    assert answer("clean", "holds", path) == []
-    with pyhudi.open_table(path).hold() as held:
-        told = answer("clean", "holds", path)
+    assert answer("clean", "pins", path) == []
+    with pyhudi.open_table(path).pin_snapshot() as held:
+        told = answer("clean", "pins", path)
         assert isinstance(told, list)
         assert [(h["instant"], h["is_alive"]) for h in told] == [(held.instant, True)]
 

@@ -11,7 +11,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HEARTBEATS, PROPERTIES, TEMP
 from pyhudi.health.doctor import examine
-from pyhudi.health.findings import Mend
+from pyhudi.health.findings import RepairAction
 from pyhudi.health.repair import execute_repair
 from pyhudi.metadata.rebuild import REBUILT
 from pyhudi.options import parse_options
@@ -54,7 +54,7 @@ def test_what_the_dead_left_is_named_and_swept(fs: MemoryFileSystem) -> None:
     codes = sorted(f.code for f in examine(fs).findings)
     assert codes == ["leftover", "leftover", "pending-write"]
     planned = execute_repair(fs, dry_run=True)
-    assert {step.mend for step in planned.steps} == {Mend.ROLL_BACK, Mend.SWEEP}
+    assert {step.mend for step in planned.steps} == {RepairAction.ROLL_BACK, RepairAction.SWEEP}
     assert planned.dry_run
     assert examine(fs).findings != ()
     assert execute_repair(fs).left == ()
@@ -89,7 +89,7 @@ def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) ->
     fs.delete([base])
     with pytest.raises(CorruptFileError):
         opened(fs).upsert(rows(range(3), 9))
-    assert {f.mend for f in examine(fs).problems} == {Mend.METADATA}
+    assert {f.mend for f in examine(fs).problems} == {RepairAction.METADATA}
     assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want
     assert index_of(fs) == set(want)
@@ -120,7 +120,7 @@ def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSyst
     unlisted = Table(fs, options=plain, engine=LocalEngine(1))
     assert snapshot(fs) != want
     found = [f for f in examine(fs).problems if f.code == "replaced-alive"]
-    assert found and {f.mend for f in found} == {Mend.REPLACE}
+    assert found and {f.mend for f in found} == {RepairAction.REPLACE}
     assert not any(f.loses for f in found)
     assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want

@@ -12,7 +12,7 @@ from pyhudi.api.table import Table
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.index.hbase.hbase_table import Entry, HBasePlace
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance
-from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish_checkpoint
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_valid, publish_checkpoint
 from pyhudi.index.rocksdb.rocksdb_index import place_of
 from pyhudi.index.watermark import Covered
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -50,7 +50,7 @@ def plant(table: Table, kind: Indexed, places: Places) -> None:
         return
     place = place_of(table._fs, table._options.write.index_rules.rocksdb)
     state = table._state()
-    found = newest_believed(place.fs, state.log, state.timeline)
+    found = newest_valid(place.fs, state.log, state.timeline)
     assert found is not None
     numbers = KeyHash(len(found.buckets)).buckets(pa.array(list(places)))
     buckets = list(found.buckets)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, ValueLayer
-from pyhudi.metadata.record_index.k_way_merge import UnsortedError, merged_pieces
+from pyhudi.metadata.record_index.k_way_merge import UnsortedError, merged_chunks
 
 KEYS = st.binary(min_size=1, max_size=2)
 LAYERS = st.lists(
@@ -56,7 +56,7 @@ def test_the_newest_value_of_each_key_comes_in_key_order(layers: list[object]) -
             found.append(Values(sorted(entries.items()), size))
             want |= entries
     got: list[tuple[bytes, bytes]] = []
-    for keys, values in merged_pieces(found, lambda values, _: values):
+    for keys, values in merged_chunks(found, lambda values, _: values):
         assert len(keys)
         got += zip(keys.to_pylist(), values.to_pylist(), strict=True)
     assert got == sorted(want.items())
@@ -66,4 +66,4 @@ def test_the_newest_value_of_each_key_comes_in_key_order(layers: list[object]) -
 def test_keys_that_do_not_ascend_are_not_merged(size: int) -> None:
     layer = Values([(b"a", b"1"), (b"c", b"1"), (b"b", b"1"), (b"d", b"1")], size)
     with pytest.raises(UnsortedError):
-        list(merged_pieces([layer], lambda values, _: values))
+        list(merged_chunks([layer], lambda values, _: values))

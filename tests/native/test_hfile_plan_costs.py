@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi._native import HFileReader, HFileWriter
-from pyhudi._native.hfile.costs import LookupCosts, costs_file, keep_costs, lookup_costs
+from pyhudi._native.hfile.costs import LookupCosts, costs_file, lookup_costs, store_costs
 from pyhudi.cli.app import run
 from pyhudi.errors import MeasurementError
 from pyhudi.lookup_calibration import Timer, measure_costs
@@ -25,7 +25,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_measured_constants_are_kept_and_used() -> None:
     assert lookup_costs() == LookupCosts()
     measured = measure_costs(2_000, spread_max=float("inf")).costs
-    assert keep_costs(measured) == costs_file()
+    assert store_costs(measured) == costs_file()
     assert lookup_costs() == measured
     lookup_costs.cache_clear()
     assert lookup_costs() == measured != LookupCosts()
@@ -33,7 +33,7 @@ def test_measured_constants_are_kept_and_used() -> None:
     with HFileWriter(path, compression="gz") as writer:
         writer.add(pa.array(["a", "b"]), pa.array([b"1", b"2"]))
     slow = LookupCosts(key_seconds=1.0)
-    keep_costs(slow)
+    store_costs(slow)
     assert HFileReader(path).plan(pa.array(["a", "b"])).seek_cost > 2.0
     lookup_costs.cache_clear()
 

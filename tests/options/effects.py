@@ -25,7 +25,7 @@ from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY
 from pyhudi.services.compaction import compaction_is_due
-from pyhudi.spark.source.source_options import read_asked
+from pyhudi.spark.source.source_options import read_request
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
@@ -128,13 +128,13 @@ def agreement(given: Given) -> Any:
 
 
 def spark_read(given: Given) -> Any:
-    return outcome(lambda: repr(read_asked({"path": "t", **given}).request))
+    return outcome(lambda: repr(read_request({"path": "t", **given}).request))
 
 
 def spark_stream(given: Given) -> Any:
-    from pyhudi.spark.source.stream_reader import stream_asked
+    from pyhudi.spark.source.stream_reader import stream_request
 
-    return outcome(lambda: stream_asked({"path": "t", **given}).start)
+    return outcome(lambda: stream_request({"path": "t", **given}).start)
 
 
 def options_only(given: Given) -> Any:

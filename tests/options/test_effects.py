@@ -390,7 +390,7 @@ _PLACES = {
         "hoodie.bucket.index.merge.threshold",
     ),
     "it takes a bootstrapped table": ("tests/read/test_bootstrap.py", "pyhudi.bootstrap.base.path"),
-    "it takes two indexes": ("tests/index/test_tee.py", "pyhudi.index.tee"),
+    "it takes two indexes": ("tests/index/test_shadow_index.py", "pyhudi.index.shadow"),
     _STATE: ("tests/index/test_kinds.py", "hoodie.bloom.index.prune.by.ranges",
              "hoodie.bucket.index.hash.field"),
     "it takes amounts or times too large for a test of all options": (

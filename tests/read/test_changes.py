@@ -1,4 +1,4 @@
-"""Incremental reads: ranges, holes, globs, hidden no-ops, and what is opened for them."""
+"""Incremental reads: ranges, hollow_commits, globs, hidden no-ops, and what is opened for them."""
 
 from __future__ import annotations
 
@@ -136,13 +136,13 @@ def test_a_hole_in_the_range_fails_blocks_or_cannot_be_served() -> None:
     with pytest.raises(HollowCommitError, match="pending") as caught:
         table.changes(T1).to_arrow()
     assert caught.value.facts["instant"] == "20260102000001500"
-    assert values(table.changes(T1, holes="block")) == {}
-    assert values(table.changes("000", holes="block")) == {"k1": 1, "k2": 2}
+    assert values(table.changes(T1, hollow_commits="block")) == {}
+    assert values(table.changes("000", hollow_commits="block")) == {"k1": 1, "k2": 2}
     assert values(table.changes("000", T1)) == {"k1": 1, "k2": 2}
     with pytest.raises(UnsupportedTableError, match="version 6"):
-        table.changes(T1, holes="use_transition_time").to_arrow()
+        table.changes(T1, hollow_commits="use_transition_time").to_arrow()
     with pytest.raises(UserError, match="holes"):
-        table.changes(T1, holes="ignore")
+        table.changes(T1, hollow_commits="ignore")
 
 
 def test_the_policy_for_holes_is_an_option() -> None:
@@ -150,7 +150,7 @@ def test_the_policy_for_holes_is_an_option() -> None:
     blocking = opened(fs, **{"hoodie.read.timeline.holes.resolution.policy": "BLOCK"})
     assert values(blocking.changes(T1)) == {}
     with pytest.raises(HollowCommitError):
-        blocking.changes(T1, holes="fail").to_arrow()
+        blocking.changes(T1, hollow_commits="fail").to_arrow()
 
 
 def test_a_write_that_is_merely_under_way_is_no_hole() -> None:

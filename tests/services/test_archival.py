@@ -135,7 +135,7 @@ def test_a_replacement_is_archived_after_the_last_file_it_replaced(
     table.upsert(rows(range(8, 10), 1))  # a second file group in each partition
     snapshot = newest(table)
     before = values(table)
-    held = table.hold() if keeper == "hold" else None
+    held = table.pin_snapshot() if keeper == "hold" else None
     if held is None:
         table.savepoint("keep")
     match how:
@@ -175,7 +175,7 @@ def test_a_replacement_is_archived_after_the_last_file_it_replaced(
 
 def test_a_clean_under_a_hold_does_not_retain_past_a_replacement(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", **RETAIN_TWO)
-    with table.hold():
+    with table.pin_snapshot():
         table.insert_overwrite(rows(range(0, 2, 2), 2))
         replacement = newest(table)
         for ts in range(3, 9):

@@ -51,7 +51,7 @@ def test_a_service_command_has_a_dry_run() -> None:
     for noun, group in commands.commands.items():
         for verb in group.commands if isinstance(group, click.Group) else ():
             name = f"{noun} {verb}"
-            if noun in NOUNS and name not in ("clean holds", "savepoint show"):
+            if noun in NOUNS and name not in ("clean pins", "savepoint show"):
                 assert name in CHANGING
     for name in CHANGING:
         found: click.Command = commands

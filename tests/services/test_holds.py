@@ -25,7 +25,7 @@ from tests.support.filesystems import TracingFileSystem, clone, every_stop
 READER = """
 import sys, time
 import pyhudi
-held = pyhudi.open_table(sys.argv[1]).hold(sys.argv[2])
+held = pyhudi.open_table(sys.argv[1]).pin_snapshot(sys.argv[2])
 print(held.instant, flush=True)
 time.sleep(60)
 """
@@ -47,15 +47,15 @@ def test_a_held_snapshot_stays_until_its_reader_lets_go(tmp_path: Path, kind: st
     table = table_of(tmp_path / "t", kind)
     commits = table.timeline.commits.instants
     oldest, old = commits[0].time, commits[3 if kind == "mor" else 1].time
-    with table.hold(oldest) as held:
+    with table.pin_snapshot(oldest) as held:
         assert held.instant == oldest
-        assert [h.instant for h in table.holds() if h.is_alive] == [oldest]
+        assert [h.instant for h in table.pinned_snapshots() if h.is_alive] == [oldest]
         report = table.clean()
         assert report.files and report.held == (oldest,) == table.clean(dry_run=True).held
         assert values(table, as_of=oldest) == [1]
         with pytest.raises(SnapshotExpiredError):
             table.scan(as_of=old).to_arrow()
-    assert not table.holds()
+    assert not table.pinned_snapshots()
     table.upsert(rows(range(0, 8, 2), 9))  # of p0 alone; the hold's end lets go of p1 too
     going = propose_clean(table._state(), parse_options(FEW)).files
     assert set(going) == {"p0", "p1"}
@@ -67,16 +67,24 @@ def test_a_held_snapshot_stays_until_its_reader_lets_go(tmp_path: Path, kind: st
 def test_a_hold_is_of_the_newest_commit_unless_asked_otherwise(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t")
     commits = [i.time for i in table.timeline.commits]
-    with table.hold() as now, table.hold("2999-01-01") as later, table.hold(commits[-2]) as then:
+    with (
+        table.pin_snapshot() as now,
+        table.pin_snapshot("2999-01-01") as later,
+        table.pin_snapshot(commits[-2]) as then,
+    ):
         assert [now.instant, later.instant, then.instant] == [commits[-1], commits[-1], commits[-2]]
-        assert [h.instant for h in table.holds()] == [commits[-2], commits[-1], commits[-1]]
-        assert all(h.is_alive and "since 2" in h.reader for h in table.holds())
+        assert [h.instant for h in table.pinned_snapshots()] == [
+            commits[-2],
+            commits[-1],
+            commits[-1],
+        ]
+        assert all(h.is_alive and "since 2" in h.reader for h in table.pinned_snapshots())
 
 
 def test_a_policy_by_versions_asks_for_holds_too(tmp_path: Path) -> None:
     policy = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"}
     table = table_of(tmp_path / "t", **policy, **{"hoodie.clean.fileversions.retained": "1"})
-    with table.hold(table.timeline.commits.instants[1].time):
+    with table.pin_snapshot(table.timeline.commits.instants[1].time):
         table.clean()
         assert len(files(tmp_path / "t")) == 4
     table.clean()
@@ -85,7 +93,7 @@ def test_a_policy_by_versions_asks_for_holds_too(tmp_path: Path) -> None:
 
 def test_a_held_partition_outlives_its_deletion(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t")
-    with table.hold() as held:
+    with table.pin_snapshot() as held:
         table.delete_partitions("p0")
         for ts in range(6, 9):
             table.upsert(rows(range(1, 8, 2), ts))
@@ -102,7 +110,7 @@ def test_what_a_scan_planned_before_a_compaction_reads_stays(tmp_path: Path) -> 
     table.upsert(rows(range(8), 6))
     table.schedule_compaction()
     table.upsert(rows(range(8), 7))
-    with table.hold() as held:
+    with table.pin_snapshot() as held:
         planned = table.scan(["ts"], as_of=held.instant)
         assert planned.tasks
         table.compact()
@@ -125,7 +133,7 @@ def test_the_hold_of_a_reader_that_is_gone_is_dropped_and_reported() -> None:
     path = f"{HOLDS}/{oldest}-0123456789abcdef"
     for content in (DEAD, b"", b"[]", b"{"):
         fs.replace(path, content)
-        assert [h.is_alive for h in open_(fs).holds()] == [True]
+        assert [h.is_alive for h in open_(fs).pinned_snapshots()] == [True]
         assert open_(fs).clean(dry_run=True).held == (oldest,)
         time.sleep(0.03)
         assert impatient(fs).clean(dry_run=True).held == () and fs.exists(path)
@@ -152,7 +160,7 @@ def test_the_hold_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
     assert [f.what for f in table.doctor().findings] == ["a snapshot pin of a crashed reader"]
     report = table.clean()
     assert f" {child.pid} since" in report.dropped[0] and report.files and not report.held
-    assert not table.holds() and not table.doctor().findings
+    assert not table.pinned_snapshots() and not table.doctor().findings
 
 
 def test_services_tell_of_a_hold_that_was_dropped() -> None:
@@ -170,7 +178,7 @@ def test_files_with_other_names_are_no_holds() -> None:
     fs = before(TableType.COPY_ON_WRITE)
     for name in ("notes.txt", "20260101000000000", "x-y"):
         fs.replace(f"{HOLDS}/{name}", b"")
-    assert not open_(fs).holds() and not impatient(fs).clean().dropped
+    assert not open_(fs).pinned_snapshots() and not impatient(fs).clean().dropped
 
 
 def test_a_hold_is_refused_where_files_are_gone_or_going() -> None:
@@ -178,14 +186,14 @@ def test_a_hold_is_refused_where_files_are_gone_or_going() -> None:
     for ts in range(3, 7):
         open_(fs).upsert(rows(range(8), ts))
     oldest = open_(fs).timeline.commits.instants[0].time
-    with open_(fs).hold():
+    with open_(fs).pin_snapshot():
         pass
     assert write_clean_plan(impatient(fs)._state(), impatient(fs)._options)
     with pytest.raises(UserError, match="planned clean"):
-        open_(fs).hold(oldest)
+        open_(fs).pin_snapshot(oldest)
     open_(fs).clean()
     with pytest.raises(SnapshotExpiredError):
-        open_(fs).hold(oldest)
+        open_(fs).pin_snapshot(oldest)
     assert not fs.children(HOLDS)
 
 
@@ -195,12 +203,12 @@ def test_an_empty_table_has_nothing_to_hold(tmp_path: Path) -> None:
         tmp_path / "t", open_(fs).schema, record_key="id", partition_by="part", ordering="ts"
     )
     with pytest.raises(UserError, match="no commit"):
-        table.hold()
+        table.pin_snapshot()
 
 
 def test_a_reader_changes_nothing_but_its_hold() -> None:
     fs = TracingFileSystem(before(TableType.MERGE_ON_READ))
-    with open_(fs).hold() as held:
+    with open_(fs).pin_snapshot() as held:
         open_(fs).scan(as_of=held.instant).to_arrow()
     assert {step.split()[1].rpartition("/")[0] for step in fs.trace} == {HOLDS}
 
@@ -211,7 +219,7 @@ def test_a_reader_that_dies_anywhere_changes_no_row(kind: TableType) -> None:
     want = snapshot(start)
 
     def read(fs: FileSystem) -> None:
-        with open_(fs).hold() as held:
+        with open_(fs).pin_snapshot() as held:
             open_(fs).scan(as_of=held.instant).to_arrow()
 
     for stop in every_stop(start, read):
@@ -219,7 +227,7 @@ def test_a_reader_that_dies_anywhere_changes_no_row(kind: TableType) -> None:
         open_(stop.fs).upsert(rows(range(8), 5))
         assert impatient(stop.fs).clean() is not None
         assert set(snapshot(stop.fs).values()) == {5}, str(stop)
-        assert not impatient(stop.fs).holds(), str(stop)
+        assert not impatient(stop.fs).pinned_snapshots(), str(stop)
 
 
 def test_a_clean_that_stops_anywhere_keeps_what_is_held() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 
-from pyhudi.spark.source.batch_reader import FilteringReader, TableReader, read_asked
+from pyhudi.spark.source.batch_reader import FilteringReader, TableReader, read_request
 from pyhudi.spark.types import to_spark
 from pyspark_pyhudi import DefaultSource
 
@@ -56,7 +56,7 @@ def reader(path: Path, filters: Sequence[Any] = (), **options: str) -> DataSourc
         plain: DataSourceReader = found.reader(schema)
         assert isinstance(plain, TableReader) and not isinstance(plain, FilteringReader)
         return again(plain)
-    asked = read_asked({"path": str(path), **named})
+    asked = read_request({"path": str(path), **named})
     mine = FilteringReader(asked, schema, found._pin)
     assert list(mine.pushFilters(list(filters))) == list(filters), "Spark has to apply them too"
     return again(mine)

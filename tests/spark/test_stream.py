@@ -22,7 +22,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.options import StreamOptions
-from pyhudi.spark.source.stream_reader import stream_asked
+from pyhudi.spark.source.stream_reader import stream_request
 from pyhudi.spark.source.stream_writer import attempted
 from pyhudi.spark.source.version_compat import PlainStream
 from pyhudi.spark.types import to_spark
@@ -114,7 +114,7 @@ def test_limits_cut_between_commits(path: Path, options: dict[str, str], wanted:
 
 def test_older_pyspark_tells_no_start(path: Path) -> None:
     """PySpark 4.0 and 4.1: the reader remembers where it is, and reads all after a restart."""
-    asked = stream_asked({"path": str(path), "maxCommitsPerTrigger": "1"})
+    asked = stream_request({"path": str(path), "maxCommitsPerTrigger": "1"})
     mine = PlainStream(asked, source.source(path).schema())
     at, found = mine.initialOffset(), []
     while (end := mine.latestOffset()) != at:

@@ -43,7 +43,7 @@ def lookup_costs() -> LookupCosts:
     return LookupCosts(**values)
 
 
-def keep_costs(costs: LookupCosts) -> Path:
+def store_costs(costs: LookupCosts) -> Path:
     """Store constants for future processes on this machine, and use them from now on."""
     path = costs_file()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ class Source(Protocol):
     def read_at(self, offset: int, length: int) -> bytes: ...
 
 
-class HeldBytes:
+class BytesSource:
     """Bytes in memory, or a range of them.
 
     mapped: the map of the local file that contains them, whose pages may be released and
@@ -82,7 +82,7 @@ def open_source(source: Any) -> tuple[Any, str | None]:
     if hasattr(source, "read_at") and isinstance(getattr(source, "size", None), int):
         return source, getattr(source, "path", None)
     try:
-        return HeldBytes(source), None
+        return BytesSource(source), None
     except TypeError:
         pass
     if hasattr(source, "seek") and hasattr(source, "read"):
@@ -104,21 +104,21 @@ def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
         )  # fmt: skip
 
 
-def map_file(path: str) -> HeldBytes:
+def map_file(path: str) -> BytesSource:
     """A local file, mapped; pages are read on access."""
     try:
         with Path(path.removeprefix("file://")).open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
-                return HeldBytes(b"")
+                return BytesSource(b"")
             whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return HeldBytes(whole, mapped=whole)
+            return BytesSource(whole, mapped=whole)
     except FileNotFoundError as error:
         raise FileMissingError("there is no file", path=path) from error
     except OSError as error:
         raise StorageError("the file cannot be opened", path=path) from error
 
 
-def inline_range(url: str) -> HeldBytes:
+def inline_range(url: str) -> BytesSource:
     """The range of a local file that an inlinefs: URL names (storage_format 3)."""
     base, _, query = url.partition("?")
     parts = dict(part.partition("=")[::2] for part in query.split("&"))
@@ -134,4 +134,4 @@ def inline_range(url: str) -> HeldBytes:
     outer = map_file("/" + unquote(folder).lstrip("/"))
     if offset < 0 or length < 0 or offset + length > outer.size:
         raise CorruptFileError("range lies outside its file", path=url, offset=offset)
-    return HeldBytes(outer.buffer[offset : offset + length], mapped=outer.mapped)
+    return BytesSource(outer.buffer[offset : offset + length], mapped=outer.mapped)

@@ -238,7 +238,7 @@ def waiting(fs: FileSystem) -> list[InstantTime]:
     return [InstantTime(f.name) for f in fs.children(PENDING_FOLDER) if f.is_folder]
 
 
-def ask_to_reread(
+def request_reread(
     fs: FileSystem, time: InstantTime, groups: Iterable[FileGroupId] | None = None
 ) -> None:
     """Request that file groups are read again before the next lookup in HBase, because their keys

@@ -39,7 +39,7 @@ from pyhudi.index.maintenance.verify import CheckTask, check_bucket
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.elastic.create import drop_elastic
-from pyhudi.metadata.file_writers import HFILE, write_base_in_pieces
+from pyhudi.metadata.file_writers import HFILE, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import MapSlice, StoredFile
 from pyhudi.metadata.payloads import RECORD_INDEX
 from pyhudi.metadata.reader import open_metadata
@@ -252,7 +252,7 @@ def build_index_bucket(task: BucketTask) -> BucketFile:
     keys = BucketKeys(task.runs, task.number)
     name = BaseFileName(f"{task.number:05d}", new_write_token(), InstantTime("0"), HFILE)
     chunks = _rows(keys, task)
-    size, entries = write_base_in_pieces(task.fs, task.folder, name, chunks, entries_max=keys.left)
+    size, entries = write_base_in_chunks(task.fs, task.folder, name, chunks, entries_max=keys.left)
     return BucketFile(task.number, StoredFile(join(task.folder, str(name)), size), entries)
 
 

@@ -75,7 +75,7 @@ class Checkpoint:
             ) from error  # fmt: skip
 
 
-def newest_believed(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Checkpoint | None:
+def newest_valid(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Checkpoint | None:
     """The newest valid checkpoint; fs: rooted at CHECKPOINT_FOLDER.  Cost: a listing, and a read of
     each checkpoint of a completed commit, newest first."""
     for name in sorted(_names(fs), reverse=True):

@@ -27,10 +27,17 @@ from pyhudi.metadata.elastic.state import (
     segment_name,
 )
 from pyhudi.metadata.elastic.store import ROOT, next_sequence, publish_state, remove_outdated_states
-from pyhudi.metadata.file_writers import HFILE, write_base_in_pieces
-from pyhudi.metadata.hfile_slices import DeleteLayer, Layer, MapSlice, ValueLayer, asked, layers
+from pyhudi.metadata.file_writers import HFILE, write_base_in_chunks
+from pyhudi.metadata.hfile_slices import (
+    DeleteLayer,
+    Layer,
+    MapSlice,
+    ValueLayer,
+    layers,
+    look_up_layers,
+)
 from pyhudi.metadata.payloads import RECORD_INDEX
-from pyhudi.metadata.record_index.k_way_merge import entries_at_most, merged_pieces
+from pyhudi.metadata.record_index.k_way_merge import entries_at_most, merged_chunks
 from pyhudi.metadata.record_index.locations import transcode_locations
 from pyhudi.options import Growth
 from pyhudi.records import InstantTime
@@ -133,7 +140,7 @@ def _rewrite(task: _Rewrite) -> Segment:
     first = next(chunks, None)
     if first is None:
         return Segment()
-    size, count = write_base_in_pieces(
+    size, count = write_base_in_chunks(
         own, RECORD_INDEX.path, name, chain([first], chunks), entries_max=_at_most(found)
     )
     return Segment(ElasticFile(str(name), size, count, 0))
@@ -153,7 +160,7 @@ def _merged_chunks(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.
         located = np.zeros(len(keys), np.bool_)
         if not older and task.beneath is None:
             return located
-        hits, left = asked(older, keys, method="auto")
+        hits, left = look_up_layers(older, keys, method="auto")
         for hit in hits:
             located[hit.positions] = _is_place(hit.values)
         if task.beneath is not None and len(left):
@@ -165,7 +172,7 @@ def _merged_chunks(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.
     def ours(values: pa.Array, layer: ValueLayer) -> pa.Array:
         return transcode_locations(values, layer.schema, path=layer.path)
 
-    return merged_pieces(found, ours, keeps_ended=is_below)
+    return merged_chunks(found, ours, keeps_ended=is_below)
 
 
 def _is_place(values: pa.Array) -> NDArray[np.bool_]:

@@ -37,7 +37,7 @@ def new_rule(rules: IndexRules) -> IndexRule:
     )
 
 
-def anew(before: IndexRule | None, rules: IndexRules) -> IndexRule:
+def rebuilt_rule(before: IndexRule | None, rules: IndexRules) -> IndexRule:
     """The rule of a rebuilt index: as before, where the options do not set a value."""
     if before is None:
         return new_rule(rules)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT, read_state
-from pyhudi.metadata.hfile_slices import LayerMatches, asked, layers
+from pyhudi.metadata.hfile_slices import LayerMatches, layers, look_up_layers
 from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
@@ -77,7 +77,9 @@ class OlderGroups:
                 at = np.flatnonzero(homes == bucket)
                 file_slices = [segment.slice(bucket) for segment in group.buckets[bucket]]
                 files = [layer for file_slice in file_slices for layer in layers(own, file_slice)]
-                hits, unknown = asked(files, some.take(pa.array(at)), method=method, costs=costs)
+                hits, unknown = look_up_layers(
+                    files, some.take(pa.array(at)), method=method, costs=costs
+                )
                 found += [replace(hit, positions=left[at[hit.positions]]) for hit in hits]
                 rest.append(at[unknown])
             left = left[np.sort(np.concatenate(rest))] if rest else left

@@ -117,7 +117,7 @@ def first_write(data: Timeline) -> str:
     return first.time if first else ""
 
 
-def is_believed(state: IndexState, data: Timeline) -> bool:
+def is_visible(state: IndexState, data: Timeline) -> bool:
     """Whether every commit that the state covers is complete.  data: the table's timeline."""
     done, first = data.commits.times, first_write(data)
     if state.instant and state.instant not in done:
@@ -125,7 +125,7 @@ def is_believed(state: IndexState, data: Timeline) -> bool:
     return all(time in done for time in state.covered if time >= first)
 
 
-def believed_states(fs: FileSystem, data: Timeline) -> Iterator[IndexState]:
+def visible_states(fs: FileSystem, data: Timeline) -> Iterator[IndexState]:
     """The visible states, newest first.  fs: rooted at the index.  Cost: one read per state."""
     for name in state_names(fs):
         if name.instant and name.instant not in data.commits.times:
@@ -134,7 +134,7 @@ def believed_states(fs: FileSystem, data: Timeline) -> Iterator[IndexState]:
             state = read_state(fs, name.path)
         except FileMissingError:  # deleted by a concurrent clean
             continue
-        if is_believed(state, data):
+        if is_visible(state, data):
             yield state
 
 
@@ -146,7 +146,7 @@ def newest_state(
     fs: rooted at the data table; log, data: of the data table.  Raises IndexNotReadyError where
     there is no visible state, or where the state lacks commits.
     """
-    for state in believed_states(fs.sub(ROOT), data):
+    for state in visible_states(fs.sub(ROOT), data):
         if limit is not None and max(state.instant, *state.covered, "") > limit:
             continue
         missed = missed_commits(state, log, data, limit=limit)
@@ -227,7 +227,7 @@ def remove_outdated_states(fs: FileSystem, data: Timeline) -> tuple[int, int]:
     pending = data.pending.times
     savepoints = data.where({Action.SAVEPOINT}, State.COMPLETED).times
     retained: list[IndexState] = []
-    for count, state in enumerate(believed_states(fs, data)):
+    for count, state in enumerate(visible_states(fs, data)):
         if count < STATES_RETAINED or state.instant in savepoints:
             retained.append(state)
     paths = {state.path for state in retained}

@@ -196,19 +196,19 @@ def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
     return result
 
 
-def may_hold(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array) -> list[bool]:
+def may_contain(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array) -> list[bool]:
     """Whether each file may contain one of the keys by its bloom filter; True without a filter.
 
     keys: record keys as text.
     """
-    file_slices = filter_pieces(metadata)
+    file_slices = bloom_filter_slices(metadata)
     result = [True] * len(files)
     for position, bloom in read_filters(metadata.log.fs, file_slices, files):
         result[position] = bool(pc.any(bloom.contains(keys)).as_py())
     return result
 
 
-def filter_pieces(metadata: MetadataTable) -> tuple[MapSlice, ...]:
+def bloom_filter_slices(metadata: MetadataTable) -> tuple[MapSlice, ...]:
     """The slices of `bloom_filters`, for `read_filters`; picklable."""
     file_slices = metadata.slices(BLOOM_FILTERS)
     return tuple(

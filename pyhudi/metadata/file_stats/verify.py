@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
 from pyhudi.filenames import join
-from pyhudi.metadata.file_stats.collect import entries_of, filter_pieces
+from pyhudi.metadata.file_stats.collect import bloom_filter_slices, entries_of
 from pyhudi.metadata.file_stats.records import ColumnRange, FileIndex
 from pyhudi.metadata.hfile_slices import newest_values
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, decode_filters
@@ -74,7 +74,7 @@ def _value(side: dict[str, Any] | None, wrapper: str) -> Any:
 def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterator[WrongFact]:
     expected = [index for index in files if index.bloom_text is not None]
     keys = pa.array([index.bloom_key for index in expected], pa.string())
-    file_slices = filter_pieces(metadata)
+    file_slices = bloom_filter_slices(metadata)
     homes = shard_of(keys, len(file_slices))
     for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)

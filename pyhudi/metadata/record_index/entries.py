@@ -19,7 +19,7 @@ from pyhudi.metadata.compaction import merged_newest
 from pyhudi.metadata.hfile_slices import ValueLayer
 from pyhudi.metadata.payloads import RECORD_INDEX, SCHEMA
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.k_way_merge import Piece, merged_pieces
+from pyhudi.metadata.record_index.k_way_merge import Chunk, merged_chunks
 from pyhudi.metadata.record_index.locations import Locations, decode_locations, transcode_locations
 from pyhudi.metadata.record_index.lookup import IndexShard
 from pyhudi.storage.filesystem import FileSystem
@@ -62,7 +62,7 @@ def bucket_entries(
         keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.piece)
         chunks = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
     else:
-        chunks = merged_pieces((*under, *shard.layers(fs)), _in_our_schema)
+        chunks = merged_chunks((*under, *shard.layers(fs)), _in_our_schema)
     for chunk in _gathered(chunks):
         found = _entries(chunk, shard)
         if len(found.keys):
@@ -82,7 +82,7 @@ def stored_entries(
     def all_of(keys: pa.Array) -> NDArray[np.bool_]:
         return np.ones(len(keys), np.bool_)
 
-    chunks = [*merged_pieces(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
+    chunks = [*merged_chunks(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[0] for chunk in chunks)])
     values = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[1] for chunk in chunks)])
     texts = keys.cast(pa.string())
@@ -102,7 +102,7 @@ def _in_our_schema(values: pa.Array, layer: ValueLayer | StoredLayer) -> pa.Arra
     return transcode_locations(values, layer.schema, path=layer.path)
 
 
-def _gathered(chunks: Iterator[Piece]) -> Iterator[Piece]:
+def _gathered(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """Combine small chunks into larger ones."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
@@ -118,7 +118,7 @@ def _gathered(chunks: Iterator[Piece]) -> Iterator[Piece]:
         yield pa.concat_arrays(keys), pa.concat_arrays(values)
 
 
-def _entries(chunk: Piece, shard: IndexShard) -> IndexEntries:
+def _entries(chunk: Chunk, shard: IndexShard) -> IndexEntries:
     keys, values = chunk
     empty = pc.equal(pc.binary_length(values), pa.scalar(0, pa.int32()))
     if pc.any(empty).as_py():  # Java's marker of a deleted key

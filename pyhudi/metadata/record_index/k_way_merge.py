@@ -28,7 +28,7 @@ class Ordered(Protocol):
         ...
 
 
-Piece = tuple[pa.Array, pa.Array]
+Chunk = tuple[pa.Array, pa.Array]
 """A chunk of keys and values (binary), in key order; a null value deletes its key."""
 
 KeepsEnded = Callable[[pa.Array], NDArray[np.bool_]]
@@ -43,12 +43,12 @@ class UnsortedError(Exception):
     """A layer's keys do not ascend: Java sorts by UTF-16, which can differ from byte order."""
 
 
-def merged_pieces(
+def merged_chunks(
     found: Sequence[Ordered | DeleteLayer],
     transcode: Transcode,
     *,
     keeps_ended: KeepsEnded | None = None,
-) -> Iterator[Piece]:
+) -> Iterator[Chunk]:
     """The newest value of each key that has one, in key order; no chunk is empty.
 
     found: layers, oldest first.  transcode: converts a layer's values to the current schema.
@@ -72,7 +72,7 @@ def rows_with_values(
     values: pa.Array,
     newest: pa.Array | None,
     keeps_ended: KeepsEnded | None = None,
-) -> Piece:
+) -> Chunk:
     """The rows `newest` (None: all) with a value, and retained deleted keys; in key order."""
     if newest is not None:
         keys, values = keys.take(newest), values.take(newest)
@@ -87,7 +87,7 @@ def rows_with_values(
     return keys, values
 
 
-def _with_ended(keys: pa.Array, values: pa.Array, keeps_ended: KeepsEnded) -> Piece:
+def _with_ended(keys: pa.Array, values: pa.Array, keeps_ended: KeepsEnded) -> Chunk:
     """Rows that have a value, and rows of deleted keys to retain."""
     ended = pc.fill_null(pc.equal(pc.binary_length(values), 0), True)
     if not pc.any(ended).as_py():
@@ -104,7 +104,7 @@ def entries_at_most(found: Sequence[Layer]) -> int:
     return sum(layer.reader.entry_count for layer in found if isinstance(layer, ValueLayer))
 
 
-def _batches(layer: Ordered | DeleteLayer, transcode: Transcode) -> Iterator[Piece]:
+def _batches(layer: Ordered | DeleteLayer, transcode: Transcode) -> Iterator[Chunk]:
     if isinstance(layer, DeleteLayer):
         keys = layer.keys.cast(pa.binary())
         keys = keys.take(pa.array(latest(keys)))
@@ -121,7 +121,7 @@ def _batches(layer: Ordered | DeleteLayer, transcode: Transcode) -> Iterator[Pie
 class _Reader:
     """One layer, read on demand.  keys: of the current batch; None at the end of the layer."""
 
-    def __init__(self, batches: Iterator[Piece]) -> None:
+    def __init__(self, batches: Iterator[Chunk]) -> None:
         self._batches = batches
         self._before = b""
         self.keys: pa.Array | None = None
@@ -146,7 +146,7 @@ class _Reader:
                 return
         self.keys = self._values = None
 
-    def up_to(self, bound: bytes) -> Iterator[Piece]:
+    def up_to(self, bound: bytes) -> Iterator[Chunk]:
         """Rows of the current batch up to `bound`, which is at most the last key of every layer."""
         while self.keys is not None and self._values is not None:
             keys = self.keys

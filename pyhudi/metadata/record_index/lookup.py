@@ -20,7 +20,14 @@ from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.formats.java_text import as_text
-from pyhudi.metadata.hfile_slices import Layer, LayerMatches, MapSlice, asked, dated_layers, layers
+from pyhudi.metadata.hfile_slices import (
+    Layer,
+    LayerMatches,
+    MapSlice,
+    dated_layers,
+    layers,
+    look_up_layers,
+)
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.locations import CodedLocations, combine_parts, decode_coded
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
@@ -81,7 +88,7 @@ class IndexShard:
 
         costs: the cost of each file is appended.
         """
-        hits, left = asked(self.layers(fs), keys, method=self.method, costs=costs)
+        hits, left = look_up_layers(self.layers(fs), keys, method=self.method, costs=costs)
         if self.beneath is None or not len(left):
             return hits
         below, _ = self.beneath.ask(fs, keys.take(pa.array(left)), method=self.method, costs=costs)
@@ -256,7 +263,7 @@ class _Answer:
 
 
 def _ask_one(task: _FileGroupTask) -> _Answer:
-    hits, left = asked(layers(task.fs, task.piece), task.keys, method=task.method)
+    hits, left = look_up_layers(layers(task.fs, task.piece), task.keys, method=task.method)
     known = np.ones(len(task.keys), np.bool_)
     known[left] = False
     return _Answer(hits, np.flatnonzero(known))

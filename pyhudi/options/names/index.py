@@ -40,8 +40,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "0.8 for a new index, which stores it: load of the newest group at which another opens",
     ),
     honoured(
-        "pyhudi.index.tee", choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
-        "write.tee",
+        "pyhudi.index.shadow",
+        choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),
+        "write.shadow",
         "a second index that is updated and compared with the active one; reports count the "
         "differences",
     ),

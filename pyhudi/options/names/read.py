@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.settings import HolesPolicy
+from pyhudi.options.settings import HollowCommitPolicy
 from pyhudi.options.value_types import FLAG, TEXT, choice, words
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -44,7 +44,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.read.timeline.holes.resolution.policy",
-        choice({policy.value: policy for policy in HolesPolicy}), "read.holes",
+        choice({policy.value: policy for policy in HollowCommitPolicy}), "read.hollow_commits",
     ),
     honoured("hoodie.enable.data.skipping", FLAG, "read.data_skipping"),
     honoured(

@@ -31,7 +31,7 @@ from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.payload_classes import Keeps
-from pyhudi.options import HolesPolicy
+from pyhudi.options import HollowCommitPolicy
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_bound
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
@@ -54,7 +54,7 @@ class ChangeRange:
 
     since: PointInTime
     until: PointInTime | None = None
-    holes: HolesPolicy = HolesPolicy.FAIL
+    hollow_commits: HollowCommitPolicy = HollowCommitPolicy.FAIL
     partitions: str | None = None
     hide_unchanged: bool = False
     falls_back: bool = False
@@ -176,7 +176,7 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
         where = _archived_filter(state, since, until)
         return ChangeWindow(state, since, None, None, changes.partitions, where, True)
     moment, limit = (state, None) if until is None else state.until(until)
-    limit = _before_hollow_commits(moment, changes.holes, limit)
+    limit = _before_hollow_commits(moment, changes.hollow_commits, limit)
     return ChangeWindow(
         moment, since, limit, commits_between(moment, since, limit), changes.partitions
     )
@@ -227,12 +227,12 @@ def commits_between(
 
 
 def _before_hollow_commits(
-    state: TableState, policy: HolesPolicy, limit: InstantTime | None
+    state: TableState, policy: HollowCommitPolicy, limit: InstantTime | None
 ) -> InstantTime | None:
     """The newest visible instant given the policy; layout 2 has no hollow commits in a range."""
     if state.log.layout != 1:
         return limit
-    if policy is HolesPolicy.USE_TRANSITION_TIME:
+    if policy is HollowCommitPolicy.USE_TRANSITION_TIME:
         raise UnsupportedTableError(
             "tables of version 6 do not record when a commit completed",
             policy=policy.value,
@@ -241,13 +241,13 @@ def _before_hollow_commits(
     hollow = _first_hollow_commit(state.log, state.timeline, limit)
     if hollow is None:
         return limit
-    if policy is HolesPolicy.BLOCK:
+    if policy is HollowCommitPolicy.BLOCK:
         return hollow.time
     raise HollowCommitError(
         "a commit inside the range is still pending, its rows would be missed",
         instant=hollow.time,
         action=hollow.action.value,
-        hint="read up to an earlier instant, or set holes='block' to wait for it",
+        hint="read up to an earlier instant, or set hollow_commits='block' to wait for it",
     )
 
 
@@ -293,4 +293,4 @@ def _is_determined_by_range(rules: MergeRules) -> bool:
     return not rules.tombstones and rules.keeps is Keeps.NULLS
 
 
-__all__ = ["ChangeRange", "ChangeWindow", "HolesPolicy", "commits_between", "open_window"]
+__all__ = ["ChangeRange", "ChangeWindow", "HollowCommitPolicy", "commits_between", "open_window"]

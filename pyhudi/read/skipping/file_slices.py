@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
-from pyhudi.metadata.file_stats.collect import ColumnRanges, may_hold, read_ranges
+from pyhudi.metadata.file_stats.collect import ColumnRanges, may_contain, read_ranges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
@@ -165,7 +165,7 @@ def _bloomed(
         file_slice for file_slice in slices if file_slice.base is not None and not file_slice.logs
     ]
     files = [(p.partition, str(p.base.name)) for p in plain if p.base is not None]
-    retained = may_hold(metadata, files, pa.concat_arrays(keys))
+    retained = may_contain(metadata, files, pa.concat_arrays(keys))
     ruled_out = {
         file_slice.group for file_slice, keep in zip(plain, retained, strict=True) if not keep
     }

@@ -87,7 +87,7 @@ def open_for_reading(
     return _SERVICES[kind].open_for_reading(state, rules, engine)
 
 
-def told_mismatches(name: str, count: int) -> str:
+def mismatch_note(name: str, count: int) -> str:
     """The report note about keys whose location differs between the shadow index and the index."""
     kind = IndexKind(name)
     if kind.traits.is_default:

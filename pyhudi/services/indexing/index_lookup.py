@@ -20,7 +20,7 @@ from pyhudi.index.selection import choose_index
 from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.services.indexing.external_indexes import open_for_reading, told_mismatches
+from pyhudi.services.indexing.external_indexes import mismatch_note, open_for_reading
 from pyhudi.storage.spill import MemoryStaged
 
 MISMATCHES: Final = b"pyhudi.index.mismatches"
@@ -38,12 +38,12 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
     """
     kind = index_that_answers(state, options)
     answer = _query(state, options, kind, keys, engine)
-    tee = options.write.tee
-    if tee is None or tee is kind or not tee.keeps_entries:
+    shadow = options.write.shadow
+    if shadow is None or shadow is kind or not shadow.keeps_entries:
         return answer
-    count = differences(answer, _query(state, options, tee, keys, engine))
+    count = differences(answer, _query(state, options, shadow, keys, engine))
     if count:
-        _LOG.warning(told_mismatches(tee.value, count))
+        _LOG.warning(mismatch_note(shadow.value, count))
     facts = {**(answer.schema.metadata or {}), MISMATCHES: str(count).encode()}
     return answer.replace_schema_metadata(facts)
 

@@ -32,7 +32,7 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.storage.spill import Staged
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.begin import roll_back_dead, undoing
+from pyhudi.transaction.begin import roll_back_crashed, undoing
 from pyhudi.transaction.finish import complete
 from pyhudi.write.instant_content import profile
 
@@ -41,7 +41,7 @@ _PUT = (Fault.MISSING, Fault.WRONG_FILE_GROUP, Fault.STALE_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
-class MendTask:
+class BucketRepairTask:
     """One bucket's faults to repair."""
 
     fs: FileSystem
@@ -56,7 +56,7 @@ def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
     return put, sum(sum(check.counts.values()) for check in checks) - put
 
 
-def mend(
+def repair_index_faults(
     state: TableState, checks: Sequence[BucketCheck], engine: Engine, options: WriteOptions
 ) -> Instant:
     """Repair the faults that the checks found; the completed instant.
@@ -71,7 +71,7 @@ def mend(
     except (PyhudiError, OSError, pa.ArrowException) as failed:
         with undoing(failed):
             check_lock(fs)
-            roll_back_dead(fs, config, log, log.load(), options)
+            roll_back_crashed(fs, config, log, log.load(), options)
         raise
 
 
@@ -93,11 +93,11 @@ def _publish(
     inflight = log.start(requested, profile((), _OPERATION))
     targets = {target.number: target for target in metadata.shard_targets()}
     tasks = [
-        MendTask(fs, targets[check.bucket], inflight, check.faults)
+        BucketRepairTask(fs, targets[check.bucket], inflight, check.faults)
         for check in checks
         if check.faults is not None
     ]
-    written = engine.run(mend_bucket, tasks, label="repair-index")
+    written = engine.run(repair_index_bucket, tasks, label="repair-index")
     put, ended = mended(checks)
     content = CommitMetadata(
         (),
@@ -109,7 +109,7 @@ def _publish(
     return complete(state, inflight, content)
 
 
-def mend_bucket(task: MendTask) -> WriteStat:
+def repair_index_bucket(task: BucketRepairTask) -> WriteStat:
     """Write the entries and tombstones of one bucket.  May run twice."""
     faults = task.faults.load()
     puts = pc.is_in(faults.column("fault"), pa.array([kind.value for kind in _PUT]))

@@ -33,7 +33,7 @@ from pyhudi.index.maintenance.rebuild import (
 )
 from pyhudi.index.maintenance.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
 from pyhudi.index.rocksdb.bucket_store import BucketChanges, advance, open_bucket
-from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_believed, publish_checkpoint
+from pyhudi.index.rocksdb.checkpoint import Checkpoint, newest_valid, publish_checkpoint
 from pyhudi.index.rocksdb.rocksdb_index import RocksStore, place_of
 from pyhudi.index.rocksdb.store_files import BucketState, Place
 from pyhudi.index.watermark import Covered, touched_groups
@@ -68,7 +68,7 @@ def open_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Rock
     if last is None:
         empty = tuple(BucketState(number) for number in range(opening.bucket_count))
         return RocksStore(place, state.log, state.timeline, empty, opening.rules)
-    found = newest_believed(place.fs, state.log, state.timeline)
+    found = newest_valid(place.fs, state.log, state.timeline)
     missed = None if found is None else found.covered.missed(state.timeline)
     if found is None:
         return build_rocks(state, engine, opening)
@@ -96,7 +96,7 @@ def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
     last = state.timeline.commits.last
     if last is None:
         return RocksStore(place, state.log, state.timeline, (BucketState(0),), rules)
-    found = newest_believed(place.fs, state.log, state.timeline)
+    found = newest_valid(place.fs, state.log, state.timeline)
     missed = None if found is None else found.covered.missed(state.timeline)
     if found is None or missed is None or touched_groups(state.log, missed):
         raise IndexNotReadyError(
@@ -111,7 +111,7 @@ def bucket_count_of(state: TableState, rules: RocksRules) -> int:
     """The number of buckets of the index; that of the rules if no checkpoint is readable."""
     place = place_of(state.fs, rules)
     with suppress(CorruptFileError):
-        found = newest_believed(place.fs, state.log, state.timeline)
+        found = newest_valid(place.fs, state.log, state.timeline)
         if found is not None:
             return len(found.buckets)
     return rules.bucket_count

@@ -23,8 +23,8 @@ from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
-from pyhudi.spark.source.filters import as_expression, both, keys_told
-from pyhudi.spark.source.source_options import ReadAsked, read_asked
+from pyhudi.spark.source.filters import as_expression, both, key_filter
+from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 
 _BATCH_ROWS: Final = 32 * 1024
@@ -68,7 +68,7 @@ def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
 
     Raises TableNotFoundError, OptionError, UserError.
     """
-    settings = read_asked(options)
+    settings = read_request(options)
     state = load_state(settings.fs, settings.options.read, for_reading=True)
     request = settings.request
     _check(request, state)
@@ -93,7 +93,7 @@ def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> D
     PySpark rejects a reader with `pushFilters` in a session that does not push filters down; the
     only sign of the latter is the module that calls.
     """
-    settings = read_asked(options)
+    settings = read_request(options)
     kind = FilteringReader if _hands_filters_down() else TableReader
     return kind(settings, schema, pin)
 
@@ -118,7 +118,7 @@ class Slices(InputPartition):
 class TableReader(DataSourceReader):
     """Reads the columns of `schema`."""
 
-    def __init__(self, settings: ReadAsked, schema: StructType, pin: Pin | None) -> None:
+    def __init__(self, settings: ReadRequest, schema: StructType, pin: Pin | None) -> None:
         self.settings = settings
         self.schema = schema
         self.pin = pin
@@ -157,7 +157,7 @@ def plan_batch_scan(
     Raises SchemaError where the schema does not match the table.
     """
     stored = state.schema()
-    where = both(as_expression(filters, stored), keys_told(filters, state.config, stored))
+    where = both(as_expression(filters, stored), key_filter(filters, state.config, stored))
     mine = replace(request, columns=tuple(schema.names), where=both(request.where, where))
     plan = plan_scan(state, mine)
     check_types(plan.schema, schema)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import UserError, line_first
-from pyhudi.spark.source.save_mode import SaveAsked, check, save, save_asked
+from pyhudi.spark.source.save_mode import SaveRequest, check, save, save_request
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.spill import parking_folder
 from pyhudi.write.input.batch import in_bounded_batches
@@ -31,7 +31,7 @@ def writer(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceArrowWriter:
     """The writer of a batch.  Raises errors that can be detected before any row is computed."""
-    settings = save_asked(options, overwrite=overwrite)
+    settings = save_request(options, overwrite=overwrite)
     check(settings, to_arrow(schema))
     return TableWriter(settings, to_arrow(schema))
 
@@ -47,7 +47,7 @@ class ParkedBatch(WriterCommitMessage):
 class TableWriter(DataSourceArrowWriter):
     """Spills rows to one folder, and writes them to the table when every task is done."""
 
-    def __init__(self, settings: SaveAsked, schema: pa.Schema) -> None:
+    def __init__(self, settings: SaveRequest, schema: pa.Schema) -> None:
         self.settings = settings
         self.schema = schema
         self.folder = parking_folder()
@@ -72,7 +72,7 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def parked_batch(
-    settings: SaveAsked, folder: str, batches: Iterator[pa.RecordBatch]
+    settings: SaveRequest, folder: str, batches: Iterator[pa.RecordBatch]
 ) -> ParkedBatch:
     """Spill the rows of a task, up to the limits of a batch: a larger batch is rejected."""
     files: list[Parked] = []
@@ -83,7 +83,9 @@ def parked_batch(
     return ParkedBatch(tuple(files), is_whole=True)
 
 
-def parked_files(settings: SaveAsked, messages: Sequence[ParkedBatch | None]) -> tuple[Parked, ...]:
+def parked_files(
+    settings: SaveRequest, messages: Sequence[ParkedBatch | None]
+) -> tuple[Parked, ...]:
     """All files of a batch.  Raises UserError if the batch is too large."""
     came = [message for message in messages if message is not None]
     files = tuple(file for message in came for file in message.files)

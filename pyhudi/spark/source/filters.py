@@ -124,7 +124,7 @@ def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expressio
     return one & other
 
 
-def keys_told(
+def key_filter(
     filters: Iterable[Any], config: TableConfig, schema: pa.Schema
 ) -> pc.Expression | None:
     """The condition on the record key that follows from equality or IN filters on every column of

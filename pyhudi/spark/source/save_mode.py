@@ -71,7 +71,7 @@ class SaveLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveAsked:
+class SaveRequest:
     """A save as its options describe it."""
 
     path: str
@@ -102,7 +102,7 @@ class SaveAsked:
         return replace(parse_options(self.hoodie), query=QueryRequest())
 
 
-def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
+def save_request(options: Mapping[str, str], *, overwrite: bool) -> SaveRequest:
     """The save described by options.  Raises OptionError."""
     found = given(options)
     operation = parse_options(found.hoodie).request.operation or "upsert"
@@ -114,7 +114,7 @@ def save_asked(options: Mapping[str, str], *, overwrite: bool) -> SaveAsked:
     limits = SaveLimits(
         found.size("maxBatchRows", 10_000_000), found.size("maxBatchBytes", 1 << 30)
     )
-    return SaveAsked(found.path, mode, operation, limits, found.hoodie, found.storage)
+    return SaveRequest(found.path, mode, operation, limits, found.hoodie, found.storage)
 
 
 def _mode(found: Given, overwrite: bool) -> SaveMode:
@@ -136,7 +136,7 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
     return mode
 
 
-def check(settings: SaveAsked, schema: pa.Schema) -> None:
+def check(settings: SaveRequest, schema: pa.Schema) -> None:
     """Raise errors that can be detected from the options, the table and the schema of the rows."""
     fs = settings.fs
     config = existing(fs)
@@ -170,7 +170,7 @@ def existing(fs: FileSystem) -> TableConfig | None:
 
 
 def save(
-    fs: FileSystem, settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+    fs: FileSystem, settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
     """Write spilled rows.  Raises the errors of the table's write method, after which the table is
     unchanged; but a table that is being overwritten is lost once its first file is deleted."""
@@ -207,12 +207,12 @@ class Receiver(api.Table):
         return self._write(Operation.DELETE, rows, dry_run=False)
 
 
-def _receiver(fs: FileSystem, settings: SaveAsked, config: TableConfig) -> Receiver:
+def _receiver(fs: FileSystem, settings: SaveRequest, config: TableConfig) -> Receiver:
     return Receiver(fs, options=agreed(settings.options, config), engine=LocalEngine())
 
 
 def _written(
-    table: Receiver, settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]
+    table: Receiver, settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]
 ) -> WriteReport:
     if settings.operation == "delete":
         has_paths = set(table.config.partition_fields) <= set(schema.names)
@@ -225,7 +225,7 @@ def _written(
     return report
 
 
-def _rehearse(settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
+def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
     """Create the new table in memory and plan the write there, so that errors of either are raised
     before the path is changed."""
     if settings.operation in _WITHOUT_ROWS:
@@ -242,7 +242,7 @@ def _rehearse(settings: SaveAsked, schema: pa.Schema, files: tuple[Parked, ...])
         locate(stage).delete_folder("table")
 
 
-def _create(path: str, settings: SaveAsked, schema: pa.Schema) -> TableConfig:
+def _create(path: str, settings: SaveRequest, schema: pa.Schema) -> TableConfig:
     """Create the table that the options describe."""
     request = settings.options.request
     if not request.record_key:

@@ -115,7 +115,7 @@ def _unknown(name: str) -> OptionError:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAsked:
+class ReadRequest:
     """A read: the scan request and the maximum size of its partitions."""
 
     path: str
@@ -129,14 +129,14 @@ class ReadAsked:
         return locate(self.path, storage_options=self.storage)
 
 
-def read_asked(options: Mapping[str, str]) -> ReadAsked:
+def read_request(options: Mapping[str, str]) -> ReadRequest:
     """The batch read described by options.  Raises OptionError."""
     found = given(options)
     parsed = parse_options(found.hoodie)
     columns = _columns(found.own.get("columns"))
     request = _request(parsed, columns)
     size = found.size("maxPartitionBytes", 128 << 20)
-    return ReadAsked(found.path, request, parsed, size, found.storage)
+    return ReadRequest(found.path, request, parsed, size, found.storage)
 
 
 def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
@@ -152,7 +152,7 @@ def _request(options: Options, columns: tuple[str, ...] | None) -> ScanRequest:
         changes = ChangeRange(
             query.since,
             query.until,
-            read.holes,
+            read.hollow_commits,
             read.partition_glob,
             falls_back=read.incremental_fallback,
             schema_of_end=read.schema_of_end,

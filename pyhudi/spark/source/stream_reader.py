@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
-from pyhudi.options import HolesPolicy, Options, parse_options
+from pyhudi.options import HollowCommitPolicy, Options, parse_options
 from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.read.time_travel import as_bound
@@ -64,7 +64,7 @@ class ReadLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAsked:
+class StreamRequest:
     """A stream as its options describe it."""
 
     path: str
@@ -80,7 +80,7 @@ class StreamAsked:
         return locate(self.path, storage_options=self.storage)
 
 
-def stream_asked(options: Mapping[str, str]) -> StreamAsked:
+def stream_request(options: Mapping[str, str]) -> StreamRequest:
     """The stream described by options.  Raises OptionError."""
     found = given(options)
     parsed = parse_options(found.hoodie)
@@ -92,7 +92,7 @@ def stream_asked(options: Mapping[str, str]) -> StreamAsked:
         )  # fmt: skip
     names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
     limits = ReadLimits(*(found.size(name, _NO_LIMIT) for name in names))
-    return StreamAsked(
+    return StreamRequest(
         found.path,
         (query.start or "earliest").strip(),
         parsed,
@@ -113,7 +113,7 @@ def _flag(found: Given, name: str) -> bool:
 class TableStream(DataSourceStreamReader):
     """Reads the columns of `schema` from one offset to another."""
 
-    def __init__(self, settings: StreamAsked, schema: StructType) -> None:
+    def __init__(self, settings: StreamRequest, schema: StructType) -> None:
         self.settings = settings
         self.schema = schema
         self.target: InstantTime | None = None
@@ -165,7 +165,7 @@ class TableStream(DataSourceStreamReader):
         return load_state(self.settings.fs, self.settings.options.read, for_reading=True)
 
 
-def _is_future(settings: StreamAsked, state: TableState, start: InstantTime) -> bool:
+def _is_future(settings: StreamRequest, state: TableState, start: InstantTime) -> bool:
     """Whether the offset is the requested start of the stream, which may be in the future."""
     if settings.start.lower() in ("earliest", "latest"):
         return False
@@ -224,13 +224,15 @@ def batch_end(
 
 def plan_changes(
     state: TableState,
-    settings: StreamAsked,
+    settings: StreamRequest,
     schema: StructType,
     since: InstantTime,
     until: InstantTime,
 ) -> ScanPlan:
     """The changes between two offsets.  Raises SnapshotExpiredError."""
-    changes = ChangeRange(since, until, HolesPolicy.BLOCK, settings.options.read.partition_glob)
+    changes = ChangeRange(
+        since, until, HollowCommitPolicy.BLOCK, settings.options.read.partition_glob
+    )
     request = ScanRequest(columns=tuple(schema.names), changes=changes)
     plan = plan_scan(state, request) if settings.fails_on_loss else _whole(state, request)
     if plan is None:

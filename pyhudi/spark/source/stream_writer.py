@@ -32,7 +32,7 @@ from pyhudi.errors import (
 )
 from pyhudi.options import StreamOptions
 from pyhudi.spark.source.batch_writer import ParkedBatch, logged, parked_batch, parked_files
-from pyhudi.spark.source.save_mode import SaveAsked, SaveMode, save, save_asked
+from pyhudi.spark.source.save_mode import SaveMode, SaveRequest, save, save_request
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import parked_of, parking_folder
@@ -46,7 +46,7 @@ _QUERY: Final = "sql.streaming.queryId"
 
 def sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> TableSink:
     """The writer of a stream.  overwrite: every batch is the whole result (complete mode)."""
-    settings = save_asked(options, overwrite=False)
+    settings = save_request(options, overwrite=False)
     if settings.mode is not SaveMode.APPEND:
         raise UserError("save mode not supported by streams", saveMode=settings.mode.value)
     if overwrite:
@@ -65,7 +65,7 @@ class StreamPart(ParkedBatch):
 class TableSink(DataSourceStreamArrowWriter):
     """Spills the rows of each batch, and writes them to the table when every task is done."""
 
-    def __init__(self, settings: SaveAsked, schema: pa.Schema) -> None:
+    def __init__(self, settings: SaveRequest, schema: pa.Schema) -> None:
         self.settings = settings
         self.schema = schema
 

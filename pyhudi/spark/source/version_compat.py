@@ -10,13 +10,13 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
-from pyhudi.spark.source.stream_reader import TableStream, stream_asked
+from pyhudi.spark.source.stream_reader import TableStream, stream_request
 
 
 @line_first()
 def stream(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """The stream reader for the installed PySpark version."""
-    settings = stream_asked(options)
+    settings = stream_request(options)
     if find_spec("pyspark.sql.streaming.datasource") is None:
         return PlainStream(settings, schema)
     from pyhudi.spark.source.rate_limit import AdmittingStream

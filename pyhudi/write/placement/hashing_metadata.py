@@ -16,9 +16,9 @@ from pyhudi.index.consistent_hashing import (
     Ring,
     first_ring,
     load_ring,
-    ring_anew,
     ring_of,
     ring_path,
+    ring_with_new_groups,
 )
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -57,7 +57,7 @@ def rings_of(
         if ring is None:
             ring = first_ring(partition, rule.count)
         elif partition in emptied:
-            ring = ring_anew(ring)
+            ring = ring_with_new_groups(ring)
         _check_not_replaced(ring, gone.keys())
         rings[partition] = ring
     return rings
@@ -74,7 +74,7 @@ def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
         )  # fmt: skip
 
 
-def keep_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
+def store_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
     """Store the rings that are new.  time: of the write.  Raises OvertakenError if another writer
     has created the same partition with another ring."""
     for ring in rings:

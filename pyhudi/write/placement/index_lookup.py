@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.index.bloom import filter_slices, filter_slices_unpruned, told_of
+from pyhudi.index.bloom import file_stats_of, filter_slices, filter_slices_unpruned
 from pyhudi.index.bucket import BucketFinder, bucket_groups
 from pyhudi.index.consistent_hashing import Ring, RingFinder
 from pyhudi.index.contract import Finder
@@ -45,8 +45,7 @@ from pyhudi.write.placement.tagging import RECORDS, ShardTags, TagTask, tag_shar
 class WriteIndex:
     """The index of one write.  records: the table's record index, if any; queried if it is the
     selected index, else only maintained.  hash: partitions the batch.  stores: external indexes,
-    likewise.  tee: shadow index, compared with the queried index; it has no entries, or is one of
-    these."""
+    likewise.  shadow: compared with the queried index; it has no entries, or is one of these."""
 
     choice: IndexChoice
     rules: IndexRules
@@ -54,7 +53,7 @@ class WriteIndex:
     hash: KeyHash
     metadata: MetadataTable | None = None
     stores: tuple[EntryStore, ...] = ()
-    tee: IndexKind | None = None
+    shadow: IndexKind | None = None
 
     @property
     def store(self) -> EntryStore:
@@ -212,15 +211,15 @@ def _additional_finders(
     for store in index.stores:
         if queried.is_other or store.kind is not own:
             found[store.kind.value] = _of_store(store, index, plan, where())
-    tee = index.tee
-    if tee is not None and tee.value not in found and tee is not own:
-        everywhere = replace(plan, is_global=tee.is_global).everywhere
+    shadow = index.shadow
+    if shadow is not None and shadow.value not in found and shadow is not own:
+        everywhere = replace(plan, is_global=shadow.is_global).everywhere
         if not gathered or everywhere is not plan.everywhere:
             shards = range(index.part_count)
             tasks = [GatherTask(plan, number, everywhere) for number in shards]
             gathered = engine.run(gather_shard, tasks, label="tag")
-        keys = _KeySearch(tee, everywhere, gathered)
-        found[tee.value] = _probed(index, plan, engine, where(), keys)
+        keys = _KeySearch(shadow, everywhere, gathered)
+        found[shadow.value] = _probed(index, plan, engine, where(), keys)
     return found
 
 
@@ -254,7 +253,7 @@ def _probed(
     look = _look(index, queried.kind)
     stats = None
     if index.asks_metadata and index.metadata is not None:
-        stats = told_of(index.metadata, slices)
+        stats = file_stats_of(index.metadata, slices)
     work = ProbeWork(plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts)
     tasks = [
         ProbeTask(replace(work, slices=some), look, plan.staging)

@@ -262,7 +262,7 @@ def _check_one_partition(
             partition=paths[path[at]],
             stored_in=groups[there[wrong[0]]].partition,
             hint="that index has one entry per key: use a global index, or do not use it (drop "
-            "record_index, or pyhudi.index.tee)",
+            "record_index, or pyhudi.index.shadow)",
         )
 
 

@@ -37,7 +37,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Indexed]:
     old, new = request.param
     with ExitStack() as opened:
         made, beside = (opened.enter_context(indexed(kind)) for kind in (old, new))
-        yield Indexed(old, {**beside.options, **made.options, "pyhudi.index.tee": new.option})
+        yield Indexed(old, {**beside.options, **made.options, "pyhudi.index.shadow": new.option})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_both_are_kept_in_step(pair: Indexed) -> None:
         table.upsert(batch([7, 20], 3)),
     ]
     assert not [note for report in reports for note in report.notes if "elsewhere" in note]
-    new = IndexKind[pair.options["pyhudi.index.tee"].replace("RECORD_INDEX", "RECORD")]
+    new = IndexKind[pair.options["pyhudi.index.shadow"].replace("RECORD_INDEX", "RECORD")]
     if pair.kind in WITH_LOOKUP and new.keeps_entries:
         found = table.lookup(["k001", "k007", "k000"])
         assert found["found"].to_pylist() == [True, True, False]
@@ -60,7 +60,7 @@ def test_both_are_kept_in_step(pair: Indexed) -> None:
     if pair.kind is IndexKind.BUCKET:  # whose tables no other index may write
         report = table.upsert(batch(range(21), 4))
     else:
-        alone = Indexed(new, {k: v for k, v in pair.options.items() if k != "pyhudi.index.tee"})
+        alone = Indexed(new, {k: v for k, v in pair.options.items() if k != "pyhudi.index.shadow"})
         report = alone.table(fs=table._fs, index__type=new.option).upsert(batch(range(21), 4))
         assert report.inserted == 3  # k000, k018, k019
     assert report.notes == ()
@@ -72,7 +72,7 @@ def test_keys_that_are_elsewhere_are_counted_and_the_old_index_answers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with indexed(IndexKind.HBASE) as hbase:
-        options = {**hbase.options, "pyhudi.index.tee": "HBASE"}
+        options = {**hbase.options, "pyhudi.index.shadow": "HBASE"}
         Indexed(IndexKind.RECORD).table()
         table = Indexed(IndexKind.RECORD).table()
         table.upsert(batch(range(6), 1))
@@ -91,14 +91,14 @@ def test_keys_that_are_elsewhere_are_counted_and_the_old_index_answers(
 
 
 def test_an_index_is_not_beside_itself() -> None:
-    table = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.tee": "ROCKSDB"}).table()
+    table = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.shadow": "ROCKSDB"}).table()
     with pytest.raises(OptionError, match="a different index"):
         table.upsert(batch(range(3), 1))
 
 
 def test_buckets_of_another_hash_are_told_apart() -> None:
     """Both indexes have as many buckets, and keys fall into them differently."""
-    options = {"pyhudi.index.tee": "ROCKSDB", "pyhudi.index.elastic.hash": "murmur3"}
+    options = {"pyhudi.index.shadow": "ROCKSDB", "pyhudi.index.elastic.hash": "murmur3"}
     table = Indexed(IndexKind.ELASTIC, options).table()
     table.upsert(batch(range(30), 1))
     report = table.upsert(batch(range(40), 2))
