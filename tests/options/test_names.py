@@ -113,7 +113,7 @@ def test_names_that_describe_a_table_are_collected() -> None:
 
 
 def test_names_of_one_setting_may_not_disagree() -> None:
-    with pytest.raises(OptionError, match=r"disagree.*hoodie\.table\.name=a"):
+    with pytest.raises(OptionError, match=r"conflicting options.*hoodie\.table\.name=a"):
         parse_options({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
 
 

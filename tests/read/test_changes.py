@@ -141,7 +141,7 @@ def test_a_hole_in_the_range_fails_blocks_or_cannot_be_served() -> None:
     assert values(table.changes("000", T1)) == {"k1": 1, "k2": 2}
     with pytest.raises(UnsupportedTableError, match="version 6"):
         table.changes(T1, hollow_commits="use_transition_time").to_arrow()
-    with pytest.raises(UserError, match="holes"):
+    with pytest.raises(UserError, match="hollow commit policy"):
         table.changes(T1, hollow_commits="ignore")
 
 
