@@ -167,7 +167,7 @@ def test_a_key_in_two_partitions_is_refused_beside_a_record_index() -> None:
     table.upsert(batch(range(6), 1))
     before = list(table.timeline)
     for index in (IndexKind.BLOOM, IndexKind.SIMPLE):
-        with pytest.raises(UserError, match="another partition than the record index") as caught:
+        with pytest.raises(UserError, match="another partition than in the record index") as caught:
             reopened(table, index__type=index.option).upsert(batch([4], 2, "p0"))
         assert caught.value.facts["stored_in"] == "p1"
     assert list(table.timeline) == before

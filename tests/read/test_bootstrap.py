@@ -240,7 +240,7 @@ def test_a_bootstrapped_table_is_not_written(version: str, root: Path) -> None:
         lambda: pyhudi.doctor(root),
     ]
     for attempt in attempts:
-        with pytest.raises(pyhudi.UnsupportedTableError, match="reading only"):
+        with pytest.raises(pyhudi.UnsupportedTableError, match="read-only"):
             attempt()
         assert content(root.parent) == before
 
