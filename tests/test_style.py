@@ -25,6 +25,12 @@ MODULE_LINES_MAX = 450
 NATIVE_LINES_MAX = 600
 MODULES_A_FOLDER_MAX = 20
 POSITIONAL_MAX = 6
+UNUSUAL = re.compile(
+    r"\b(told|tells?|asks?|asked|beside|mend(s|ed|ing)?|anew|somebody|nobody|the dead|"
+    r"dead writers?|puts? aside|of (one's|your|its) own|what becomes of|gives? way|stands? for)\b",
+    re.IGNORECASE,
+)
+"""Words that manuals of databases do not use, and for which there is a standard term."""
 SHARED_NAMES = {
     "ROWS",  # the option names of one area: options.registry joins those of all areas
     "create_table",  # the API on one machine and on Spark
@@ -177,3 +183,19 @@ def test_native_code_neither_includes_nor_leaves_return_types_open(path: Path) -
     assert not re.search(r"^\s*include\s+[\"']", text, re.MULTILINE)
     untyped = re.findall(r"^cdef (?:inline )?(\w+)\(", text, re.MULTILINE)
     assert not untyped, untyped
+
+
+def user_facing() -> list[Path]:
+    """Error messages, documentation and the texts of the command line."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "tests/golden/messages.txt", *pages, *sorted((ROOT / "pyhudi/cli").glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", user_facing(), ids=relative)
+def test_texts_for_users_use_standard_terms(path: Path) -> None:
+    found = [
+        f"{relative(path)}:{number}: {match.group()}: {line.strip()[:80]}"
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if (match := UNUSUAL.search(line))
+    ]
+    assert not found, "\n".join(found)
