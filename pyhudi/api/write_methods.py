@@ -23,8 +23,8 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import deferred_writes
 from pyhudi.write.input.batch import NoRows, Rows
 from pyhudi.write.matched_rows import matched_rows
+from pyhudi.write.write_context import Operation, WriteRequest
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Operation, WriteRequest
 
 
 class WritingVerbs:

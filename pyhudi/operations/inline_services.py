@@ -35,8 +35,8 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.write_context import Commit
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Commit
 
 
 def after_write(

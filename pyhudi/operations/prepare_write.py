@@ -50,8 +50,8 @@ from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_sch
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.table_creation import NewTable as NewTable
+from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import WriteContext, WriteRequest
 
 
 def wants_records(index: IndexKind, options: Options) -> bool:

@@ -16,7 +16,7 @@ from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.write.input.batch import NoRows
-from pyhudi.write.write_steps import Commit, Operation, WriteRequest
+from pyhudi.write.write_context import Commit, Operation, WriteRequest
 
 
 @dataclass(frozen=True, slots=True)

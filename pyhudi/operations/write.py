@@ -46,8 +46,8 @@ from pyhudi.write.input.schema_check import FittedSchema
 from pyhudi.write.instant_content import content_of, profile_of, requested
 from pyhudi.write.overwrite import NOTHING_REPLACED
 from pyhudi.write.placement.hashing_metadata import store_rings
+from pyhudi.write.write_context import PlannedWrite, WriteContext, WriteRequest, write_set
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import PlannedWrite, WriteContext, WriteRequest, write_set
 from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
 
 

@@ -39,8 +39,8 @@ from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.file_writers import new_bloom, write_base_file
-from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
 from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers
 

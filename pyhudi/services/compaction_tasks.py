@@ -17,8 +17,8 @@ from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.file_writers import new_bloom, write_base_file
-from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from pyhudi.write.input.batch import BatchChunk, rows_of_shard
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows
 from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
-from pyhudi.write.write_steps import PlannedWrite, WriteContext, needs_index_lookup
+from pyhudi.write.write_context import PlannedWrite, WriteContext, needs_index_lookup
 
 
 @dataclass(frozen=True, slots=True)

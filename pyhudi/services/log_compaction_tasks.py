@@ -25,8 +25,8 @@ from pyhudi.records import FILE_NAME, PARTITION_PATH
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.log_append import append_position
-from pyhudi.write.files.write_context import FilePlan, millis_since, with_constants
 
 
 @dataclass(frozen=True, slots=True)

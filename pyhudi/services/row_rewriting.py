@@ -19,7 +19,7 @@ from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import SpillPlace, Staging, spill, staging_folder
 from pyhudi.timeline.instant import Instant, State
-from pyhudi.write.files.write_context import FilePlan
+from pyhudi.write.files.file_plan import FilePlan
 
 
 @dataclass(frozen=True, slots=True)

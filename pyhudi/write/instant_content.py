@@ -29,7 +29,7 @@ from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.tagging import Duplicates
-from pyhudi.write.write_steps import (
+from pyhudi.write.write_context import (
     Operation,
     PlannedWrite,
     WriteContext,

@@ -41,7 +41,7 @@ from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
 from pyhudi.write.placement.record_size import record_bytes
 from pyhudi.write.placement.sorted_insert import by_range, sort_columns
 from pyhudi.write.placement.tagging import ExistingKeyPolicy, ShardTags, TagPlan
-from pyhudi.write.write_steps import (
+from pyhudi.write.write_context import (
     Operation,
     WriteContext,
     duplicates_of,

@@ -24,8 +24,8 @@ from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.index_lookup import may_have_copies
 from pyhudi.write.placement.routing import Router
+from pyhudi.write.write_context import Operation, PlannedWrite, WriteContext, needs_index_lookup
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Operation, PlannedWrite, WriteContext, needs_index_lookup
 
 
 @dataclass(frozen=True)

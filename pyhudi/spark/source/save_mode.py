@@ -35,8 +35,8 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import fit_schema, schema_rules
 from pyhudi.write.input.staged_rows import Parked, ParkedKeys, ParkedRows, partitions_of
+from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
-from pyhudi.write.write_steps import Operation
 
 _OPERATION: Final = "hoodie.datasource.write.operation"
 _CONCURRENCY: Final = ("hoodie.write.lock.", "hoodie.write.concurrency.")

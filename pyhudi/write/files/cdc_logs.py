@@ -31,7 +31,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.column_merge import plain
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.cdc_properties import CdcMode
-from pyhudi.write.files.write_context import FilePlan
+from pyhudi.write.files.file_plan import FilePlan
 
 
 def write_cdc_log(

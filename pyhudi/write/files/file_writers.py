@@ -34,8 +34,7 @@ from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.cdc_logs import write_cdc_log
-from pyhudi.write.files.log_append import append
-from pyhudi.write.files.write_context import (
+from pyhudi.write.files.file_plan import (
     CONSTANT,
     FilePlan,
     Written,
@@ -43,6 +42,7 @@ from pyhudi.write.files.write_context import (
     stamped,
     with_constants,
 )
+from pyhudi.write.files.log_append import append
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.routing import Routed, Router
 from pyhudi.write.placement.tagging import RowAction

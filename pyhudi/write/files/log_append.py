@@ -22,7 +22,7 @@ from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
-from pyhudi.write.files.write_context import FilePlan, Written, millis_since, stamped
+from pyhudi.write.files.file_plan import FilePlan, Written, millis_since, stamped
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.routing import Routed
 from pyhudi.write.placement.tagging import RowAction
