@@ -19,7 +19,8 @@ from pyhudi.cli.app import commands, run
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
 READERS = {
-    "hold", "holds", "savepoints", "archived_timeline", "doctor", "metadata", "services", "start",
+    "pin_snapshot", "pinned_snapshots", "savepoints", "archived_timeline", "doctor",
+    "metadata", "services", "start",
     "verify", "lookup", "explain", "entries", "stats", "compare",
 }  # fmt: skip
 """Verbs that change nothing of the table."""

@@ -114,7 +114,7 @@ def test_a_sample_sees_what_is_wrong_with_many_keys() -> None:
     check = table.index.verify(sample=200)
     assert check.faults.keys() == {"missing", "stale_partition", "orphaned"}
     assert 0.3 < check.fault_share_max["table to index"] < 0.7
-    with pytest.raises(UserError, match="above zero"):
+    with pytest.raises(UserError, match="positive integer"):
         table.index.verify(sample=0)
 
 

@@ -93,7 +93,8 @@ def test_keys_that_are_there_twice_get_one_entry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("buckets", "what"), [(-1, "above zero"), (0, "above zero"), (10_001, "out of range")]
+    ("buckets", "what"),
+    [(-1, "positive integer"), (0, "positive integer"), (10_001, "out of range")],
 )
 def test_a_number_of_buckets_that_cannot_be_is_refused(buckets: int, what: str) -> None:
     _, table = made(TableType.COPY_ON_WRITE)
