@@ -15,6 +15,7 @@ Source: table_format 8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,6 +79,24 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 def indices(column: pa.DictionaryArray) -> Ints:
     """Codes of a dictionary column, 0 for nulls."""
     return np.asarray(column.indices.cast(pa.int32()).fill_null(0).to_numpy(), np.int32)
+
+
+def pair_groups(
+    partition: Ints, partitions: Sequence[str], file: Ints, files: Sequence[str]
+) -> tuple[Ints, tuple[FileGroupId, ...]]:
+    """(position in groups of each row, groups), of rows coded by partition path and by file id.
+
+    Groups are in the order of the codes.
+    """
+    width = max(1, len(files))
+    pairs = partition.astype(np.int64) * width + file
+    used = np.zeros(max(1, len(partitions)) * width, np.bool_)
+    used[pairs] = True
+    groups = tuple(
+        FileGroupId(partitions[pair // width], files[pair % width])
+        for pair in np.flatnonzero(used).tolist()
+    )
+    return (np.cumsum(used, dtype=np.int64) - 1).astype(np.int32)[pairs], groups
 
 
 def path_codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

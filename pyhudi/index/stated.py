@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi.index.contract import Located, path_codes
-from pyhudi.records import PARTITION_PATH, FileGroupId
+from pyhudi.index.contract import Located, pair_groups, path_codes
+from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -21,7 +21,4 @@ class StatedFinder:
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         path, paths = path_codes(rows.column(PARTITION_PATH))
         file, files = path_codes(rows.column(self.column))
-        width = max(1, len(files))
-        used, homes = np.unique(path.astype(np.int64) * width + file, return_inverse=True)
-        groups = tuple(FileGroupId(paths[p // width], files[p % width]) for p in used.tolist())
-        return Located(np.arange(rows.num_rows), homes.astype(np.int32), groups)
+        return Located(np.arange(rows.num_rows), *pair_groups(path, paths, file, files))

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pyhudi.engine import Engine
 from pyhudi.index.hbase.hbase_index import HBaseStore
-from pyhudi.index.maintenance.rebuild import ReportProgress, gather_keys, plan_build
+from pyhudi.index.maintenance.rebuild import BuildPlan, ReportProgress, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats
 from pyhudi.index.maintenance.verify import BucketCheck, summarize
@@ -28,7 +28,7 @@ from pyhudi.services.indexing.external_verify import (
     repair_store,
     store_stats,
 )
-from pyhudi.services.indexing.repair import mended
+from pyhudi.services.indexing.repair import repair_counts
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.begin import check_table
 
@@ -77,10 +77,7 @@ class RocksDBRebuild:
     it stopped."""
 
     def plan(self, state: TableState, options: Options, buckets: int | None) -> IndexRebuild:
-        before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
-        count = buckets or before
-        plan = plan_build(state, KeyHash(count))
-        return IndexRebuild(count, before, len(plan.groups), len(plan.kept), dry_run=True)
+        return replace(self._planned(state, options, buckets)[1], dry_run=True)
 
     def run(
         self,
@@ -90,17 +87,25 @@ class RocksDBRebuild:
         buckets: int | None,
         tell: ReportProgress,
     ) -> IndexRebuild:
-        rules = options.write.index_rules.rocksdb
-        seen = load_state(fs, options.read)
-        before = rocksdb.bucket_count_of(seen, rules)
-        count = buckets or before
-        first = plan_build(seen, KeyHash(count))
+        first, report = self._planned(load_state(fs, options.read), options, buckets)
         gather_keys(first, engine, tell)
+        rules = options.write.index_rules.rocksdb
         with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
-            opening = rocksdb.StoreOpening(rules, staging, count, publishes=True, tell=tell)
+            opening = rocksdb.StoreOpening(
+                rules, staging, report.buckets, publishes=True, tell=tell
+            )
             built = rocksdb.build_rocks(state, engine, opening)
         size = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
-        return IndexRebuild(count, before, len(first.groups), len(first.kept), bytes_written=size)
+        return replace(report, bytes_written=size)
+
+    def _planned(
+        self, state: TableState, options: Options, buckets: int | None
+    ) -> tuple[BuildPlan, IndexRebuild]:
+        """The plan of a build, and what is known of its report."""
+        before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
+        count = buckets or before
+        plan = plan_build(state, KeyHash(count))
+        return plan, IndexRebuild(count, before, len(plan.groups), len(plan.kept))
 
 
 _REBUILDS: Final[Mapping[IndexKind, Rebuild]] = {
@@ -191,9 +196,7 @@ def _check_of(state: TableState, checks: Sequence[BucketCheck], began: float) ->
 
 
 def _repair_of(state: TableState, checks: Sequence[BucketCheck], began: float) -> IndexRepair:
-    put, ended = mended(checks)
-    faulty = sum(1 for each in checks if each.faults is not None)
-    return IndexRepair(_check_of(state, checks, began), put, ended, faulty)
+    return IndexRepair(_check_of(state, checks, began), *repair_counts(checks))
 
 
 def _since(began: float) -> float:

@@ -25,7 +25,7 @@ from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing.elastic import build_elastic
-from pyhudi.services.indexing.repair import mended, repair_index_faults
+from pyhudi.services.indexing.repair import repair_counts, repair_index_faults
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import SpillPlace, Staging, parking_folder, spill
 from pyhudi.transaction.begin import check_table
@@ -62,10 +62,8 @@ def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepai
         check = _report(state, checks, began)
         if check.is_exact:
             return IndexRepair(check, notes=("nothing to repair",))
-        put, ended = mended(checks)
         done = repair_index_faults(state, checks, engine, options.write)
-        faulty = sum(1 for each in checks if each.faults is not None)
-        return IndexRepair(check, put, ended, faulty, instant=str(done.time))
+        return IndexRepair(check, *repair_counts(checks), instant=str(done.time))
 
 
 def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
@@ -73,8 +71,7 @@ def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
     began = time.monotonic()
     with key_spill(state.fs, engine) as store:
         checks = check_index(state, engine, store)
-        put, ended = mended(checks)
-        faulty = sum(1 for each in checks if each.faults is not None)
+        put, ended, faulty = repair_counts(checks)
         check = _report(state, checks, began)
         notes: tuple[str, ...] = ()
         if put + ended > _REBUILD_SHARE * max(1, check.keys):

@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pyhudi.errors import OvertakenError, WriteConflictError
 from pyhudi.metadata.delta_commit import MetadataCommit
@@ -36,6 +37,7 @@ from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staging, staging_folder
 from pyhudi.table.listing import ensure_partition
+from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.early_conflicts import check_early
 from pyhudi.transaction.finish import Ending
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
@@ -182,11 +184,15 @@ class _Write:
     ready: Ready
     dropped: tuple[str, ...] = field(default=(), init=False)
 
+    @cached_property
+    def changes(self) -> WriteSet:
+        return write_set(self.setting, self.planned)
+
     def run(self) -> WriteReport:
         transaction, setting, planned = self.transaction, self.setting, self.planned
         if not transaction.is_whole and setting.options.concurrency.detects_early:
             beats = setting.options.concurrency.heartbeats
-            check_early(setting.state, transaction.instant, write_set(setting, planned), beats)
+            check_early(setting.state, transaction.instant, self.changes, beats)
         entries = self._start()
         with setting.watch.phase("write"):
             files = write_files(setting, planned, transaction.instant, entries)
@@ -213,7 +219,7 @@ class _Write:
         plans of clusterings of the written groups.  The lock is held."""
         transaction, setting = self.transaction, self.setting
         if setting.options.drops_clusterings:
-            groups = write_set(setting, self.planned).groups
+            groups = self.changes.groups
             self.dropped = cancel_clustering(setting.state, groups, setting.options)
         if self.dropped:
             transaction.relist()
@@ -224,7 +230,7 @@ class _Write:
         transaction, setting, planned = self.transaction, self.setting, self.planned
         fs, at = setting.state.fs, transaction.instant.time
         remove_leftovers(fs, at, stats=files.stats)
-        with transaction.ending(write_set(setting, planned)) as ending:
+        with transaction.ending(self.changes) as ending:
             check_rows(setting, planned, transaction.instant, ending.now)
             self._ensure_partitions(ending)
             metadata = transaction.metadata or self._begin_metadata()
@@ -250,7 +256,7 @@ class _Write:
     def _ensure_partitions(self, ending: Ending) -> None:
         """Restore metafiles that a concurrent clean of an empty partition may have deleted."""
         if ending.cleaned:
-            for partition in sorted(write_set(self.setting, self.planned).written):
+            for partition in sorted(self.changes.written):
                 ensure_partition(ending.state.fs, partition, ending.mine.time)
 
     def _report(self, files: WrittenFiles) -> WriteReport:

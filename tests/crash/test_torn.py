@@ -1,4 +1,4 @@
-"""A sample of the torn writes of `torn.py`: read, named, mended."""
+"""A sample of the torn writes of `torn.py`: read, named, repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every file of a table cut short, zero-filled or lost: read, named, mended.
+"""Every file of a table cut short, zero-filled or lost: read, named, repaired.
 
     python -m tests.crash.torn [--seed 0] [--every 1]
 

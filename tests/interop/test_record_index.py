@@ -1,4 +1,4 @@
-"""Apache Hudi goes on with a record index that was mended or rebuilt here, and the other way."""
+"""Apache Hudi goes on with a record index that was repaired or rebuilt here, and the other way."""
 
 from __future__ import annotations
 

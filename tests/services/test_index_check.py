@@ -1,4 +1,4 @@
-"""The record index is checked in both directions, and what is wrong is found exactly and mended."""
+"""The record index is checked in both directions; faults are found exactly and repaired."""
 
 from __future__ import annotations
 

@@ -50,10 +50,11 @@ class BucketRepairTask:
     faults: Staged
 
 
-def mended(checks: Sequence[BucketCheck]) -> tuple[int, int]:
-    """(number of entries to write, number of entries to delete) of the faults found."""
+def repair_counts(checks: Sequence[BucketCheck]) -> tuple[int, int, int]:
+    """(entries to write, entries to delete, buckets to change) for the faults found."""
     put = sum(check.counts.get(kind.value, 0) for check in checks for kind in _PUT)
-    return put, sum(sum(check.counts.values()) for check in checks) - put
+    faulty = sum(1 for check in checks if check.faults is not None)
+    return put, sum(sum(check.counts.values()) for check in checks) - put, faulty
 
 
 def repair_index_faults(
@@ -98,7 +99,7 @@ def _publish(
         if check.faults is not None
     ]
     written = engine.run(repair_index_bucket, tasks, label="repair-index")
-    put, ended = mended(checks)
+    put, ended, _ = repair_counts(checks)
     content = CommitMetadata(
         (),
         operation=_OPERATION,

@@ -153,8 +153,8 @@ def _done(store: RocksStore, opening: StoreOpening, time: InstantTime) -> RocksS
 class BuildTask:
     """One bucket to update with keys that were read.
 
-    groups: the file group of each slice read, by its number.  anew: file groups that now have
-    exactly these keys; empty for a build.
+    groups: the file group of each slice read, by its number.  replaced: file groups whose
+    entries become exactly these keys; empty for a build.
     """
 
     place: Place
@@ -162,7 +162,7 @@ class BuildTask:
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
     instant: InstantTime
-    anew: frozenset[FileGroupId] = frozenset()
+    replaced: frozenset[FileGroupId] = frozenset()
 
 
 def build_store_bucket(task: BuildTask) -> BucketState:
@@ -184,10 +184,10 @@ def build_store_bucket(task: BuildTask) -> BucketState:
 def _left(task: BuildTask, keys: pa.Array) -> pa.Array:
     """Keys that the bucket has in a file group that no longer has them."""
     none = pa.array([], pa.string())
-    store = open_bucket(task.place, task.state) if task.anew else None
+    store = open_bucket(task.place, task.state) if task.replaced else None
     if store is None:
         return none
-    numbers = [n for n, group in enumerate(store.groups) if group in task.anew]
+    numbers = [n for n, group in enumerate(store.groups) if group in task.replaced]
     stated = store.keys_of(numbers) if numbers else none
     return stated.filter(pc.invert(pc.is_in(stated, value_set=keys)))
 
