@@ -32,28 +32,35 @@ _BASE_BLOCK_BYTES: Final = 24 << 10
 half the cost of 64 KiB blocks, for a tenth more bytes and a tenth more time if every block is
 read."""
 
-_FILE_INFO: Final[dict[str | bytes, str | bytes]] = {"schema": SCHEMA}
 _BLOOM_ENTRIES_MIN: Final = 1000
 _BLOOM_FALSE: Final = 1e-4  # the filter is a tenth of the file; Apache Hudi accepts any rate
 
 
-def value_blocks(keys: pa.Array, values: pa.Array, *, instant: InstantTime) -> Iterator[bytes]:
-    """HFILE blocks of sorted, distinct keys."""
-    header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA}
+def value_blocks(
+    keys: pa.Array, values: pa.Array, *, instant: InstantTime, schema: str = SCHEMA
+) -> Iterator[bytes]:
+    """HFILE blocks of sorted, distinct keys.  schema: of the values."""
+    header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
     count = len(keys)
     size = keys.nbytes + values.nbytes
     step = max(1, count * LOG_BLOCK_BYTES_MAX // max(size, 1))
     for start in range(0, count, step):
-        with HFileWriter(None, compression="gz", metadata=_FILE_INFO) as writer:
+        with HFileWriter(None, compression="gz", metadata=_file_info(schema)) as writer:
             writer.add(keys[start : start + step], values[start : start + step])
             content = writer.finish()
         assert content is not None  # a writer without a target returns its bytes
         yield write_block(BlockKind.HFILE, header, content)
 
 
-def tombstone_block(keys: pa.Array, partition: str, *, instant: InstantTime) -> bytes:
-    """A DELETE block of distinct keys."""
-    return delete_block(keys, partition, None, instant=instant, avro_schema=SCHEMA)
+def _file_info(schema: str) -> dict[str | bytes, str | bytes]:
+    return {"schema": schema}
+
+
+def tombstone_block(
+    keys: pa.Array, partition: str, *, instant: InstantTime, schema: str = SCHEMA
+) -> bytes:
+    """A DELETE block of distinct keys.  schema: of the partition's values."""
+    return delete_block(keys, partition, None, instant=instant, avro_schema=schema)
 
 
 def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[bytes]) -> int:
@@ -66,10 +73,18 @@ def write_log(fs: FileSystem, partition: str, name: LogFileName, blocks: list[by
 
 
 def write_base_hfile(
-    fs: FileSystem, partition: str, name: BaseFileName, keys: pa.Array, values: pa.Array
+    fs: FileSystem,
+    partition: str,
+    name: BaseFileName,
+    keys: pa.Array,
+    values: pa.Array,
+    schema: str = SCHEMA,
 ) -> int:
-    """Write a base HFile of sorted, distinct keys with a bloom filter; returns its size."""
-    size, _ = write_base_in_chunks(fs, partition, name, [(keys, values)], entries_max=len(keys))
+    """Write a base HFile of sorted, distinct keys with a bloom filter; returns its size.  schema:
+    of the values."""
+    size, _ = write_base_in_chunks(
+        fs, partition, name, [(keys, values)], entries_max=len(keys), schema=schema
+    )
     return size
 
 
@@ -80,6 +95,7 @@ def write_base_in_chunks(
     chunks: Iterable[tuple[pa.Array, pa.Array]],
     *,
     entries_max: int,
+    schema: str = SCHEMA,
 ) -> tuple[int, int]:
     """`write_base_hfile` of consecutive chunks; returns (size, entries).  Memory: one chunk."""
     entries = max(entries_max, _BLOOM_ENTRIES_MIN)
@@ -91,7 +107,7 @@ def write_base_in_chunks(
             compression="gz",
             block_size=_BASE_BLOCK_BYTES,
             bloom=bloom,
-            metadata=_FILE_INFO,
+            metadata=_file_info(schema),
         )
         for keys, values in chunks:
             add_in_chunks(writer, keys, values)

@@ -1,25 +1,26 @@
-"""Records of the metadata table: the Avro schema of all partitions, and their payloads.
+"""Records of the metadata table: the partitions and their payloads.
 
 ```
-partition      key                          value
-files          __all_partitions__           {partition name: size 0, isDeleted}
-files          partition path, `.` if none  {file name: size, isDeleted}
-record_index   record key                   partition, file id (128 bits + index, or text), instant
-column_stats   column, partition, file      least and greatest value, counts, sizes
-bloom_filters  partition, file              the file's bloom filter as stored in its footer
+partition        key                          value
+files            __all_partitions__           {partition name: size 0, isDeleted}
+files            partition path, `.` if none  {file name: size, isDeleted}
+record_index     record key                   partition, file id (128 bits + index, or text), time
+column_stats     column, partition, file      least and greatest value, counts, sizes
+partition_stats  column, partition            the same of all files of a partition
+bloom_filters    partition, file              the file's bloom filter as stored in its footer
 ```
 
 A value contains no key: the HFile stores the key of each row.  Meta fields are null.  A value does
 not depend on its row, so rows written to one file group by one commit have equal values: each
-distinct value is encoded and decoded once, not once per row.
+distinct value is encoded and decoded once, not once per row.  Functions that encode take the Avro
+schema of the values (`record_schema`), that of version 6 unless given.
 Source: table_format 9.2 to 9.7.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native.avro.codec import AvroCodec
 from pyhudi.errors import UnsupportedTableError
-from pyhudi.records import META_COLUMNS
+from pyhudi.metadata.record_schema import RECORDS_V6, RECORDS_V9
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 NON_PARTITIONED: Final = "."
@@ -56,6 +57,7 @@ class MetadataPartition:
 FILES: Final = MetadataPartition("files", "files-")
 RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
 COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
+PARTITION_STATS: Final = MetadataPartition("partition_stats", "partition-stats-")
 BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
 MAINTAINED_PARTITIONS: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
 """The partitions that this package maintains; it creates the first two with the table."""
@@ -65,11 +67,14 @@ FILE_LIST: Final = 2
 COLUMN_RANGE: Final = 3
 FILE_FILTER: Final = 4
 RECORD_LOCATION: Final = 5
+PARTITION_RANGE: Final = 6
+SECONDARY_KEY: Final = 7
 
 PARTITION_PAYLOADS: Final = {
     FILES.path: "filesystemMetadata",
     RECORD_INDEX.path: "recordIndexMetadata",
     COLUMN_STATS.path: "ColumnStatsMetadata",
+    PARTITION_STATS.path: "ColumnStatsMetadata",
     BLOOM_FILTERS.path: "BloomFilterMetadata",
 }
 """The payload field of each partition's records."""
@@ -84,102 +89,8 @@ LOCATION_FIELDS: Final = (
     "fileIdEncoding",
 )
 
-_STRING: Final = {"type": "string", "avro.java.string": "String"}
-_WRAPPERS: Final = {
-    "BooleanWrapper": "boolean",
-    "IntWrapper": "int",
-    "LongWrapper": "long",
-    "FloatWrapper": "float",
-    "DoubleWrapper": "double",
-    "BytesWrapper": "bytes",
-    "StringWrapper": _STRING,
-    "DateWrapper": "int",
-    "DecimalWrapper": {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15},
-    "TimeMicrosWrapper": {"type": "long", "logicalType": "time-micros"},
-    "TimestampMicrosWrapper": "long",
-}
-
-
-def _record(name: str, fields: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields)}
-
-
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind}
-
-
-def _maybe(name: str, kind: Any) -> dict[str, Any]:
-    """An optional field; `kind` may be a list of branches."""
-    branches = kind if isinstance(kind, list) else [kind]
-    return {"name": name, "type": ["null", *branches], "default": None}
-
-
-def _fields() -> list[dict[str, Any]]:
-    file_info = _record(
-        "HoodieMetadataFileInfo", [_field("size", "long"), _field("isDeleted", "boolean")]
-    )
-    bloom = _record(
-        "HoodieMetadataBloomFilter",
-        [
-            _field("type", _STRING),
-            _field("timestamp", _STRING),
-            _field("bloomFilter", "bytes"),
-            _field("isDeleted", "boolean"),
-        ],
-    )
-    wrappers = [_record(name, [_field("value", kind)]) for name, kind in _WRAPPERS.items()]
-    statistics = _record(
-        "HoodieMetadataColumnStats",
-        [
-            _maybe("fileName", _STRING),
-            _maybe("columnName", _STRING),
-            _maybe("minValue", wrappers),
-            _maybe("maxValue", list(_WRAPPERS)),
-            _maybe("valueCount", "long"),
-            _maybe("nullCount", "long"),
-            _maybe("totalSize", "long"),
-            _maybe("totalUncompressedSize", "long"),
-            _field("isDeleted", "boolean"),
-        ],
-    )
-    location = _record(
-        "HoodieRecordIndexInfo",
-        [
-            _maybe("partitionName", _STRING),
-            _maybe("fileIdHighBits", "long"),
-            _maybe("fileIdLowBits", "long"),
-            _maybe("fileIndex", "int"),
-            _maybe("fileId", _STRING),
-            _maybe("instantTime", "long"),
-            {"name": "fileIdEncoding", "type": "int", "default": 0},
-        ],
-    )
-    files = {"type": "map", "values": file_info, "avro.java.string": "String"}
-    return [
-        _field("key", _STRING),
-        _field("type", "int"),
-        _field("filesystemMetadata", ["null", files]),
-        _maybe("BloomFilterMetadata", bloom),
-        _maybe("ColumnStatsMetadata", statistics),
-        _maybe("recordIndexMetadata", location),
-    ]
-
-
-def _schema(fields: list[dict[str, Any]]) -> str:
-    head = {
-        "type": "record",
-        "name": "HoodieMetadataRecord",
-        "namespace": "org.apache.hudi.avro.model",
-        "fields": fields,
-    }
-    return json.dumps(head, separators=(",", ":"))
-
-
-COMMIT_SCHEMA: Final = _schema(_fields())
-"""`extraMetadata.schema` of the metadata table's commits, without meta fields."""
-
-SCHEMA: Final = _schema([*(_maybe(name, "string") for name in META_COLUMNS), *_fields()])
-"""The schema of written values, stored in block headers and in the HFiles' file info."""
+COMMIT_SCHEMA: Final = RECORDS_V6.commit
+SCHEMA: Final = RECORDS_V6.stored
 
 
 @lru_cache(maxsize=64)
@@ -208,7 +119,9 @@ def merge_files(older: Mapping[str, int | None], newer: Mapping[str, int | None]
     return merged
 
 
-def encode_files(records: Mapping[str, Mapping[str, int | None]]) -> tuple[pa.Array, pa.Array]:
+def encode_files(
+    records: Mapping[str, Mapping[str, int | None]], schema: str = SCHEMA
+) -> tuple[pa.Array, pa.Array]:
     """Encode records of `files`: (keys: binary in key order, values: binary)."""
     keys = sorted(records, key=str.encode)
     entries = [entry for key in keys for entry in records[key].items()]
@@ -233,7 +146,7 @@ def encode_files(records: Mapping[str, Mapping[str, int | None]]) -> tuple[pa.Ar
         ],
         names=["key", "type", "filesystemMetadata"],
     )
-    return pa.array([key.encode() for key in keys], pa.binary()), codec(SCHEMA).encode_column(rows)
+    return pa.array([key.encode() for key in keys], pa.binary()), codec(schema).encode_column(rows)
 
 
 def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | None]:
@@ -252,24 +165,44 @@ def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | 
     return found
 
 
-def encode_ranges(records: list[dict[str, Any]]) -> pa.Array:
-    """Encode values of `column_stats`; records: one dict of fields each."""
-    return _encode_payload(COLUMN_RANGE, "ColumnStatsMetadata", records)
+def encode_ranges(
+    ranges: pa.StructArray | list[dict[str, Any]],
+    schema: str = SCHEMA,
+    *,
+    kind: int = COLUMN_RANGE,
+) -> pa.Array:
+    """Encode values of `column_stats`, or of `partition_stats` if that is the record's kind.
+
+    ranges: the fields of ColumnStatsMetadata; absent fields are null or have their default.
+    """
+    return _encode_payload(kind, "ColumnStatsMetadata", ranges, schema)
 
 
-def encode_filters(records: list[dict[str, Any]]) -> pa.Array:
+def encode_filters(records: list[dict[str, Any]], schema: str = SCHEMA) -> pa.Array:
     """Encode values of `bloom_filters`; records: one dict of fields each."""
-    return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records)
+    return _encode_payload(FILE_FILTER, "BloomFilterMetadata", records, schema)
+
+
+def ranges_type(schema: str = RECORDS_V9.stored) -> pa.StructType:
+    """The Arrow type of an entry of `column_stats` or `partition_stats`."""
+    return codec(schema).arrow_schema.field(PARTITION_PAYLOADS[COLUMN_STATS.path]).type
 
 
 def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray:
-    """Decode entries of `column_stats` to the fields of SCHEMA; null where `values` is null.
+    """Decode entries of `column_stats` or `partition_stats` to the fields of `ranges_type()`; null
+    where `values` is null.
 
-    Raises UnsupportedTableError for bounds of a type that SCHEMA does not have.
+    Raises UnsupportedTableError for bounds of several columns.
     """
     field = PARTITION_PAYLOADS[COLUMN_STATS.path]
     rows = codec(schema).decode_column(values, fields=[field], path=path)
-    return _fitted(rows.field(field), codec(SCHEMA).arrow_schema.field(field).type, path)
+    found = rows.field(field)
+    for side in ("minValue", "maxValue"):
+        bounds = pc.struct_field(found, side)
+        names = [child.name for child in bounds.type]
+        if "ArrayWrapper" in names:
+            _check_single(pc.struct_field(bounds, "ArrayWrapper"), path)
+    return _fitted(found, ranges_type(), path)
 
 
 def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
@@ -280,29 +213,37 @@ def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str
     return found
 
 
-def _encode_payload(kind: int, field: str, records: list[dict[str, Any]]) -> pa.Array:
-    compiled = codec(SCHEMA)
+def _encode_payload(
+    kind: int, field: str, records: pa.StructArray | list[dict[str, Any]], schema: str
+) -> pa.Array:
+    compiled = codec(schema)
     count = len(records)
+    if not isinstance(records, pa.StructArray):
+        records = pa.array(records, compiled.arrow_schema.field(field).type)
     rows = pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(""), count),
             pa.repeat(pa.scalar(kind, pa.int32()), count),
-            pa.array(records, compiled.arrow_schema.field(field).type),
+            records,
         ],
         names=["key", "type", field],
     )
     return compiled.encode_column(rows)
 
 
-def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Array:
-    """Re-encode values of any partition from another writer's schema to SCHEMA; nulls stay null.
+def transcode(
+    values: pa.Array, schema: str, field: str, *, path: str, wanted: str = SCHEMA
+) -> pa.Array:
+    """Re-encode values of any partition from another writer's schema to the wanted one; nulls stay
+    null.
 
-    field: the partition's payload field.  Dates of newer writers are converted to the type of
-    older ones.  Raises UnsupportedTableError for bounds of a type that SCHEMA does not have.
+    field: the partition's payload field.  Fields that the values lack are null or have their
+    default; dates of newer writers are converted to the type of older ones.  Raises
+    UnsupportedTableError for bounds of a type that the wanted schema does not have.
     """
-    if schema == SCHEMA:
+    if schema == wanted:
         return values
-    compiled = codec(SCHEMA)
+    compiled = codec(wanted)
     rows = codec(schema).decode_column(values, fields=["key", "type", field], path=path)
     payload = _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
     fitted = pa.StructArray.from_arrays(
@@ -314,16 +255,26 @@ def transcode(values: pa.Array, schema: str, field: str, *, path: str) -> pa.Arr
 
 
 def _fitted(column: pa.StructArray, wanted: pa.StructType, path: str) -> pa.StructArray:
-    """A struct column with only the wanted fields, matched by name."""
+    """A struct column with only the wanted fields, matched by name; null, or false, where the
+    column lacks one."""
     found = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
-    if "LocalDateWrapper" in found:
+    names = {field.name for field in wanted}
+    if "LocalDateWrapper" in found and "LocalDateWrapper" not in names:
         found["DateWrapper"] = pc.coalesce(found["DateWrapper"], found["LocalDateWrapper"])
-    if "ArrayWrapper" in found and found["ArrayWrapper"].null_count < len(column):
-        raise UnsupportedTableError("an entry has bounds of several columns", path=path)
-    children = [
-        _fitted(found[field.name], field.type, path)
-        if pa.types.is_struct(field.type)
-        else found[field.name]
-        for field in wanted
-    ]
+    if "ArrayWrapper" in found and "ArrayWrapper" not in names:
+        _check_single(found["ArrayWrapper"], path)
+    children = [_fitted_field(found.get(field.name), field, len(column), path) for field in wanted]
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())
+
+
+def _fitted_field(column: pa.Array | None, wanted: pa.Field, count: int, path: str) -> pa.Array:
+    if column is None:
+        if wanted.nullable:
+            return pa.nulls(count, wanted.type)
+        return pa.repeat(pa.scalar(False, pa.bool_()), count).cast(wanted.type)
+    return _fitted(column, wanted.type, path) if pa.types.is_struct(wanted.type) else column
+
+
+def _check_single(several: pa.Array, path: str) -> None:
+    if several.null_count < len(several):
+        raise UnsupportedTableError("an entry has bounds of several columns", path=path)

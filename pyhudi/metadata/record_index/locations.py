@@ -97,10 +97,13 @@ def _dictionary(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
-def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa.Array:
+def encode_locations(
+    partition_path: Any, file_id: Any, epoch_millis: int, schema: str = SCHEMA
+) -> pa.Array:
     """Encode values of `record_index` for keys written to these locations at one instant.
 
-    partition_path, file_id: columns of string (preferably dictionaries), without nulls.
+    partition_path, file_id: columns of string (preferably dictionaries), without nulls.  schema:
+    of the values.
     Cost: one Avro datum per distinct (partition, file id), and a gather.
     """
     partitions, files = _dictionary(partition_path), _dictionary(file_id)
@@ -127,10 +130,10 @@ def encode_locations(partition_path: Any, file_id: Any, epoch_millis: int) -> pa
         ],
         names=list(LOCATION_FIELDS),
     )
-    return _location_rows(location).take(pairs.indices)
+    return _location_rows(location, schema).take(pairs.indices)
 
 
-def _location_rows(location: pa.StructArray) -> pa.Array:
+def _location_rows(location: pa.StructArray, schema: str) -> pa.Array:
     count = len(location)
     rows = pa.RecordBatch.from_arrays(
         [
@@ -140,7 +143,7 @@ def _location_rows(location: pa.StructArray) -> pa.Array:
         ],
         names=["key", "type", "recordIndexMetadata"],
     )
-    return codec(SCHEMA).encode_column(rows)
+    return codec(schema).encode_column(rows)
 
 
 def decode_locations(values: pa.Array, schema: str, *, zone: tzinfo | None, path: str) -> Locations:
@@ -245,9 +248,12 @@ def combine_parts(
     )
 
 
-def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array:
-    """Re-encode values of `record_index` from another writer's schema to SCHEMA; keeps nulls."""
-    if schema == SCHEMA:
+def transcode_locations(
+    values: pa.Array, schema: str, *, path: str, wanted: str = SCHEMA
+) -> pa.Array:
+    """Re-encode values of `record_index` from another writer's schema to the wanted one; keeps
+    nulls."""
+    if schema == wanted:
         return values
     coded = values.dictionary_encode()
     rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
@@ -257,4 +263,4 @@ def transcode_locations(values: pa.Array, schema: str, *, path: str) -> pa.Array
     location = pa.StructArray.from_arrays(
         [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
     )
-    return _location_rows(location).take(coded.indices)
+    return _location_rows(location, wanted).take(coded.indices)
