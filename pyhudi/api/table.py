@@ -313,17 +313,27 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
 
-    def lookup(self, keys: Any) -> pa.Table:
+    def lookup(self, keys: Any = None, *, where: pc.Expression | None = None) -> pa.Table:
         """Location of each key: [record_key, partition_path, file_id, instant_time, found], one
         row per key in the given order.
 
         keys: one or several.  A string is a record key as stored; other values are values of the
         key column, formatted by the table's key generator; tuples and dicts have a value for each
-        key column, as does a table of these columns.  Raises IndexNotReadyError without an index
-        that stores entries, UserError for keys that do not match the key columns.
+        key column, as does a table of these columns.  where: instead of keys, the rows to locate;
+        uses secondary indexes like `scan`.  Raises IndexNotReadyError without an index that stores
+        entries, UserError for keys that do not match the key columns.
         """
+        return self._lookup(keys, where, self._engine)
+
+    def _lookup(self, keys: Any, where: pc.Expression | None, engine: Engine) -> pa.Table:
+        if (keys is None) == (where is None):
+            raise UserError("pass exactly one of keys and where=")
         state = self._state()
-        return lookup(state, self._options, self._key_texts(keys, state), self._engine)
+        if where is not None:
+            skips = self._options.read.data_skipping
+            request = ScanRequest((state.rules.key_column,), where, data_skipping=skips)
+            keys = Scan(lambda: state, request, engine=engine).to_arrow().column(0)
+        return lookup(state, self._options, self._key_texts(keys, state), engine)
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The rows with these keys; reads only their file groups.  keys: as for `lookup`."""

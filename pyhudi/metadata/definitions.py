@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.errors import CorruptFileError
+from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE
 from pyhudi.metadata.payloads import COLUMN_STATS
 from pyhudi.records import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -55,6 +55,20 @@ def define_column_stats(fs: FileSystem, config: TableConfig, schema: pa.Schema) 
     if LOCATION in config.properties:
         return config
     return store_config(fs, config.with_properties({LOCATION: DEFINITIONS}))
+
+
+def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, Any]]:
+    """The index definitions by name; empty where the table has none.  Raises CorruptFileError."""
+    path = config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    try:
+        stored = json.loads(fs.read(path))[_ALL]
+    except FileMissingError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged() from error
+    if not isinstance(stored, dict):
+        raise _damaged()
+    return {name: each for name, each in stored.items() if isinstance(each, dict)}
 
 
 def _stored(fs: FileSystem) -> dict[str, Any]:

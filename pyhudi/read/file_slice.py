@@ -27,7 +27,7 @@ from pyhudi.merge.partial_updates import flag_of, flagged, partial_rules
 from pyhudi.merge.payload_classes import Keeps
 from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.bootstrap_rows import sourced_rows
-from pyhudi.read.skipping.row_groups import matching_row_groups
+from pyhudi.read.skipping.row_groups import key_condition, matching_row_groups
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import DataFile, FileSlice, Visibility
@@ -41,6 +41,7 @@ class SliceSpec:
 
     table: every column of the table, including meta columns.  columns: names of the requested ones,
     in order.  where: selects rows for which it is true.  filter_columns: the columns it names.
+    keys: record keys that all selected rows are among, as far as known.
     """
 
     table: pa.Schema
@@ -49,6 +50,7 @@ class SliceSpec:
     visibility: Visibility
     where: pc.Expression | None = None
     filter_columns: tuple[str, ...] = ()
+    keys: pa.Array | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -129,14 +131,37 @@ def readable_row_groups(
 def _pruned(
     fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
 ) -> list[int] | None:
-    """The row groups that the filter does not rule out; None for all."""
-    if slice.base is None or slice.source is not None or spec.where is None:
+    """The row groups that the filter and the known keys do not rule out; None for all."""
+    return _row_groups(fs, slice, spec, values, spec.where)
+
+
+def _pruned_by_keys(
+    fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
+) -> list[int] | None:
+    """The row groups that the known keys alone do not rule out; None for all."""
+    return _row_groups(fs, slice, spec, values, None)
+
+
+def _row_groups(
+    fs: FileSystem,
+    slice: FileSlice,
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+    where: pc.Expression | None,
+) -> list[int] | None:
+    columns = () if where is None else spec.filter_columns
+    key = spec.rules.key_column
+    if spec.keys is not None and len(spec.keys) and key in spec.table.names:
+        among = key_condition(key, spec.keys)
+        where = among if where is None else where & among
+        columns = tuple(dict.fromkeys((*columns, key)))
+    if slice.base is None or slice.source is not None or where is None:
         return None
     return matching_row_groups(
         fs,
         slice.base.path,
-        where=spec.where,
-        filter_columns=spec.filter_columns,
+        where=where,
+        filter_columns=columns,
         table=spec.table,
         partition_values=values,
     )
@@ -204,7 +229,8 @@ def _merged(
     partial = [placed for placed in blocks if placed.block.is_partial]
     if partial:
         spec = replace(spec, rules=partial_rules(spec.rules, path=partial[0].path))
-    row_groups = _pruned(fs, slice, spec, values) if _commutes(spec) else None
+    prune = _pruned if _commutes(spec) else _pruned_by_keys
+    row_groups = prune(fs, slice, spec, values)
     key = None
     if spec.rules.is_plain and row_groups is None:
         key = outcome_key(fs.url, slice, blocks, spec.rules)

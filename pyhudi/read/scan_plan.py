@@ -23,6 +23,8 @@ from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
 from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
 from pyhudi.read.skipping.partition_values import matching, partition_values
+from pyhudi.read.skipping.predicates import parse_filter
+from pyhudi.read.skipping.secondary_index import secondary_use
 from pyhudi.read.snapshot_availability import check_not_expired, check_reached
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_instant
@@ -70,6 +72,7 @@ class ScanPlan:
     listed_by: str = "the store"
     skipped_by: Mapping[str, int] = field(default_factory=dict)
     fell_back: bool = False
+    index_notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         slices = [task.slice for task in self.tasks]
@@ -84,6 +87,7 @@ class ScanPlan:
             f"slices      {len(slices)}, {merged} of them with logs"
             f" ({self.groups_skipped} file groups skipped)",
             *(f"skipped     {count} slices by the {by}" for by, count in self.skipped_by.items()),
+            *(f"index       {note}" for note in self.index_notes),
             *(["cleaned     files of the range: rows written later are left out"] * self.fell_back),
             f"files       {sum(len(s.files) for s in slices)}, {size_bytes} bytes",
         ]
@@ -131,6 +135,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         filter_columns=filter_columns,
     )
     remaining = _skipped(moment, request, found, where, spec, values)
+    spec = replace(spec, keys=remaining.keys)
     tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in remaining.slices]
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
         tasks = against_before(window, tasks)
@@ -144,6 +149,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         where=where,
         listed_by=found.listed_by,
         skipped_by=remaining.by,
+        index_notes=remaining.notes,
     )
 
 
@@ -156,8 +162,12 @@ def _skipped(
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> Skipped:
     """The slices that the metadata table does not rule out."""
-    if where is None or not request.data_skipping or found.listed_by == BY_COMMITS:
+    if where is None or not request.data_skipping:
         return Skipped(found.slices)
+    if found.listed_by == BY_COMMITS:
+        use = secondary_use(state, parse_filter(where), spec.table, is_newest=False)
+        refused = () if use.refused is None else (f"not used: {use.refused}",)
+        return Skipped(found.slices, notes=refused)
     fixed = frozenset(name for known in values.values() for name in known)
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT

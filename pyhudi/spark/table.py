@@ -25,7 +25,6 @@ from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.services.indexing.index_lookup import lookup
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, is_frame
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
@@ -202,9 +201,8 @@ class SparkTable(api.Table):
         state = self._state()
         return scan_frame(self._spark, state, plan_scan(state, request))
 
-    def lookup(self, keys: Any) -> pa.Table:
-        state = self._state()
-        return lookup(state, self._options, self._key_texts(keys, state), LocalEngine())
+    def lookup(self, keys: Any = None, *, where: pc.Expression | None = None) -> pa.Table:
+        return self._lookup(keys, where, LocalEngine())
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
         return self._fetch(keys, selected_columns(columns), LocalEngine())

@@ -2,6 +2,7 @@
 
 record index    the file groups that contain the requested keys (newest snapshot only, and only
                 where the commits prove that no key has several rows: read/skipping/key_uniqueness)
+secondary       the same for the keys of rows with the requested values of an indexed column
 bloom filters   base files that may contain one of the keys, where there is no record index
 column ranges   files whose minimum and maximum values allow the filter
 
@@ -12,8 +13,9 @@ row of the result is a row of one file.  Slices that cannot be decided are read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +37,7 @@ from pyhudi.read.skipping.predicates import (
     parse_filter,
     required_values,
 )
+from pyhudi.read.skipping.secondary_index import SecondaryLookup, secondary_use
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.file_group_view import FileSlice
@@ -46,12 +49,22 @@ _KEYS_MAX: Final = 1 << 16
 """More keys than this are in so many groups that a lookup saves nothing."""
 
 
+_KEYS_OF_TASK_MAX: Final = 1 << 12
+"""More keys than this are not sent with every task to select row groups."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Slices left to read, and how many each index ruled out."""
+    """Slices left to read, and how many each index ruled out.
+
+    keys: record keys of all matching rows, from a secondary index; None if not known.  notes: on
+    the use of secondary indexes, for the plan.
+    """
 
     slices: list[FileSlice]
     by: Mapping[str, int] = field(default_factory=dict)
+    keys: pa.Array | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +85,17 @@ def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest
     node = parse_filter(wanted.where)
     left = list(slices)
     counts: dict[str, int] = {}
-    if metadata is None or node is None or not left:
+    if node is None or not left:
         return Skipped(left)
-    for name, rule_out in _indexes(state, metadata, node, wanted):
+    use = secondary_use(state, node, wanted.schema, is_newest=wanted.is_newest)
+    refused = () if use.refused is None else (f"not used: {use.refused}",)
+    if metadata is None:
+        return Skipped(left, notes=refused)
+    secondary = _Secondary(state, metadata, use.lookups)
+    for name, rule_out in [
+        *secondary.rules(),
+        *_indexes(state, metadata, node, wanted),
+    ]:
         before = len(left)
         try:
             left = rule_out(left)
@@ -82,7 +103,36 @@ def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest
             _LOG.warning("cannot skip files by the %s of %s: %s", name, state.fs.url, broken)
         if len(left) < before:
             counts[name] = before - len(left)
-    return Skipped(left, counts)
+    return Skipped(left, counts, secondary.keys, (*refused, *secondary.notes))
+
+
+class _Secondary:
+    """The rules of secondary indexes.  keys: the fewest record keys that one of them returned."""
+
+    def __init__(
+        self, state: TableState, metadata: MetadataTable, lookups: Sequence[SecondaryLookup]
+    ) -> None:
+        self._state = state
+        self._metadata = metadata
+        self._lookups = lookups
+        self.keys: pa.Array | None = None
+        self.notes: list[str] = []
+
+    def rules(self) -> Iterator[tuple[str, _Rule]]:
+        for lookup in self._lookups:
+            yield lookup.index.name, partial(self._rule_out, lookup)
+
+    def _rule_out(self, lookup: SecondaryLookup, slices: list[FileSlice]) -> list[FileSlice]:
+        keys = lookup.record_keys(self._metadata)
+        if len(keys) > _KEYS_MAX:
+            self.notes.append(f"not used: {lookup.index.name}: it has {len(keys)} matching keys")
+            return slices
+        self.notes.append(f"{lookup.index.name}: {len(keys)} record keys")
+        left = _indexed(self._state, slices, (keys,))
+        few = _KEYS_OF_TASK_MAX if self.keys is None else len(self.keys)
+        if left is not slices and len(keys) <= few:
+            self.keys = keys
+        return left
 
 
 _Rule = Callable[[list[FileSlice]], list[FileSlice]]

@@ -112,22 +112,32 @@ _OR: Final = ("or", "or_kleene")
 
 
 def required_values(
-    node: Predicate | None, names: Sequence[str], kind: pa.DataType
+    node: Predicate | None,
+    names: Sequence[str],
+    kind: pa.DataType,
+    *,
+    may_be_null: bool = False,
 ) -> pa.Array | None:
     """The values to which a filter limits a column; None if it does not limit the column.
 
     names: of the column.  kind: its type; None is returned for values that cannot be cast to it.
+    may_be_null: whether the column may contain nulls, which `in` finds if its values include null;
+    None is returned for such a filter.
     """
     if not isinstance(node, Call):
         return None
     if node.name in _AND or node.name in _OR:
-        sides = [required_values(side, names, kind) for side in node.arguments]
+        sides = [
+            required_values(side, names, kind, may_be_null=may_be_null) for side in node.arguments
+        ]
         limited = [side for side in sides if side is not None]
         if node.name in _AND:
             return min(limited, key=len, default=None)
         return pa.concat_arrays(limited) if len(limited) == len(sides) and limited else None
     compared = comparison(node)
     if compared is None or compared.name not in names or compared.operator not in ("==", "in"):
+        return None
+    if may_be_null and compared.operator == "in" and compared.values.null_count:
         return None
     try:
         return compared.values.cast(kind).drop_null()

@@ -8,6 +8,7 @@ type.  Neither are floating-point columns where NaN may pass, because statistics
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,8 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.read.skipping.partition_values import guarantee
 from pyhudi.read.skipping.predicates import may_keep_nan, parse_filter
 from pyhudi.storage.filesystem import FileSystem
+
+_KEYS_MAX: Final = 256
 
 
 def matching_row_groups(
@@ -52,6 +55,15 @@ def matching_row_groups(
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
             raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
+
+
+def key_condition(column: str, keys: pa.Array) -> pc.Expression:
+    """A filter that selects rows with these keys, or with any key between them if they are many:
+    Arrow compares each key with the statistics of each row group."""
+    if len(keys) <= _KEYS_MAX:
+        return pc.field(column).isin(keys)
+    bounds = pc.min_max(keys)
+    return (pc.field(column) >= bounds["min"]) & (pc.field(column) <= bounds["max"])
 
 
 def _alike(stored: pa.Schema, table: pa.Schema, name: str) -> bool:

@@ -1,0 +1,88 @@
+"""Look-ups in a secondary index: the record keys of values of its column.
+
+Entries may be stale where an older writer failed to remove them: callers filter the rows again.
+Cost: the entries with the values' prefixes; version V2 stores those of a value in one file group,
+version V1 in any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native.hashing import shard_of
+from pyhudi._native.keys import latest
+from pyhudi.errors import CorruptFileError
+from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
+from pyhudi.metadata.payloads import codec
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.secondary_index.definition import SecondaryIndex
+from pyhudi.metadata.secondary_index.key_format import (
+    HashedPart,
+    key_prefixes,
+    possible_texts,
+    split_keys,
+)
+from pyhudi.storage.filesystem import FileSystem
+
+PAYLOAD: Final = "SecondaryIndexMetadata"
+
+
+def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Array) -> pa.Array:
+    """The distinct record keys of entries with these values; nulls have none.
+
+    values: of the column's type in the table.  Raises CorruptFileError, UnsupportedTableError.
+    """
+    prefixes = key_prefixes(possible_texts(values, index.part))
+    file_slices = metadata.slices(index.partition)
+    if index.part is HashedPart.VALUE:
+        homes = shard_of(prefixes, len(file_slices))
+        wanted = [prefixes.filter(pa.array(homes == n)) for n in range(len(file_slices))]
+    else:
+        wanted = [prefixes] * len(file_slices)
+    found = [pa.array([], pa.string())]
+    for number, (file_slice, mine) in enumerate(zip(file_slices, wanted, strict=True)):
+        if len(mine):
+            group = MapSlice.of(file_slice, number, metadata.valid)
+            keys = live_keys(metadata.log.fs, group, mine.to_pylist())
+            found.append(split_keys(keys, path=index.name)[1])
+    return pc.unique(pa.concat_arrays(found))
+
+
+def live_keys(fs: FileSystem, group: MapSlice, prefixes: Iterable[str]) -> pa.Array:
+    """The keys (binary) of a file group's live entries that have one of the prefixes."""
+    wanted = list(prefixes)
+    keys, alive = [pa.array([], pa.binary())], [np.empty(0, np.bool_)]
+    for layer in layers(fs, group):
+        if isinstance(layer, DeleteLayer):
+            keys.append(layer.keys.cast(pa.binary()))
+            alive.append(np.zeros(len(layer.keys), np.bool_))
+            continue
+        for prefix in wanted:
+            for batch in layer.reader.prefix(prefix):
+                keys.append(batch.column(0))
+                alive.append(~ended(batch.column(1), layer.schema, path=layer.path))
+    every = pa.concat_arrays(keys)
+    newest = latest(every)
+    newest = newest[np.concatenate(alive)[newest]]
+    return every.take(pa.array(newest))
+
+
+def ended(
+    values: pa.Array, schema: str, *, path: str
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each value marks its entry as deleted.  Raises CorruptFileError for other values."""
+    coded = values.dictionary_encode()  # all live entries have equal values
+    if PAYLOAD not in codec(schema).arrow_schema.names:
+        raise CorruptFileError("the schema of secondary index entries lacks a field", path=path)
+    rows = codec(schema).decode_column(coded.dictionary, fields=[PAYLOAD], path=path)
+    payload = rows.field(PAYLOAD)
+    if payload.null_count:
+        raise CorruptFileError("an entry is not one of a secondary index", path=path)
+    deleted = payload.field("isDeleted").to_numpy(zero_copy_only=False)
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = deleted[coded.indices.to_numpy()]
+    return found
