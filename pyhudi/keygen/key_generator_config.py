@@ -14,9 +14,9 @@ from pyhudi.errors import OptionError, UnsupportedTableError, UserError
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.timestamp_generator import TimeRule, time_rule
 from pyhudi.options import Options, TimestampSettings, parse_options
+from pyhudi.table.new_table import PATH_FIELDS
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 
-PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
 _TIMEBASED: Final = "hoodie.keygen.timebased."
 _NAMES: Final = {
     "timestamp_type": "timestamp.type",

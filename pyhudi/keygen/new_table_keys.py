@@ -8,8 +8,9 @@ from typing import Final
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.keygen.generators import PythonKeys
-from pyhudi.keygen.key_generator_config import PATH_FIELDS, timestamp_properties, typed_partitions
+from pyhudi.keygen.key_generator_config import timestamp_properties, typed_partitions
 from pyhudi.options import Options, TimestampSettings
+from pyhudi.table.new_table import PATH_FIELDS
 from pyhudi.table.properties import KeyGeneratorKind, implied_key_generator
 
 _KIND: Final = "hoodie.datasource.write.keygenerator.type"

@@ -22,12 +22,14 @@ from pyhudi.merge.ordering_values import sequence_columns
 from pyhudi.merge.payload_classes import (
     DELETE_FIELD,
     DELETE_MARKER,
+    PARTIAL_MODE,
     PAYLOADS,
     PROPERTY,
     PYTHON,
     STRATEGIES,
     STRATEGY,
     UNAVAILABLE_TEXT,
+    UNAVAILABLE_VALUE,
     DeleteMark,
     Keeps,
     Payload,
@@ -38,8 +40,6 @@ from pyhudi.records import IS_DELETED, RECORD_KEY
 from pyhudi.table.properties import MergeMode, TableConfig
 
 _ORDERING_FIELD: Final = "hoodie.payload.ordering.field"
-_UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
-_PARTIAL_MODE: Final = "hoodie.table.partial.update.mode"
 
 RowBatch: TypeAlias = pa.RecordBatch
 MergeFunction: TypeAlias = Callable[[RowBatch, RowBatch], RowBatch]
@@ -128,7 +128,7 @@ def merge_rules(config: TableConfig, merging: Merging | None = None) -> MergeRul
     name = python_function(config)
     if name is not None:
         return given.by_function(name)
-    partial = (config.properties.get(_PARTIAL_MODE) or "NONE").upper()
+    partial = (config.properties.get(PARTIAL_MODE) or "NONE").upper()
     mode = config.merge_mode
     if mode is MergeMode.CUSTOM and config.payload_class in PAYLOADS:
         return given.by_payload(PAYLOADS[config.payload_class])
@@ -164,7 +164,7 @@ class _Given:
             self.ordering if mode is MergeMode.EVENT_TIME else (),
             self.marks,
             keeps=keeps,
-            unavailable=self.property(_UNAVAILABLE) or "",
+            unavailable=self.property(UNAVAILABLE_VALUE) or "",
             beneath=keeps is not Keeps.NOTHING,
         )
 

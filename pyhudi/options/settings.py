@@ -340,6 +340,8 @@ class TableOptions:
     payload_class: str | None = None
     merge_mode: str | None = None
     merge_strategy: str | None = None
+    partial_update: str | None = None  # mode of version 9: IGNORE_DEFAULTS or FILL_UNAVAILABLE
+    version: int | None = None  # of the table's format
     bare_complex_keys: bool | None = None  # complex, one field: `v`, not `f:v`; None: as 1.2.0
 
 

@@ -27,11 +27,11 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     WRITABLE_VERSION,
     KeyGeneratorKind,
     TableConfig,
-    new_table_properties,
 )
 from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.rollback import failed_writes

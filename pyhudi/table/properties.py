@@ -35,9 +35,6 @@ METADATA_TRUSTED_FROM: Final = 6
 """Metadata tables of older versions are not read: the upgrade to 6 deletes them."""
 WRITABLE_VERSION: Final = 6
 
-_MERGE_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_KEY_GENERATORS: Final = "org.apache.hudi.keygen."
-
 
 E = TypeVar("E", bound=Enum)
 
@@ -65,7 +62,7 @@ class KeyGeneratorKind(Enum):
     USER_PROVIDED = "USER_PROVIDED"  # custom code, pyhudi's included
 
 
-_GENERATOR_CLASSES: Final = {
+GENERATOR_CLASSES: Final = {
     KeyGeneratorKind.SIMPLE: "SimpleKeyGenerator",
     KeyGeneratorKind.COMPLEX: "ComplexKeyGenerator",
     KeyGeneratorKind.NON_PARTITION: "NonpartitionedKeyGenerator",
@@ -74,6 +71,7 @@ _GENERATOR_CLASSES: Final = {
     KeyGeneratorKind.GLOBAL_DELETE: "GlobalDeleteKeyGenerator",
     KeyGeneratorKind.USER_PROVIDED: "PythonKeys",
 }
+"""Short class names of key generators."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ class TableConfig:
         if not name:
             return implied_key_generator(self.record_key_fields, self.partition_fields)
         name = name.replace("AvroKeyGenerator", "KeyGenerator")
-        kinds = (kind for kind, known in _GENERATOR_CLASSES.items() if name == known)
+        kinds = (kind for kind, known in GENERATOR_CLASSES.items() if name == known)
         return next(kinds, KeyGeneratorKind.USER_PROVIDED)
 
     @property
@@ -269,57 +267,6 @@ def implied_key_generator(
     if len(record_key) == 1 and len(partition_by) == 1:
         return KeyGeneratorKind.SIMPLE
     return KeyGeneratorKind.COMPLEX
-
-
-def new_table_properties(
-    *,
-    name: str,
-    table_type: TableType,
-    record_key: tuple[str, ...],
-    partition_by: tuple[str, ...],
-    ordering: tuple[str, ...],
-    create_schema: str,
-    merge_properties: Mapping[str, str],
-    hive_style: bool = False,
-    url_encoded: bool = False,
-    timezone: str = "UTC",
-    key_generator: KeyGeneratorKind | None = None,
-    database: str = "",
-    more: Mapping[str, str] | None = None,
-) -> TableConfig:
-    """The properties of a new version-6 table, as table_format 1.6 lists them.
-
-    more: further properties of the key generator.
-    """
-    kind = key_generator or implied_key_generator(record_key, partition_by)
-    properties = {
-        "hoodie.table.name": name,
-        "hoodie.database.name": database,
-        "hoodie.table.type": table_type.value,
-        "hoodie.table.version": str(WRITABLE_VERSION),
-        "hoodie.timeline.layout.version": "1",
-        "hoodie.table.timeline.timezone": timezone,
-        "hoodie.table.base.file.format": "PARQUET",
-        "hoodie.table.recordkey.fields": ",".join(record_key),
-        "hoodie.table.partition.fields": ",".join(partition_by),
-        "hoodie.table.keygenerator.class": _KEY_GENERATORS + _GENERATOR_CLASSES[kind],
-        "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
-        "hoodie.datasource.write.partitionpath.urlencode": str(url_encoded).lower(),
-        "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.partition.metafile.use.base.format": "false",
-        "hoodie.populate.meta.fields": "true",
-        "hoodie.table.cdc.enabled": "false",
-        "hoodie.archivelog.folder": "archived",
-        "hoodie.table.create.schema": create_schema,
-        **merge_properties,
-        "hoodie.table.checksum": str(checksum(database, name)),
-        **(more or {}),
-    }
-    if ordering:
-        properties["hoodie.table.precombine.field"] = ",".join(ordering)
-    if table_type is TableType.MERGE_ON_READ:
-        properties["hoodie.compaction.record.merger.strategy"] = _MERGE_STRATEGY
-    return TableConfig(properties)
 
 
 def checksum(database: str, table: str) -> int:

@@ -14,10 +14,11 @@ from pyhudi.index.selection import bucket_rule, index_properties
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.keygen.new_table_keys import new_keys
-from pyhudi.merge.payload_classes import merge_choice
+from pyhudi.merge.merge_choice import merge_choice
 from pyhudi.options import IndexKind, Options
 from pyhudi.table.cdc_properties import CDC_MODE, CdcMode
-from pyhudi.table.properties import TableConfig, TableType, new_table_properties
+from pyhudi.table.new_table import DEFAULT_TABLE_VERSION, new_table_properties
+from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.schema_check import plain_schema
 
 
@@ -59,7 +60,10 @@ def config_of(table: NewTable) -> TableConfig:
     if not table.record_key:
         raise UserError("a table needs a record key", hint="record_key='id'")
     options = table.options
-    choice = merge_choice(options.table, options.read.merging, table.ordering, schema.names)
+    version = options.table.version or DEFAULT_TABLE_VERSION
+    choice = merge_choice(
+        options.table, options.read.merging, table.ordering, schema.names, version=version
+    )
     _check_comparable(schema, choice.ordering)
     if table.functions is None:
         _check_keyable(schema, (*table.record_key, *keys.partition_fields))
@@ -78,6 +82,7 @@ def config_of(table: NewTable) -> TableConfig:
         key_generator=keys.kind,
         database=options.table.database or "",
         more={**keys.properties, **_capture(options)},
+        version=version,
     )
     key_rule(config, table.options, functions=table.functions)
     rules = table.options.write.index_rules

@@ -13,7 +13,7 @@ from pyhudi._native.hashing import shard_of
 from pyhudi.filenames import BaseFileName, join, new_file_id, new_write_token
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_meta_fields
 from pyhudi.formats.base_file import write_base
-from pyhudi.merge.payload_classes import mode_properties
+from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.reader import MetadataTable, open_metadata
@@ -22,11 +22,11 @@ from pyhudi.metadata.writer import begin_metadata, write_shard
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import ensure_partition
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
-    new_table_properties,
     store_config,
 )
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat

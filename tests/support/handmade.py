@@ -13,7 +13,7 @@ from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_me
 from pyhudi.formats.base_file import write_base
 from pyhudi.formats.log_block import data_block, delete_block, rollback_block
 from pyhudi.formats.log_file import BlockKind
-from pyhudi.merge.payload_classes import mode_properties
+from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.records import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -25,11 +25,11 @@ from pyhudi.records import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import ensure_partition
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
-    new_table_properties,
     store_config,
 )
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat

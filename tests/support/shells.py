@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 from pyhudi.filenames import PROPERTIES, BaseFileName, DataFileName, LogFileName, join
 from pyhudi.formats.log_file import BlockKind, HeaderKey, write_block
-from pyhudi.merge.payload_classes import mode_properties
+from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     MergeMode,
     TableConfig,
     TableType,
     format_properties,
-    new_table_properties,
 )
 from pyhudi.timeline.clock import Clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, TableNotFoundError, UnsupportedTableError
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
-from pyhudi.merge.payload_classes import mode_properties
+from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     KeyGeneratorKind,
     MergeMode,
@@ -25,7 +26,6 @@ from pyhudi.table.properties import (
     format_properties,
     is_valid,
     load_config,
-    new_table_properties,
     parse_properties,
     store_config,
 )
