@@ -57,7 +57,7 @@ def run(*, smoke: bool = False) -> dict[str, tuple[float, float | None]]:
     folded = fold(log, kinds, ranks, None, True)
     bloom.add(base)
     rows = dict(zip(base.to_pylist(), range(size), strict=True))
-    asked = half.to_pylist()
+    probes = half.to_pylist()
 
     def timed(work: Callable[[], Any], keys: int = size) -> float:
         return nanoseconds(work, keys)
@@ -75,7 +75,7 @@ def run(*, smoke: bool = False) -> dict[str, tuple[float, float | None]]:
         ),
         "KeyTable find, half there; dict": (
             timed(lambda: table.find(half)),
-            timed(lambda: [rows.get(key, -1) for key in asked]),
+            timed(lambda: [rows.get(key, -1) for key in probes]),
         ),
         "KeyTable find, absent": (timed(lambda: table.find(other)), None),
         "build and find; pyarrow index_in": (
@@ -93,20 +93,20 @@ def run(*, smoke: bool = False) -> dict[str, tuple[float, float | None]]:
     }
 
 
-def result_hash(table: KeyTable, bloom: BloomFilter, winner: np.ndarray, asked: pa.Array) -> float:
+def result_hash(table: KeyTable, bloom: BloomFilter, winner: np.ndarray, probes: pa.Array) -> float:
     """A short number of all results: equal on every machine for one size."""
-    digest = hashlib.sha256(table.find(asked).tobytes())
+    digest = hashlib.sha256(table.find(probes).tobytes())
     digest.update(bloom.to_base64().encode())
     digest.update(winner.tobytes())
-    digest.update(argsort(asked).tobytes())
+    digest.update(argsort(probes).tobytes())
     return float(int.from_bytes(digest.digest()[:4], "big"))
 
 
 def main() -> None:
     for name, (own, peer) in run(smoke="--smoke" in sys.argv[1:]).items():
         unit = "" if name == "result hash" else " ns a key"
-        beside = "" if peer is None else f"; {peer:.1f}"
-        print(f"{name}: {own:.1f}{beside}{unit}")
+        peer_text = "" if peer is None else f"; {peer:.1f}"
+        print(f"{name}: {own:.1f}{peer_text}{unit}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def built(path: Path, kind: str, rows: int, upserts: list[np.ndarray[Any, Any]])
     return [str(time) for time in times]
 
 
-def wanted(upserts: list[np.ndarray[Any, Any]], last: int) -> tuple[int, int]:
+def expected_changes(upserts: list[np.ndarray[Any, Any]], last: int) -> tuple[int, int]:
     """Rows and sum of v that the changes of the last so many commits have: newest rows alone."""
     newest: dict[int, int] = {}
     for version in range(len(upserts) - last, len(upserts)):
@@ -90,23 +90,25 @@ def timed(read: Callable[[], Any], verify: Callable[[Any], None]) -> tuple[float
     return spent[0], statistics.median(spent[1:])
 
 
-def by_pyhudi(path: Path, since: str, want: tuple[int, int]) -> tuple[float, float]:
+def by_pyhudi(path: Path, since: str, expected: tuple[int, int]) -> tuple[float, float]:
     table = pyhudi.open_table(path)
 
     def verify(rows: pa.Table) -> None:
         found = (rows.num_rows, pc.sum(rows.column("v")).as_py())
-        assert found == want, f"{path.name} since {since}: {found} and not {want}"
+        assert found == expected, f"{path.name} since {since}: {found} and not {expected}"
 
     return timed(lambda: table.changes(since).to_arrow(), verify)
 
 
 def by_apache_hudi(
-    hudi: ApacheHudi, path: Path, since: str, want: tuple[int, int]
+    hudi: ApacheHudi, path: Path, since: str, expected: tuple[int, int]
 ) -> tuple[float, float]:
     def verify(answer: dict[str, Any]) -> None:
-        assert answer["rows"] == want[0], f"{answer['rows']} and not {want[0]}"
+        assert answer["rows"] == expected[0], f"{answer['rows']} and not {expected[0]}"
 
-    return timed(lambda: hudi.ask("read", path=str(path), query="incremental", begin=since), verify)
+    return timed(
+        lambda: hudi.call("read", path=str(path), query="incremental", begin=since), verify
+    )
 
 
 def by_delta(path: Path, rows: int, upserts: list[np.ndarray[Any, Any]], lasts: list[int]) -> None:
@@ -140,8 +142,8 @@ def _same_count(upserts: list[np.ndarray[Any, Any]], rows: pa.Table) -> None:
     """Each row merged is there after the change, once a commit."""
     types = rows.column("_change_type").cast(pa.string())
     found = pc.sum(pc.is_in(types, pa.array(["insert", "update_postimage"]))).as_py()
-    want = sum(len(some) for some in upserts)
-    assert found == want, f"change feed: {found} and not {want}"
+    expected = sum(len(some) for some in upserts)
+    assert found == expected, f"change feed: {found} and not {expected}"
 
 
 def show(who: str, last: int, first: float, later: float) -> None:
@@ -155,34 +157,39 @@ def main() -> None:
     parser.add_argument("--apache-hudi")
     parser.add_argument("--no-delta", action="store_true")
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.rows, asked.commits, asked.no_delta = 2_000, 5, True
-    lasts = sorted({1, min(10, asked.commits), asked.commits})
-    upserts = batches(asked.rows, asked.commits)
-    print(f"{asked.rows:,} rows, {asked.commits} upserts of {len(upserts[0]):,} (9 in 10 updates)")
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.rows, arguments.commits, arguments.no_delta = 2_000, 5, True
+    lasts = sorted({1, min(10, arguments.commits), arguments.commits})
+    upserts = batches(arguments.rows, arguments.commits)
+    size = len(upserts[0])
+    print(f"{arguments.rows:,} rows, {arguments.commits} upserts of {size:,} (9 in 10 updates)")
     print("| read by | commits | first ms | later ms |")
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="bench-changes-") as name:
         folder = Path(name)
-        times = {kind: built(folder / kind, kind, asked.rows, upserts) for kind in KINDS}
+        times = {kind: built(folder / kind, kind, arguments.rows, upserts) for kind in KINDS}
         for kind in KINDS:
             for last in lasts:
-                found = by_pyhudi(folder / kind, times[kind][-last - 1], wanted(upserts, last))
+                found = by_pyhudi(
+                    folder / kind, times[kind][-last - 1], expected_changes(upserts, last)
+                )
                 show(f"pyhudi {kind.upper()}", last, *found)
-        if asked.apache_hudi:
-            hudi = ApacheHudi(asked.apache_hudi)
+        if arguments.apache_hudi:
+            hudi = ApacheHudi(arguments.apache_hudi)
             try:
                 for kind in KINDS:
-                    hudi.ask("read", path=str(folder / kind))  # starts the session
+                    hudi.call("read", path=str(folder / kind))  # starts the session
                     for last in lasts:
-                        want = wanted(upserts, last)
-                        found = by_apache_hudi(hudi, folder / kind, times[kind][-last - 1], want)
-                        show(f"Apache Hudi {asked.apache_hudi} {kind.upper()}", last, *found)
+                        expected = expected_changes(upserts, last)
+                        found = by_apache_hudi(
+                            hudi, folder / kind, times[kind][-last - 1], expected
+                        )
+                        show(f"Apache Hudi {arguments.apache_hudi} {kind.upper()}", last, *found)
             finally:
                 hudi.end()
-        if not asked.no_delta:
-            by_delta(folder / "delta", asked.rows, upserts, lasts)
+        if not arguments.no_delta:
+            by_delta(folder / "delta", arguments.rows, upserts, lasts)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ class ApacheHudi:
             cwd=Path(__file__).parents[1], env={**os.environ, "HUDI_ORACLE_JVM": ""},
         )  # fmt: skip
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
         self._process.stdin.flush()
@@ -103,10 +103,10 @@ def by_apache_hudi(path: Path, plan: str, version: str) -> float:
     """Only the execution of a plan is timed: planning, catalogue and start are not."""
     hudi = ApacheHudi(version)
     try:
-        hudi.ask("read", path=str(path), mdt="on", out=str(path.parent / "warm.parquet"))
+        hudi.call("read", path=str(path), mdt="on", out=str(path.parent / "warm.parquet"))
         began = time.monotonic()
         what = {"op": "execute", "instants": plan}
-        hudi.ask("service", path=str(path), name="compact", args=what)
+        hudi.call("service", path=str(path), name="compact", args=what)
         seconds = time.monotonic() - began
     finally:
         hudi.end()
@@ -122,17 +122,23 @@ def main() -> None:
     parser.add_argument("--log-format", default="avro", choices=("avro", "parquet"))
     parser.add_argument("--apache-hudi")
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    rows = 500 if asked.smoke else asked.rows
+    arguments = parser.parse_args()
+    rows = 500 if arguments.smoke else arguments.rows
     with tempfile.TemporaryDirectory(prefix="bench-compaction-") as folder:
         mine, theirs = Path(folder, "mine"), Path(folder, "theirs")
-        make(mine, groups=asked.groups, logs=asked.logs, rows=rows, log_format=asked.log_format)
+        make(
+            mine,
+            groups=arguments.groups,
+            logs=arguments.logs,
+            rows=rows,
+            log_format=arguments.log_format,
+        )
         plan = pyhudi.open_table(mine).schedule_compaction()
         shutil.copytree(mine, theirs)
         ours = by_pyhudi(mine)
         found = {digest(mine)}
-        if asked.apache_hudi:
-            peer = by_apache_hudi(theirs, str(plan), asked.apache_hudi)
+        if arguments.apache_hudi:
+            peer = by_apache_hudi(theirs, str(plan), arguments.apache_hudi)
             found.add(digest(theirs))
             print(f"{peer / ours:.1f}x")
         assert len(found) == 1, "both leave the same rows"

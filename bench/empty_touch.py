@@ -59,23 +59,23 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = asked.path or Path(folder) / "t"
-        rows = 20_000 if asked.smoke else asked.rows
+        path = arguments.path or Path(folder) / "t"
+        rows = 20_000 if arguments.smoke else arguments.rows
         build(path, rows, ordering="ts", table_type="mor")
-        spark = session() if asked.spark else None
+        spark = session() if arguments.spark else None
         touch = touches(path, spark)
         spent, used = [], []
         base = int(time.time())
-        for turn in range(asked.repeat + 1):
+        for turn in range(arguments.repeat + 1):
             upsert = touch(7, base + turn)
             began, cpu = time.perf_counter(), time.process_time()
             report = upsert()
             spent.append(time.perf_counter() - began)
             used.append(time.process_time() - cpu)
             assert (report.updated, report.file_groups) == (1, 1), report
-        where = "Spark" if asked.spark else "one machine"
+        where = "Spark" if arguments.spark else "one machine"
         median = statistics.median(spent[1:])
         print(
             f"{where}: first {spent[0]:.3f} s, then median {median:.3f} s "
@@ -85,7 +85,7 @@ def main() -> int:
         )
         if spark is not None:
             spark.stop()
-    return 3 if median > TARGET_SECONDS[where] and not asked.smoke else 0
+    return 3 if median > TARGET_SECONDS[where] and not arguments.smoke else 0
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ def main() -> None:
             written += getattr(table, given.verb)(batch(numbers, number)).bytes_written
         seconds = time.monotonic() - began
         slices = table.file_slices()
-        bases = [piece.base.size_bytes for piece in slices if piece.base]
-        logs = [log.size_bytes for piece in slices for log in piece.logs]
+        bases = [file_slice.base.size_bytes for file_slice in slices if file_slice.base]
+        logs = [log.size_bytes for file_slice in slices for log in file_slice.logs]
         print(f"{batches} batches of {rows:,} by {given.verb} into {given.table}: {seconds:.1f} s")
         print(f"written over kept: {written / (sum(bases) + sum(logs)):.1f}")
         print(f"{len(bases)} base files, largest allowed {largest:,} bytes")

@@ -150,9 +150,9 @@ def look_ups(rows: Rows, files: dict[str, Path], rocks: Any, counts: list[int]) 
         warm = warm_reader(path, rows, None)
         hashed = warm_reader(path, rows, 0)
         for count in counts:
-            asked = rows.batches(count)
-            plain = [[key.encode() for key in batch] for batch in asked]
-            columns = [pa.array(batch) for batch in asked]
+            requested = rows.batches(count)
+            plain = [[key.encode() for key in batch] for batch in requested]
+            columns = [pa.array(batch) for batch in requested]
             for reader in (warm, hashed):
                 assert reader.get_many(columns[0]).to_pylist() == [get(key) for key in plain[0]]
             rocks_seconds = median_seconds(rocks.get, [sorted(batch) for batch in plain])
@@ -170,13 +170,13 @@ def look_ups(rows: Rows, files: dict[str, Path], rocks: Any, counts: list[int]) 
 
 def absent_keys(rows: Rows, files: dict[str, Path], rocks: Any) -> Iterator[str]:
     count = min(100_000, len(rows.keys))
-    asked = [
+    requested = [
         [str(uuid.UUID(int=rows.draw.getrandbits(128))) for _ in range(count)] for _ in range(RUNS)
     ]
     rocks_seconds = median_seconds(
-        rocks.get, [sorted(k.encode() for k in batch) for batch in asked]
+        rocks.get, [sorted(k.encode() for k in batch) for batch in requested]
     )
-    columns = [pa.array(batch) for batch in asked]
+    columns = [pa.array(batch) for batch in requested]
     for codec, path in files.items():
         hashed = warm_reader(path, rows, 0)
         assert hashed.get_many(columns[0]).null_count == count

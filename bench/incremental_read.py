@@ -94,8 +94,8 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    sizes, commits = ((4, 8), 6) if asked.smoke else ((20, 100, 500), asked.commits)
+    arguments = parser.parse_args()
+    sizes, commits = ((4, 8), 6) if arguments.smoke else ((20, 100, 500), arguments.commits)
     base = None
     for partitions in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def main() -> None:
                 engine=LocalEngine(),
             )  # fmt: skip
             spent, found = measure(
-                lambda t=table, a=since, b=until: t.changes(a, b).to_arrow(), asked.repeat
+                lambda t=table, a=since, b=until: t.changes(a, b).to_arrow(), arguments.repeat
             )
             data = set(opened)
             wrote = list(Path(folder).rglob(f"*_{until}.parquet"))

@@ -85,14 +85,14 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--buckets", type=int, default=10)
     parser.add_argument("--entries", type=int, default=50_000)
-    asked = parser.parse_args()
-    entries = 500 if asked.smoke else asked.entries
-    print(f"{asked.buckets} buckets planned for {entries:,} entries each; 10,000 keys asked")
+    arguments = parser.parse_args()
+    entries = 500 if arguments.smoke else arguments.entries
+    print(f"{arguments.buckets} buckets planned for {entries:,} entries each; 10,000 keys asked")
     print("| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
           "upsert ms | filling s | skew | MB |")  # fmt: skip
     print("|" + "---|" * 12)
     for way in WAYS:
-        for row in measured(way, asked.buckets, entries):
+        for row in measured(way, arguments.buckets, entries):
             print(
                 f"| {row.times}x | {row.way} | {row.buckets} | {row.file_groups} | {row.files} | "
                 f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
@@ -134,11 +134,11 @@ def created(folder: str, way: str, buckets: int, entries: int) -> Any:
 
 def looked_at(table: Any, way: str, times: int, count: int, spent: float) -> Row:
     random = np.random.default_rng(times)
-    asked = [keys_of(random.integers(0, 2 * count, KEYS)) for _ in range(5)]
+    arguments = [keys_of(random.integers(0, 2 * count, KEYS)) for _ in range(5)]
     stats = table.index.stats()
-    cold = [timed(lambda keys=keys: looked_up_cold(table, keys)) for keys in asked[:3]]
-    warm = [timed(lambda keys=keys: table.index.lookup(keys)) for keys in asked]
-    opened = len(set(table.index.explain(asked[0])["file"].to_pylist()))
+    cold = [timed(lambda keys=keys: looked_up_cold(table, keys)) for keys in arguments[:3]]
+    warm = [timed(lambda keys=keys: table.index.lookup(keys)) for keys in arguments]
+    opened = len(set(table.index.explain(arguments[0])["file"].to_pylist()))
     fresh = rows(count, count + KEYS)
     upsert = timed(lambda: table.upsert(fresh))
     return Row(

@@ -79,17 +79,17 @@ def run(rows: int, size: int, kind: str, options: dict[str, Any]) -> None:
             report = table.upsert(batch)
             spent.append(time.perf_counter() - began)
             tagging.append(report.seconds["tag"])
-        asked = ""
-        if IndexKind(kind).keeps_entries:
+        figures = ""
+        if IndexKind(kind).stores_entries:
             keys = base["id"].take(pa.array(np.random.default_rng(2).integers(0, rows, 10_000)))
-            asked = f", look-up of 10,000 keys {median_ms(table, keys):.0f} ms"
-        kept = sum(f.stat().st_size for f in Path(folder, "t/.hoodie").rglob("*.sst"))
-        if kept:
-            asked += f", {kept / 1e6:.1f} MB of checkpoints"
+            figures = f", look-up of 10,000 keys {median_ms(table, keys):.0f} ms"
+        stored = sum(f.stat().st_size for f in Path(folder, "t/.hoodie").rglob("*.sst"))
+        if stored:
+            figures += f", {stored / 1e6:.1f} MB of checkpoints"
         found = table.scan(columns=["a", "ts"]).to_arrow()
         print(
             f"{kind}: load {loaded:.2f} s, upsert {statistics.median(spent):.2f} s, of it tagging "
-            f"{statistics.median(tagging):.2f} s{asked}; "
+            f"{statistics.median(tagging):.2f} s{figures}; "
             f"result {found.num_rows}/{pc.sum(found['ts'])}",
             flush=True,
         )

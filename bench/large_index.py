@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import pyhudi
-from bench.record_index import told
+from bench.record_index import reported
 from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi.engine import Engine, LocalEngine
 
@@ -104,7 +104,7 @@ def engine_of(on_spark: bool) -> Engine:
 
 def make_index(path: Path, count: int, engine: Engine) -> None:
     table = pyhudi.open_table(path / "t", engine=engine)
-    report = table.index.rebuild(progress=told)
+    report = table.index.rebuild(progress=reported)
     assert report.entries == count, report
     print(f"\nindex of {report.entries:,} keys in {report.buckets} buckets: {report.seconds:.0f} s "
           f"({report.seconds / count * 1e6:.2f} us a key), peak {peak_mib()} MiB")  # fmt: skip
@@ -147,14 +147,14 @@ def look_ups(path: Path, count: int, engine: Engine) -> None:
         times = 3 if size >= 100_000 else 7
         spent: dict[str, list[float]] = {"cold": [], "warm": [], "rocksdict": []}
         index = pyhudi.open_index(path / "t", engine=engine)
-        for asked in batches(count, size, 3, 1):
+        for arguments in batches(count, size, 3, 1):
             SHARED.clear()
             index = pyhudi.open_index(path / "t", engine=engine)
-            spent["cold"].append(_timed(index, asked))
-        for asked in batches(count, size, times, 2):
-            spent["warm"].append(_timed(index, asked))
-        for asked in batches(count, size, times, 3) if rocks is not None else ():
-            keys = sorted(asked.cast(pa.binary()).to_pylist())
+            spent["cold"].append(_timed(index, arguments))
+        for arguments in batches(count, size, times, 2):
+            spent["warm"].append(_timed(index, arguments))
+        for arguments in batches(count, size, times, 3) if rocks is not None else ():
+            keys = sorted(arguments.cast(pa.binary()).to_pylist())
             began = time.perf_counter()
             rocks.get(keys)
             spent["rocksdict"].append(time.perf_counter() - began)
@@ -168,9 +168,9 @@ def look_ups(path: Path, count: int, engine: Engine) -> None:
         print(f"{size:>9,} keys: peak of a process {_peak_of(path, count, size)} MiB", flush=True)
 
 
-def _timed(index: pyhudi.OpenIndex, asked: pa.Array) -> float:
+def _timed(index: pyhudi.OpenIndex, arguments: pa.Array) -> float:
     began = time.perf_counter()
-    found = index.locations(asked).column("found")
+    found = index.locations(arguments).column("found")
     spent = time.perf_counter() - began
     assert pc.all(found).as_py()
     return spent
@@ -199,17 +199,17 @@ def main() -> int:
     parser.add_argument("--peak-of", type=int, help="only look batches of this size up")
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    count = 20_000 if asked.smoke else asked.keys
-    if asked.peak_of:
-        for keys in batches(count, asked.peak_of, 5, 4):
-            pyhudi.open_index(asked.path / "t").locations(keys)
+    arguments = parser.parse_args()
+    count = 20_000 if arguments.smoke else arguments.keys
+    if arguments.peak_of:
+        for keys in batches(count, arguments.peak_of, 5, 4):
+            pyhudi.open_index(arguments.path / "t").locations(keys)
         print(peak_mib())
         return 0
-    is_exact, engine = True, engine_of(asked.spark)
+    is_exact, engine = True, engine_of(arguments.spark)
     with tempfile.TemporaryDirectory() as folder:
-        path = asked.path or Path(folder)
-        for step in asked.steps:
+        path = arguments.path or Path(folder)
+        for step in arguments.steps:
             match step:
                 case "table":
                     make_table(path, count)
@@ -220,7 +220,7 @@ def main() -> int:
                 case "lookups":
                     look_ups(path, count, engine)
                 case "verify":
-                    is_exact = verify(path, asked.sample, engine)
+                    is_exact = verify(path, arguments.sample, engine)
             print(f"({step}; load {os.getloadavg()[0]:.1f})", flush=True)
     return 0 if is_exact else 3
 

@@ -65,7 +65,7 @@ async def load(port: int, keys: int, seconds: float, committed: list[str]) -> An
         pool.put_nowait(await asyncio.open_connection("127.0.0.1", port))
     answers = Answers()
 
-    async def ask(due: float, number: int) -> None:
+    async def look_up(due: float, number: int) -> None:
         reader, writer = await pool.get()
         is_fresh = number % 5 == 0 and bool(committed)
         key = committed[-1] if is_fresh else f"k{random.randrange(keys):08d}"
@@ -86,7 +86,7 @@ async def load(port: int, keys: int, seconds: float, committed: list[str]) -> An
     for number in range(int(seconds * PER_SECOND)):
         due = start + number / PER_SECOND
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(ask(due, number)))
+        tasks.append(asyncio.create_task(look_up(due, number)))
     await asyncio.gather(*tasks)
     return answers
 

@@ -66,9 +66,9 @@ def run(
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
     began, busy, own = time.monotonic(), busy_seconds(), _children_seconds()
     expired = threading.Event()
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, errors="replace", cwd=ROOT,
+            command, stdout=subprocess.PIPE, stderr=output, text=True, errors="replace", cwd=ROOT,
             env=environment, start_new_session=True,
         )  # fmt: skip
 
@@ -88,8 +88,8 @@ def run(
             _kill_group(process.pid)
             process.wait()
             _reap_orphans()
-        said.seek(0)
-        error = said.read()[-_ERROR_CHARS:] if status else ""
+        output.seek(0)
+        error = output.read()[-_ERROR_CHARS:] if status else ""
     seconds, cpu = time.monotonic() - began, _children_seconds() - own
     foreign = busy_seconds() - busy - cpu
     others = max(0.0, foreign) / (seconds * (os.cpu_count() or 1))

@@ -72,15 +72,15 @@ def main() -> None:
     parser.add_argument("--index", default="record", choices=("record", "bloom", "simple"))
     parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    for name in asked.services:
-        shape = f"{asked.type}, {asked.index}, {asked.rows} rows"
+    arguments = parser.parse_args()
+    for name in arguments.services:
+        shape = f"{arguments.type}, {arguments.index}, {arguments.rows} rows"
         print(f"{shape}, services: {name}", flush=True)
-        count = 20 if asked.smoke else asked.commits
+        count = 20 if arguments.smoke else arguments.commits
         with tempfile.TemporaryDirectory() as folder:
             grow(
-                Path(folder) / "t", asked.type, count, SERVICES[name],
-                index=asked.index, count=asked.rows,
+                Path(folder) / "t", arguments.type, count, SERVICES[name],
+                index=arguments.index, count=arguments.rows,
             )  # fmt: skip
 
 

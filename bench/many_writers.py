@@ -91,13 +91,13 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    seconds, writers = (2.0, 2) if asked.smoke else (asked.seconds, asked.writers)
+    arguments = parser.parse_args()
+    seconds, writers = (2.0, 2) if arguments.smoke else (arguments.seconds, arguments.writers)
     with tempfile.TemporaryDirectory() as folder:
-        one = run(Path(folder), "alone", 1, asked.rows, seconds)
+        one = run(Path(folder), "alone", 1, arguments.rows, seconds)
         print(f"1 writer, alone: {one.rate:.1f} commits/s")
         for mode in MODES:
-            many = run(Path(folder), mode, writers, asked.rows, seconds)
+            many = run(Path(folder), mode, writers, arguments.rows, seconds)
             print(
                 f"{writers} writers, {mode}: {many.rate:.1f} commits/s "
                 f"({many.rate / max(one.rate, 1e-9):.2f}x of one, {os.cpu_count()} cores), "

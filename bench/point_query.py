@@ -104,22 +104,22 @@ def main() -> int:
     parser.add_argument("--path", type=Path)
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    rows = 20_000 if asked.smoke else asked.rows
+    arguments = parser.parse_args()
+    rows = 20_000 if arguments.smoke else arguments.rows
     slow = 0
     with tempfile.TemporaryDirectory() as folder:
-        path = asked.path or Path(folder) / "t"
+        path = arguments.path or Path(folder) / "t"
         build(path, rows, table_type="cow")
         spark = session()
-        numbers = np.random.default_rng(SEED + 1).integers(0, rows, asked.repeat + 1).tolist()
-        for name, ask in queries(spark, path).items():
+        numbers = np.random.default_rng(SEED + 1).integers(0, rows, arguments.repeat + 1).tolist()
+        for name, query in queries(spark, path).items():
             spent, found = [], []
             for number in numbers:
                 began = time.perf_counter()
-                found.append(ask(key_of(number)))
+                found.append(query(key_of(number)))
                 spent.append(time.perf_counter() - began)
-            wanted = [-1] * len(numbers) if name == "absent" else numbers
-            assert found == wanted, (name, found[:3], wanted[:3])
+            expected = [-1] * len(numbers) if name == "absent" else numbers
+            assert found == expected, (name, found[:3], expected[:3])
             median, most = statistics.median(spent[1:]), max(spent[1:])
             slow += median > TARGET_SECONDS
             digest = hashlib.sha256(repr(found).encode()).hexdigest()[:12]
@@ -129,7 +129,7 @@ def main() -> int:
                 flush=True,
             )
         spark.stop()
-    return 3 if slow and not asked.smoke else 0
+    return 3 if slow and not arguments.smoke else 0
 
 
 if __name__ == "__main__":

@@ -60,14 +60,14 @@ def median_ms(act: Callable[[], object], times: int) -> float:
     return statistics.median(spent) * 1000
 
 
-def told(progress: Progress) -> None:
+def reported(progress: Progress) -> None:
     print(f"\r{progress.phase} {progress.done}/{progress.total} ", end="", file=sys.stderr)
 
 
 def built(path: str, count: int, buckets: int) -> pyhudi.Table:
     table = pyhudi.create_table(path, SCHEMA, record_key="id", partition_by="part", index="bloom")
     table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, rows(0, count)))
-    report = table.index.rebuild(buckets, progress=told)
+    report = table.index.rebuild(buckets, progress=reported)
     print(f"\nindex of {report.entries:,} keys built in {report.seconds:.1f} s, "
           f"{report.seconds / count * 1e6:.2f} us a key")  # fmt: skip
     return pyhudi.open_table(path, options={"hoodie.index.type": "RECORD_INDEX"})
@@ -95,13 +95,13 @@ def look_ups(table: pyhudi.Table, path: str, rocks: Any, count: int) -> None:
         def batch(size: int = size) -> list[str]:
             return [key_of(int(n)) for n in rng.integers(0, count, size)]
 
-        asked = iter([pa.array(batch()) for _ in range(times + 3)])
+        requested = iter([pa.array(batch()) for _ in range(times + 3)])
         index = pyhudi.open_index(path)
         SHARED.clear()
-        cold = median_ms(lambda: index.locations(next(asked)), 1)  # noqa: B023
+        cold = median_ms(lambda: index.locations(next(requested)), 1)  # noqa: B023
         for _ in range(2):
-            assert pc.all(table.lookup(next(asked))["found"]).as_py()
-        warm = median_ms(lambda: table.lookup(next(asked)), times)  # noqa: B023
+            assert pc.all(table.lookup(next(requested))["found"]).as_py()
+        warm = median_ms(lambda: table.lookup(next(requested)), times)  # noqa: B023
         peers = iter([sorted(key.encode() for key in batch()) for _ in range(times)])
         rocksdict = median_ms(lambda: rocks.get(next(peers)), times)  # noqa: B023
         print(f"{size:>9,} keys: cold {cold:9.2f} ms, warm {warm:9.2f} ms, rocksdict "
@@ -112,10 +112,10 @@ def run(count: int, buckets: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = built(f"{folder}/t", count, buckets)
         look_ups(table, f"{folder}/t", rocks_of(f"{folder}/rocks", count), count)
-        wanted = pa.array([key_of(n) for n in range(0, count, max(1, count // 10_000))])
+        expected = pa.array([key_of(n) for n in range(0, count, max(1, count // 10_000))])
         column = table.scan(["_hoodie_record_key"])
-        peer = median_ms(lambda: pc.index_in(wanted, column.to_arrow().column(0)), 3)
-        print(f"peer, scan of the key column for {len(wanted):,} keys: {peer:.1f} ms")
+        peer = median_ms(lambda: pc.index_in(expected, column.to_arrow().column(0)), 3)
+        print(f"peer, scan of the key column for {len(expected):,} keys: {peer:.1f} ms")
         fresh = min(count, 1_000_000)
         report = table.upsert(pa.RecordBatchReader.from_batches(SCHEMA, rows(count, count + fresh)))
         print(f"upsert of {fresh:,} new keys: {report.seconds}")
@@ -133,5 +133,5 @@ def number(name: str, default: int) -> int:
 
 
 if __name__ == "__main__":
-    rows_wanted = number("--rows", 20_000 if "--smoke" in sys.argv[1:] else 1_000_000)
-    run(rows_wanted, number("--buckets", 10))
+    row_count = number("--rows", 20_000 if "--smoke" in sys.argv[1:] else 1_000_000)
+    run(row_count, number("--buckets", 10))

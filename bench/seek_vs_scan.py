@@ -103,10 +103,10 @@ def curve(path: Path, keys: list[str], *, far: bool, rounds: int) -> Iterator[Po
             count = max(1, int(len(keys) * share))
             there = draw.sample(keys, int(count * hits))
             absent = [str(uuid.UUID(int=draw.getrandbits(128))) for _ in range(count - len(there))]
-            asked = pa.array([*there, *absent])
-            spent = seconds(path, asked, far=far, rounds=rounds)
+            requested = pa.array([*there, *absent])
+            spent = seconds(path, requested, far=far, rounds=rounds)
             source: Any = FarFile(path) if far else path
-            yield Point(share, hits, *spent, HFileReader(source).plan(asked).method)
+            yield Point(share, hits, *spent, HFileReader(source).plan(requested).method)
 
 
 def crossing(points: list[Point]) -> float | None:
@@ -179,8 +179,10 @@ def run(sizes: tuple[int, ...], blocks: tuple[int, ...], page: Path | None, roun
                         off = max(points, key=lambda p: p.off)
                         worst = max(worst, off.off)
                         at = crossing(points)
-                        says = "never" if at is None else f"from {at:.2%} of the entries on"
-                        print(f"{title}: scan is cheaper {says}; auto at worst {off.off:.2f} x")
+                        threshold = "never" if at is None else f"from {at:.2%} of the entries on"
+                        print(
+                            f"{title}: scan is cheaper {threshold}; auto at worst {off.off:.2f} x"
+                        )
                         print("\n".join(drawn(points)), flush=True)
     if page is not None:
         page.write_text(plot(curves))
@@ -188,12 +190,12 @@ def run(sizes: tuple[int, ...], blocks: tuple[int, ...], page: Path | None, roun
     return worst
 
 
-KEPT = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}  # glibc's
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}  # glibc's
 
 if __name__ == "__main__":
-    if not KEPT.keys() <= os.environ.keys():
+    if not MALLOC.keys() <= os.environ.keys():
         command = [sys.executable, "-m", "bench.seek_vs_scan", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | KEPT)
+        os.execve(sys.executable, command, os.environ | MALLOC)
     words = sys.argv[1:]
     target = Path(words[words.index("--html") + 1]) if "--html" in words else None
     most = int(words[words.index("--entries") + 1]) if "--entries" in words else 10_000_000

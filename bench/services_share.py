@@ -25,7 +25,7 @@ import pyhudi
 
 PARTITIONS = 8
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-KEPT_SHORT = {
+FEW_RETAINED = {
     "hoodie.clean.commits.retained": "2",
     "hoodie.keep.min.commits": "4",
     "hoodie.keep.max.commits": "6",
@@ -81,7 +81,7 @@ def services(folder: Path, rows: int) -> None:
 
 def _written(path: Path, kind: str, rows: int) -> Any:
     """A bulk insert and ten upserts of a fiftieth of the rows, a tenth of them new, no services."""
-    table = created(path, kind, rows, OFF | KEPT_SHORT)
+    table = created(path, kind, rows, OFF | FEW_RETAINED)
     size = rows // 50
     for version in range(1, 11):
         updates = batch(rows, size * 9 // 10, version)
@@ -134,19 +134,19 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=32)
     parser.add_argument("--upserts", type=int, default=20)
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.rows, asked.warm, asked.upserts = 4_000, 4, 3
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.rows, arguments.warm, arguments.upserts = 4_000, 4, 3
     with tempfile.TemporaryDirectory() as name:
-        services(Path(name), asked.rows)
+        services(Path(name), arguments.rows)
         print()
-        print(f"upserts of {asked.rows // 100:,} of {asked.rows:,} rows, {asked.upserts} after "
-              f"{asked.warm}, default settings beside none")  # fmt: skip
+        print(f"upserts of {arguments.rows // 100:,} of {arguments.rows:,} rows, "
+              f"{arguments.upserts} after {arguments.warm}, default settings and none")  # fmt: skip
         print("| table | upsert ms | share of services | CPU ms | share of CPU | services run | "
               "instants at the end |")  # fmt: skip
         print("|" + "---|" * 7)
         for kind in ("cow", "mor"):
-            share(Path(name), kind, asked.rows, asked.warm, asked.upserts)
+            share(Path(name), kind, arguments.rows, arguments.warm, arguments.upserts)
 
 
 if __name__ == "__main__":

@@ -104,13 +104,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeat", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        tables = build(Path(folder), asked.rows)
+        tables = build(Path(folder), arguments.rows)
         files = [str(p) for p in tables["cow"].glob("p*/*.parquet")]
         for projection, columns in PROJECTIONS.items():
             peer = measure(
-                lambda columns=columns: ds.dataset(files).to_table(columns=columns), asked.repeat
+                lambda columns=columns: ds.dataset(files).to_table(columns=columns),
+                arguments.repeat,
             )
             print(f"{projection:5} pyarrow.dataset    {peer.wall:7.3f} s  cpu {peer.cpu:7.3f} s")
             base = None
@@ -119,7 +120,7 @@ def main() -> None:
                     lambda path=path, columns=columns: (
                         pyhudi.open_table(path).scan(columns=columns).to_arrow()
                     ),
-                    asked.repeat,
+                    arguments.repeat,
                 )
                 base = base or spent
                 print(

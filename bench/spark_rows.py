@@ -106,20 +106,22 @@ def expected_changes(folder: Path, batches: int) -> list[int]:
     return [last.num_rows, pc.sum(last.column("a")).as_py()]
 
 
-def differences(wanted: dict[str, list[int]], rows: list[list[Any]], *, most: int = 3) -> list[str]:
+def differences(
+    expected: dict[str, list[int]], rows: list[list[Any]], *, most: int = 3
+) -> list[str]:
     """What differs, in words; rows: [part, CHECKS...].  Empty where all is equal."""
     found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
     if len(found) != len(rows):
         return [f"{len(rows)} rows for {len(found)} partitions"]
     wrong = [
-        f"{part} {check}: {has} and not {want}"
-        for part in sorted({*wanted, *found})
-        for check, want, has in zip(
+        f"{part} {check}: {has} and not {expected}"
+        for part in sorted({*expected, *found})
+        for check, expected, has in zip(
             CHECKS,
-            wanted.get(part, [0] * len(CHECKS)),
+            expected.get(part, [0] * len(CHECKS)),
             found.get(part, [0] * len(CHECKS)),
             strict=True,
         )
-        if want != has
+        if expected != has
     ]
     return [*wrong[:most], *([f"and {len(wrong) - most} more"] if len(wrong) > most else [])]

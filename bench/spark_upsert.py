@@ -103,11 +103,11 @@ class Bench:
     peers: Peers | str
 
     @cached_property
-    def wanted_table(self) -> dict[str, list[int]]:
+    def table_expected(self) -> dict[str, list[int]]:
         return expected_table(self.data, self.batches)
 
     @cached_property
-    def wanted_changes(self) -> list[int]:
+    def changes_expected(self) -> list[int]:
         return expected_changes(self.data, self.batches)
 
     def run(self, engine: str) -> Result:
@@ -163,11 +163,11 @@ class Bench:
 
     def _wrong(self, what: str, rows: list[list[Any]]) -> list[str]:
         if what == "table":
-            return differences(self.wanted_table, rows)
-        parts = self.wanted_table.values()
+            return differences(self.table_expected, rows)
+        parts = self.table_expected.values()
         snapshot = [sum(values[n] for values in parts) for n in (0, 3, 6)]
-        wanted = snapshot if what == "snapshot" else self.wanted_changes
-        return [] if rows == [wanted] else [f"{rows} and not {[wanted]}"]
+        expected = snapshot if what == "snapshot" else self.changes_expected
+        return [] if rows == [expected] else [f"{rows} and not {[expected]}"]
 
 
 def run_all(bench: Bench, engines: list[str], *, repeats: int) -> list[Result]:
@@ -260,7 +260,7 @@ def main() -> int:
     bench = Bench(data, given.batches, given.limit, until, found)
     print(f"{given.rows:,} rows, {given.batches} batches of {given.batch:,} (90 % updates), "
           f"local[2]; Apache Hudi {given.hudi}", flush=True)  # fmt: skip
-    assert bench.wanted_table and bench.wanted_changes  # computed before anything is timed
+    assert bench.table_expected and bench.changes_expected  # computed before anything is timed
     results = run_all(bench, given.engines.split(","), repeats=given.repeats)
     print(*summary(results), sep="\n")
     return 1 if any(result.problems for result in results) else 0

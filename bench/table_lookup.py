@@ -129,12 +129,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--buckets", type=int, nargs="+", default=[1, 10])
     parser.add_argument("--smoke", action="store_true")
-    asked = parser.parse_args()
-    count = 20_000 if asked.smoke else asked.rows
+    arguments = parser.parse_args()
+    count = 20_000 if arguments.smoke else arguments.rows
     print(f"{count:,} rows; CPU ms (wall ms); loss of CPU time against bare, target {TARGET:.0%}")
     print("| buckets | state | keys | bare | routed | table | loss | loss against routed |")
     print("|" + "---|" * 8)
-    for buckets in asked.buckets:
+    for buckets in arguments.buckets:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "t")
             built(path, count, buckets)

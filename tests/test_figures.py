@@ -76,16 +76,16 @@ def test_every_figure_is_of_a_bench_that_is_there() -> None:
 
 def test_rows_that_differ_from_the_input_are_named(tmp_path: Path) -> None:
     make(tmp_path, 400, 40, 2)
-    wanted = expected_table(tmp_path, 2)
-    assert sum(values[0] for values in wanted.values()) == 400 + 2 * 4
+    expected = expected_table(tmp_path, 2)
+    assert sum(values[0] for values in expected.values()) == 400 + 2 * 4
     assert expected_changes(tmp_path, 2)[0] == 40
-    rows = [[part, *values] for part, values in wanted.items()]
-    assert differences(wanted, rows) == []
+    rows = [[part, *values] for part, values in expected.items()]
+    assert differences(expected, rows) == []
     rows[3][1] += 1  # a row that is there twice
-    (found,) = differences(wanted, rows)
+    (found,) = differences(expected, rows)
     assert found.startswith(f"{rows[3][0]} count(*): {rows[3][1]} and not")
-    assert len(differences(wanted, rows[:3])) == 4
-    assert differences(wanted, [*rows, rows[0]]) == ["9 rows for 8 partitions"]
+    assert len(differences(expected, rows[:3])) == 4
+    assert differences(expected, [*rows, rows[0]]) == ["9 rows for 8 partitions"]
 
 
 def test_the_last_batch_wins_in_what_is_expected(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_markers(name: BaseFileName | LogFileName, kind: str) -> None:
     assert parse_marker(str(MarkerName(str(name), kind))) == MarkerName(str(name), kind)
 
 
-def test_archives_and_newer_logs_are_told_apart() -> None:
+def test_archives_and_newer_logs_are_distinguished() -> None:
     assert archive_number(".commits_.archive.12_1-0-1") == 12
     assert archive_number(".commits_.archive.3") == 3
     assert archive_number(".commits_.archivex.3") is None

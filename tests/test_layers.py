@@ -52,7 +52,7 @@ def test_imports_only_go_down() -> None:
     assert not breaches, "\n".join(breaches)
 
 
-def test_names_of_the_front_door_are_not_used_from_below() -> None:
+def test_names_of_the_public_api_are_not_used_from_below() -> None:
     breaches = []
     for path, here, tree in modules():
         for node in ast.walk(tree):

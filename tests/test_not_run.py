@@ -42,12 +42,12 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
     for tool in ("java", "mvn"):
         (folder / "bin" / tool).write_text("#!/bin/sh\n")
         (folder / "bin" / tool).chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if k not in ("CI", "JAVA_HOME")}
-    kept = {k: v for k, v in kept.items() if not k.startswith(("PYTEST", "PYHUDI"))}
+    retained = {k: v for k, v in os.environ.items() if k not in ("CI", "JAVA_HOME")}
+    retained = {k: v for k, v in retained.items() if not k.startswith(("PYTEST", "PYHUDI"))}
     environment = {"PATH": str(folder / "bin"), "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "not slow", *arguments],
-        cwd=folder, env=kept | environment, capture_output=True, text=True,
+        cwd=folder, env=retained | environment, capture_output=True, text=True,
     )  # fmt: skip
 
 

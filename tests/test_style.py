@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ UNUSUAL = re.compile(
     re.IGNORECASE,
 )
 """Words that manuals of databases do not use, and for which there is a standard term."""
+UNUSUAL_IN_NAMES = re.compile(
+    r"told|tells?|asks?|asked|asking|kept|beside|mend(s|ed|ing)?|anew|somebody|nobody|dead|"
+    r"believed?|wanted|wants|parked|pieces?|doors?|aside|settled?|standing"
+)
+"""Words of the code that stand for a standard term: reported, requested, retained, repaired..."""
+PROMISED_NAMES = {
+    "tell",  # the position of a file, as Python's files call it
+    "kept_from",  # a field of the report of a clean, and of its JSON
+}
 SHARED_NAMES = {
     "ROWS",  # the option names of one area: options.registry joins those of all areas
     "create_table",  # the API on one machine and on Spark
@@ -183,6 +193,45 @@ def test_native_code_neither_includes_nor_leaves_return_types_open(path: Path) -
     assert not re.search(r"^\s*include\s+[\"']", text, re.MULTILINE)
     untyped = re.findall(r"^cdef (?:inline )?(\w+)\(", text, re.MULTILINE)
     assert not untyped, untyped
+
+
+def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of everything that a module defines, binds, calls or reads by name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.keyword(arg=str(name)):
+                yield node.value.lineno, name
+
+
+def words_of(name: str) -> list[str]:
+    """Words of a name in lower case, for names in snake case, camel case and capitals."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def test_words_of_names_are_found_in_every_spelling() -> None:
+    assert words_of("_is_keptFile") == ["is", "kept", "file"]
+    assert words_of("ToldAPI") == ["told", "api"]
+    assert words_of("KEPT_2_told") == ["kept", "told"]
+
+
+@pytest.mark.parametrize("folder", ["pyhudi", "pyspark_pyhudi", "bench", "examples", "tests"])
+def test_names_use_standard_terms(folder: str) -> None:
+    found = {
+        f"{relative(path)}:{line}: {name}"
+        for path in (ROOT / folder).rglob("*.py")
+        for line, name in [
+            (0, path.stem),
+            *identifiers(ast.parse(path.read_text("utf-8"))),
+        ]
+        if name not in PROMISED_NAMES and any(map(UNUSUAL_IN_NAMES.fullmatch, words_of(name)))
+    }
+    assert not found, "\n".join(sorted(found))
 
 
 def user_facing() -> list[Path]:

@@ -103,9 +103,11 @@ class MetadataCare:
         """Verify the metadata table against the table: `files` against a listing, statistics and
         bloom filters against footers and (keys) the record index against every key.  The files of
         the metadata table are checked too."""
-        ground = TableInventory.of(self._fs, load_config(self._fs))
-        found = check_metadata(ground, with_keys=keys, engine=self._engine)
-        return Diagnosis(self._fs.url, in_order(found), (("data files", len(ground.data_files)),))
+        inventory = TableInventory.of(self._fs, load_config(self._fs))
+        found = check_metadata(inventory, with_keys=keys, engine=self._engine)
+        return Diagnosis(
+            self._fs.url, in_order(found), (("data files", len(inventory.data_files)),)
+        )
 
     def rebuild(self, *, dry_run: bool = False) -> Diagnosis:
         """Rebuild the metadata table and replace the old one.  Returns the result of `verify`.
@@ -121,8 +123,8 @@ class MetadataCare:
             check_rebuildable(self._fs)
             return self.verify()
         with table_lock(self._fs, self._options.write, "rebuild metadata"):
-            ground = TableInventory.of(self._fs, load_config(self._fs))
-            check_none_deferred(self._fs, ground.timeline)
+            inventory = TableInventory.of(self._fs, load_config(self._fs))
+            check_none_deferred(self._fs, inventory.timeline)
             rebuild_metadata(self._fs, self._options, self._engine)
         return self.verify()
 

@@ -174,12 +174,12 @@ class TableIndex:
             return requested
         if name is None:
             return index_that_answers(self._state(), self._options)
-        wanted = [kind for kind in IndexKind if kind.keeps_entries]
-        found = next((kind for kind in wanted if kind.value == name.lower()), None)
+        kinds = [kind for kind in IndexKind if kind.stores_entries]
+        found = next((kind for kind in kinds if kind.value == name.lower()), None)
         if found is None:
             raise UserError(
                 "no index of this kind can be built from keys", kind=name,
-                hint="use " + ", ".join(kind.value for kind in wanted),
+                hint="use " + ", ".join(kind.value for kind in kinds),
             )  # fmt: skip
         return found
 

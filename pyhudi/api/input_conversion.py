@@ -121,29 +121,29 @@ def with_clustering_arguments(
     """The options with a caller's clustering arguments; the same object if all are None."""
     if sort_by is None and layout is None and partitions is None:
         return options
-    wanted = options.services.clustering
+    settings = options.services.clustering
     if sort_by is not None:
-        wanted = replace(wanted, sort_columns=names_of(sort_by))
+        settings = replace(settings, sort_columns=names_of(sort_by))
     if layout is not None:
         named = str(layout).upper().replace("-", "")
         if named not in {known.value for known in Layout}:
             raise UserError(
                 "unknown layout", layout=layout, hint="use 'linear', 'zorder' or 'hilbert'"
             )
-        wanted = replace(wanted, layout=Layout(named))
+        settings = replace(settings, layout=Layout(named))
     if partitions is not None:
-        chosen = replace(wanted.partitions, selected=names_of(partitions))
-        wanted = replace(wanted, partitions=chosen)
-    return replace(options, services=replace(options.services, clustering=wanted))
+        chosen = replace(settings.partitions, selected=names_of(partitions))
+        settings = replace(settings, partitions=chosen)
+    return replace(options, services=replace(options.services, clustering=settings))
 
 
 def check_partition_names(
     partitions: str | Sequence[str] | None, known: Callable[[], list[str]]
 ) -> None:
     """Raise UserError for a partition that does not exist in the table."""
-    wanted = names_of(partitions)
-    there = set(known()) if wanted else set()
-    unknown = sorted(set(wanted) - there)
+    selected = names_of(partitions)
+    there = set(known()) if selected else set()
+    unknown = sorted(set(selected) - there)
     if unknown:
         raise UserError(
             "the table has no such partition",

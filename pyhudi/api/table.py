@@ -248,7 +248,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """
         options = self._options.read
         check_range(since, until, self._state().zone)
-        wanted = ChangeRange(
+        change_range = ChangeRange(
             since,
             until,
             options.hollow_commits
@@ -265,7 +265,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
                 where=where,
                 with_meta=with_meta,
                 data_skipping=self._options.read.data_skipping,
-                changes=wanted,
+                changes=change_range,
             )
         )
 
@@ -296,9 +296,12 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
         """
-        wanted, state = ChangeRange(since, until, self._options.read.hollow_commits), self._state()
+        change_range, state = (
+            ChangeRange(since, until, self._options.read.hollow_commits),
+            self._state(),
+        )
         check_range(since, until, state.zone)
-        return capture_rows(state, wanted, engine=self._engine)
+        return capture_rows(state, change_range, engine=self._engine)
 
     def history(self, key: Any) -> pa.Table:
         """All versions of one record whose files still exist, oldest first.

@@ -169,13 +169,13 @@ def read_parquet(
     row_groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """`read_base` for an open pyarrow file; `path` names it in errors."""
-    wanted = schema.names if schema is not None else columns
+    requested = schema.names if schema is not None else columns
     with corrupt_as(path):
         file = _open(source)
         if dictionaries and filter is None:
             coded = _few_valued(file, dictionaries)
             file = _open(source, coded, file.metadata) if coded else file
-        names = None if wanted is None else _present(wanted, file.schema_arrow)
+        names = None if requested is None else _present(requested, file.schema_arrow)
         if row_groups is not None:
             table = file.read_row_groups(list(row_groups), columns=names)
         elif filter is None:
@@ -198,11 +198,11 @@ def base_row_groups(
 ) -> Iterator[pa.Table]:
     """`read_base`, one row group at a time in the file's order; memory for one row group."""
     _check_format(path)
-    wanted = schema.names if schema is not None else columns
+    requested = schema.names if schema is not None else columns
     with fs.arrow_file(path) as source:
         with corrupt_as(path):
             file = _open(source)
-            names = None if wanted is None else _present(wanted, file.schema_arrow)
+            names = None if requested is None else _present(requested, file.schema_arrow)
         for index in range(file.num_row_groups):
             with corrupt_as(path):
                 table = file.read_row_group(index, columns=names)
@@ -395,12 +395,12 @@ def _filtered(
     physical: pa.Schema,
     columns: list[str] | None,
     filter: pc.Expression,
-    wanted: pa.Schema | None,
+    requested: pa.Schema | None,
 ) -> pa.Table:
     """Matching rows only; columns of the filter that the file lacks count as null."""
     import pyarrow.dataset as ds  # slow to import
 
-    absent = [field for field in wanted or [] if field.name not in physical.names]
+    absent = [field for field in requested or [] if field.name not in physical.names]
     parquet = ds.ParquetFileFormat(
         coerce_int96_timestamp_unit="us",
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(

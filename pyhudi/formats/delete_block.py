@@ -289,27 +289,27 @@ def _ordering_kinds(union: pa.StructArray) -> pa.Array:
 
 
 def _several_values(
-    arrays: pa.StructArray, wanted: Sequence[pa.DataType], path: str
+    arrays: pa.StructArray, expected: Sequence[pa.DataType], path: str
 ) -> pa.StructArray:
     """Values of ArrayWrapper, null if a delete has none or not one per type."""
     lists = arrays.flatten()[0]
-    whole = pc.fill_null(pc.equal(pc.list_value_length(lists), len(wanted)), False)
+    whole = pc.fill_null(pc.equal(pc.list_value_length(lists), len(expected)), False)
     elements = lists.filter(whole).flatten()
     count = pc.cumulative_sum(whole.cast(pa.int64()))
     back = pc.if_else(whole, pc.subtract(count, 1), pa.scalar(None, pa.int64()))
     columns = []
-    for number, kind in enumerate(wanted):
-        mine = elements.take(pa.array(np.arange(number, len(elements), len(wanted))))
+    for number, kind in enumerate(expected):
+        mine = elements.take(pa.array(np.arange(number, len(elements), len(expected))))
         columns.append(_ordering_values(mine, kind, path, in_array=True).take(back))
-    names = [str(number) for number in range(len(wanted))]
+    names = [str(number) for number in range(len(expected))]
     return pa.StructArray.from_arrays(columns, names, mask=pc.invert(whole))
 
 
 def _ordering_values(
-    union: pa.StructArray, wanted: pa.DataType, path: str, *, in_array: bool = False
+    union: pa.StructArray, expected: pa.DataType, path: str, *, in_array: bool = False
 ) -> pa.Array:
     """in_array: values of ArrayWrapper, whose branch 12 is a date, and where 0 is a number."""
-    result = pa.nulls(len(union), wanted)
+    result = pa.nulls(len(union), expected)
     for kind in range(1, _ARRAY + 1):
         child = union.field(kind - 1)
         if child.null_count == len(child):
@@ -322,34 +322,34 @@ def _ordering_values(
         if kind == _INT and not in_array:
             values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
         if values.null_count < len(values):
-            result = pc.coalesce(result, _as_ordering(values, wanted, path))
+            result = pc.coalesce(result, _as_ordering(values, expected, path))
     return result
 
 
-def _as_ordering(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
+def _as_ordering(values: pa.Array, expected: pa.DataType, path: str) -> pa.Array:
     """Values of one branch in the type of the ordering field.
 
     A bare int or long for a date, time or timestamp field is in the field's unit.  A number
     that a decimal field can represent is one of its values, whatever the number's type.
     """
-    if pt.is_temporal(wanted) and wanted.bit_width == 64 and pt.is_int32(values.type):
+    if pt.is_temporal(expected) and expected.bit_width == 64 and pt.is_int32(values.type):
         values = pc.cast(values, pa.int64())
-    if pt.is_decimal(wanted) and pt.is_integer(values.type):
+    if pt.is_decimal(expected) and pt.is_integer(values.type):
         values = pc.cast(values, pa.decimal128(19, 0))
     try:
-        return pc.cast(values, wanted)
+        return pc.cast(values, expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unfit:
         raise UnsupportedTableError(
             "a delete's ordering value does not fit the table's ordering field",
             path=path,
             found=str(values.type),
-            wanted=str(wanted),
+            expected=str(expected),
         ) from unfit
 
 
-def _one_array(column: Any, wanted: pa.DataType) -> pa.Array:
+def _one_array(column: Any, expected: pa.DataType) -> pa.Array:
     if not isinstance(column, pa.Array | pa.ChunkedArray):
-        column = pa.array(column, wanted)
-    if column.type != wanted:
-        column = column.cast(wanted)
+        column = pa.array(column, expected)
+    if column.type != expected:
+        column = column.cast(expected)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -183,8 +183,8 @@ def stored_types(schema_json: str) -> Mapping[str, Logical]:
 def _annotated(node: Node) -> list[str]:
     """The logical types inside a node."""
     inner = [part.node for part in node.fields]
-    own = [str(n.annotation["logicalType"]) for n in inner if n.annotation]
-    return own + [kind for n in inner for kind in _annotated(n)]
+    direct = [str(n.annotation["logicalType"]) for n in inner if n.annotation]
+    return direct + [kind for n in inner for kind in _annotated(n)]
 
 
 def _stored_vector(stored: Mapping[str, Any], column: str) -> Vector:
@@ -224,10 +224,10 @@ def avro_of(logical: Logical, named: set[str]) -> dict[str, Any] | str:
     return avro
 
 
-def check_unshredded(found: pa.Schema, wanted: pa.Schema) -> None:
+def check_unshredded(found: pa.Schema, expected: pa.Schema) -> None:
     """Raise UnsupportedTableError if a file (`found`) stores values of a variant column of the
-    table (`wanted`) in separate typed columns: its bytes alone are not the value."""
-    for field in wanted:
+    table (`expected`) in separate typed columns: its bytes alone are not the value."""
+    for field in expected:
         is_variant = (field.metadata or {}).get(HUDI_TYPE) == VARIANT.encode()
         if not is_variant or field.name not in found.names:
             continue

@@ -107,7 +107,7 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
             "a column's values do not fit the requested type",
             column=name,
             found=str(source),
-            wanted=str(target),
+            expected=str(target),
         )
     return _cast(array, target, name, loss)
 
@@ -141,7 +141,7 @@ def _as_list(array: pa.Array, name: str) -> pa.ListArray:
 def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
     """Stored vectors (little-endian numbers without gaps) as lists of these numbers."""
     kind = target.value_type
-    size = _dimension(array.type, kind, name, found=array.type, wanted=target)
+    size = _dimension(array.type, kind, name, found=array.type, expected=target)
     numbers = pa.Array.from_buffers(
         kind, len(array) * size, [None, array.buffers()[1]], 0, array.offset * size
     )
@@ -153,7 +153,7 @@ def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSi
     """The inverse of `_as_vectors`.  Raises SchemaError for a list of another length or with a
     null element."""
     kind = array.type.value_type
-    size = _dimension(target, kind, name, found=array.type, wanted=target)
+    size = _dimension(target, kind, name, found=array.type, expected=target)
     valid = np.asarray(array.is_valid())
     numbers = array.flatten()
     lengths = np.asarray(array.value_lengths().drop_null())
@@ -173,14 +173,14 @@ def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSi
 
 
 def _dimension(
-    stored: pa.DataType, kind: pa.DataType, name: str, *, found: pa.DataType, wanted: pa.DataType
+    stored: pa.DataType, kind: pa.DataType, name: str, *, found: pa.DataType, expected: pa.DataType
 ) -> int:
     """The number of elements in a vector of fixed bytes."""
     width = kind.bit_width // 8 if pt.is_floating(kind) or pt.is_integer(kind) else 0
     if not width or stored.byte_width % width:
         raise SchemaError(
             "a column's values do not fit the requested type",
-            column=name, found=str(found), wanted=str(wanted),
+            column=name, found=str(found), expected=str(expected),
         )  # fmt: skip
     return int(stored.byte_width) // width
 
@@ -197,7 +197,7 @@ def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arr
     except pa.ArrowInvalid as error:
         raise SchemaError(
             "a column's values do not fit the requested type",
-            column=name, found=str(source), wanted=str(target), why=str(error),
+            column=name, found=str(source), expected=str(target), why=str(error),
         ) from None  # fmt: skip
 
 

@@ -25,12 +25,12 @@ def relabelled(rows: pa.Table, table: pa.Schema) -> pa.Table:
         position = table.get_field_index(found.name)
         if position < 0:
             continue
-        wanted = relabelled_type(found.type, table.field(position).type)
-        if wanted != found.type:
+        target = relabelled_type(found.type, table.field(position).type)
+        if target != found.type:
             column = rows.column(index)
-            chunks = [_relabelled(chunk, wanted) for chunk in column.chunks]
-            field = pa.field(found.name, wanted, found.nullable)
-            rows = rows.set_column(index, field, pa.chunked_array(chunks, wanted))
+            chunks = [_relabelled(chunk, target) for chunk in column.chunks]
+            field = pa.field(found.name, target, found.nullable)
+            rows = rows.set_column(index, field, pa.chunked_array(chunks, target))
     return rows
 
 
@@ -79,21 +79,21 @@ def _is_mislabelled(stored: pa.DataType, table: pa.DataType) -> bool:
     )
 
 
-def _relabelled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
     """The same values with types of the same widths."""
-    if array.type == wanted:
+    if array.type == target:
         return array
-    if pt.is_struct(wanted):
-        children = [_relabelled(array.field(n), wanted.field(n).type)
-                    for n in range(wanted.num_fields)]  # fmt: skip
+    if pt.is_struct(target):
+        children = [_relabelled(array.field(n), target.field(n).type)
+                    for n in range(target.num_fields)]  # fmt: skip
         mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
-    if pt.is_list(wanted):
-        return with_children(array, wanted, [_relabelled(array.values, wanted.value_type)])
-    if pt.is_map(wanted):
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    if pt.is_list(target):
+        return with_children(array, target, [_relabelled(array.values, target.value_type)])
+    if pt.is_map(target):
         entries = pa.StructArray.from_arrays(
-            [array.keys, _relabelled(array.items, wanted.item_type)],
-            fields=[wanted.key_field, wanted.item_field],
+            [array.keys, _relabelled(array.items, target.item_type)],
+            fields=[target.key_field, target.item_field],
         )
-        return with_children(array, wanted, [entries])
-    return array.view(wanted)
+        return with_children(array, target, [entries])
+    return array.view(target)

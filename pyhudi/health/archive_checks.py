@@ -42,5 +42,5 @@ def _torn(path: str, why: str) -> Finding:
         "torn-archive", Severity.ERROR, path, "a file of the archived timeline is torn", why,
         "restore it from a copy of the table; repair with allow_loss moves it out: its history of "
         "old commits is lost, but no rows are",
-        RepairAction.SET_ASIDE, loses=True,
+        RepairAction.QUARANTINE, loses=True,
     )  # fmt: skip

@@ -115,7 +115,7 @@ def _verify_base(inventory: TableInventory, info: FileInfo, name: BaseFileName) 
 def _orphan(info: FileInfo, why: str) -> Finding:
     return Finding(
         "orphan", Severity.WARNING, info.path, "a data file that no instant names", why,
-        "repair moves it out of the table", RepairAction.SET_ASIDE,
+        "repair moves it out of the table", RepairAction.QUARANTINE,
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _torn(path: str, instant: str, what: str, why: str) -> Finding:
         "torn-data-file", Severity.ERROR, path, what, why,
         "restore the file from a copy of the table; repair with allow_loss rolls back the newest "
         "commit, or drops the rows that only this file contains",
-        RepairAction.SET_ASIDE, loses=True, instant=instant,
+        RepairAction.QUARANTINE, loses=True, instant=instant,
     )  # fmt: skip
 
 

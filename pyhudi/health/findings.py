@@ -27,7 +27,7 @@ class RepairAction(Enum):
     SWEEP = "leftovers are deleted"
     REPLACE = "a replace commit removes the file group from the table"
     METAFILE = "the partition's metafile is rewritten"
-    SET_ASIDE = "the file is moved out of the table"
+    QUARANTINE = "the file is moved out of the table"
     METADATA = "the metadata table is rebuilt"
 
 
@@ -35,9 +35,9 @@ class RepairAction(Enum):
 class Finding:
     """One problem, or other fact worth knowing.
 
-    code: stable, for programs.  what, why: sentences.  advice: what an operator can do.  mend: what
-    `repair` would do; None where it can do nothing.  loses: the repair loses rows or history, so it
-    requires `allow_loss`.
+    code: stable, for programs.  what, why: sentences.  advice: what an operator can do.  repair:
+    what `repair` would do; None where it can do nothing.  loses: the repair loses rows or history,
+    so it requires `allow_loss`.
     """
 
     code: str
@@ -46,7 +46,7 @@ class Finding:
     what: str
     why: str
     advice: str
-    mend: RepairAction | None = None
+    repair: RepairAction | None = None
     loses: bool = False
     instant: str | None = None
 
@@ -59,7 +59,7 @@ class Finding:
             "what": self.what,
             "why": self.why,
             "advice": self.advice,
-            "repair": self.mend.value if self.mend else None,
+            "repair": self.repair.value if self.repair else None,
             "loses_data": self.loses,
         }
 

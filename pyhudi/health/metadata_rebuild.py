@@ -46,7 +46,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     shards = None
     if RECORD_INDEX.path in listed:
         shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
-    wanted = RebuildRequest(
+    request = RebuildRequest(
         shards,
         lambda: _stored_keys(fs),
         {
@@ -58,7 +58,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
-    config = rebuild_metadata_table(fs, config, wanted, engine=engine)
+    config = rebuild_metadata_table(fs, config, request, engine=engine)
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
     schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()

@@ -36,11 +36,11 @@ def check_metadata(
     if FILES.path not in inventory.config.metadata_partitions:
         return
     try:
-        own = _own_inventory(inventory)
-        if own is None:
+        inner = _metadata_inventory(inventory)
+        if inner is None:
             yield _broken(METADATA_TABLE, "the metadata table is listed but is missing", "")
             return
-        found = [*check_instants(own), *check_files(own), *check_present(own)]
+        found = [*check_instants(inner), *check_files(inner), *check_present(inner)]
         yield from (_of_metadata(f) for f in found if f.severity is Severity.ERROR)
         metadata = open_metadata(inventory.fs, inventory.config, inventory.log, inventory.timeline)
         assert metadata is not None
@@ -62,7 +62,7 @@ def check_metadata(
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
 
 
-def _own_inventory(inventory: TableInventory) -> TableInventory | None:
+def _metadata_inventory(inventory: TableInventory) -> TableInventory | None:
     """The inventory of the metadata table itself; None where it has no properties."""
     fs = inventory.fs.sub(METADATA_TABLE)
     if any(f.severity is Severity.ERROR for f in check_properties(fs)):
@@ -82,7 +82,7 @@ def _of_metadata(finding: Finding) -> Finding:
     path = join(METADATA_TABLE, finding.path)
     return replace(
         finding, code="metadata", path=path, advice="table.metadata.rebuild(), or repair",
-        mend=RepairAction.METADATA, loses=False,
+        repair=RepairAction.METADATA, loses=False,
     )  # fmt: skip
 
 

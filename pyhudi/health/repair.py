@@ -46,14 +46,14 @@ from pyhudi.transaction.rollback import roll_back_failed, roll_back_newest
 class Step:
     """One step of a repair: what it does, to which path, and why."""
 
-    mend: RepairAction
+    repair: RepairAction
     path: str
     why: str
     loses: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "path": self.path, "does": self.mend.value, "why": self.why, "loses_data": self.loses
+            "path": self.path, "does": self.repair.value, "why": self.why, "loses_data": self.loses
         }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ class RepairReport:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{html.escape(s.path)}</td><td>{html.escape(s.mend.value)}</td>"
+            f"<tr><td>{html.escape(s.path)}</td><td>{html.escape(s.repair.value)}</td>"
             f"<td>{html.escape(s.why)}</td></tr>"
             for s in self.steps
         )
@@ -96,16 +96,18 @@ def plan_repair(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step
     rebuilt: one rebuilt from the store would not list them.
     """
     order = list(RepairAction).index
-    found = [f for f in diagnosis.findings if f.mend is not None]
-    is_blocked = not allow_loss and any(f.mend is RepairAction.SET_ASIDE and f.loses for f in found)
+    found = [f for f in diagnosis.findings if f.repair is not None]
+    is_blocked = not allow_loss and any(
+        f.repair is RepairAction.QUARANTINE and f.loses for f in found
+    )
     steps = {
-        Step(f.mend, f.path, f.what, f.loses): None
+        Step(f.repair, f.path, f.what, f.loses): None
         for f in found
-        if f.mend is not None
+        if f.repair is not None
         and (allow_loss or not f.loses)
-        and not (is_blocked and f.mend is RepairAction.METADATA)
+        and not (is_blocked and f.repair is RepairAction.METADATA)
     }
-    return tuple(sorted(steps, key=lambda step: (order(step.mend), step.path)))
+    return tuple(sorted(steps, key=lambda step: (order(step.repair), step.path)))
 
 
 def execute_repair(
@@ -157,8 +159,8 @@ def _execute_first(
     notes: list[str],
 ) -> list[Step]:
     """Execute the steps of the first kind; the others wait for the next examination."""
-    kind = steps[0].mend
-    same_kind = [step for step in steps if step.mend is kind]
+    kind = steps[0].repair
+    same_kind = [step for step in steps if step.repair is kind]
     try:
         match kind:
             case RepairAction.PROPERTIES:
@@ -192,10 +194,12 @@ def _repair_files(
     fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
 ) -> None:
     inventory = TableInventory.of(fs, load_config(fs))
-    if steps[0].mend is RepairAction.SET_ASIDE and _rolled_back(inventory, steps, options, notes):
+    if steps[0].repair is RepairAction.QUARANTINE and _rolled_back(
+        inventory, steps, options, notes
+    ):
         return
     for step in steps:
-        match step.mend:
+        match step.repair:
             case RepairAction.RECOMPLETE:
                 _recomplete(inventory, step, when, notes)
             case RepairAction.FORGET:
@@ -223,8 +227,8 @@ def _rolled_back(
     if newest is None or not all(step.loses for step in steps):
         return False
     commit = inventory.commits.get(newest)
-    own = {stat.path for stat in commit.stats} if commit else set()
-    if not {step.path for step in steps} <= own:
+    written = {stat.path for stat in commit.stats} if commit else set()
+    if not {step.path for step in steps} <= written:
         return False
     try:
         roll_back_newest(

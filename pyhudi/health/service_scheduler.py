@@ -189,7 +189,7 @@ def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engi
 
 def _swept(fs: FileSystem) -> Iterator[str]:
     inventory = TableInventory.of(fs, load_config(fs))
-    return (f.path for f in check_leftovers(inventory) if f.mend is RepairAction.SWEEP)
+    return (f.path for f in check_leftovers(inventory) if f.repair is RepairAction.SWEEP)
 
 
 _SERVICES = (

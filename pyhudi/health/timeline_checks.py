@@ -101,7 +101,7 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
         why = "it is empty"
     except (CorruptFileError, FileMissingError) as broken:
         why = broken.what
-    mend = RepairAction.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
+    repair = RepairAction.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
     yield Finding(
         f"torn-{instant.action.value}",
         Severity.ERROR,
@@ -109,12 +109,12 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
         "the file of a completed instant cannot be read",
         why,
         "repair reconstructs it from its plan and its files"
-        if mend is RepairAction.RECOMPLETE
+        if repair is RepairAction.RECOMPLETE
         else "repair removes the savepoint: the files that it protected may be cleaned"
-        if mend is RepairAction.FORGET
+        if repair is RepairAction.FORGET
         else "restore the file from a copy of the table",
-        mend,
-        loses=mend is RepairAction.FORGET,
+        repair,
+        loses=repair is RepairAction.FORGET,
         instant=instant.time,
     )
 

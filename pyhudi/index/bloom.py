@@ -90,13 +90,14 @@ def lenses_of(
 
 def _from_metadata(work: ProbeWork, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileLens]:
     """Lenses of the slices whose range and filter the metadata table has."""
-    if work.told is None:
+    if work.file_stats is None:
         return {}
-    based = [s for s in slices if s.base is not None and s.base.path in work.told.bounds]
+    based = [s for s in slices if s.base is not None and s.base.path in work.file_stats.bounds]
     names = [(s.partition, str(s.base.name)) for s in based if s.base is not None]
-    found = read_filters(work.fs.sub(METADATA_TABLE), work.told.filters, names)
+    found = read_filters(work.fs.sub(METADATA_TABLE), work.file_stats.filters, names)
     return {
-        based[at].group: FileLens(work.told.bounds[join(*names[at])], bloom) for at, bloom in found
+        based[at].group: FileLens(work.file_stats.bounds[join(*names[at])], bloom)
+        for at, bloom in found
     }
 
 

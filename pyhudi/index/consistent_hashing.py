@@ -57,7 +57,7 @@ class Ring:
     """The assignment of the hashes of one partition to file groups.
 
     ends: the nodes' values, ascending; prefixes: of their file ids.  sequence: how often the nodes
-    were rewritten.  is_kept: whether its file exists.
+    were rewritten.  is_stored: whether its file exists.
     """
 
     partition: str
@@ -66,7 +66,7 @@ class Ring:
     sequence: int
     ends: tuple[int, ...]
     prefixes: tuple[str, ...]
-    is_kept: bool = True
+    is_stored: bool = True
 
     def groups(self) -> tuple[FileGroupId, ...]:
         """The nodes' file groups, whether or not they exist."""
@@ -103,7 +103,7 @@ def first_ring(partition: str, bucket_count: int) -> Ring:
     ends = [min(step * number, _HASH_MAX) for number in range(1, bucket_count + 1)]
     starts = [0, *ends]
     prefixes = tuple(_named(partition, a, b) for a, b in zip(starts, ends, strict=False))
-    return Ring(partition, FIRST, bucket_count, 0, tuple(ends), prefixes, is_kept=False)
+    return Ring(partition, FIRST, bucket_count, 0, tuple(ends), prefixes, is_stored=False)
 
 
 def _named(partition: str, start: int, end: int) -> str:
@@ -119,7 +119,7 @@ def ring_with_new_groups(ring: Ring) -> Ring:
     instant.
     """
     prefixes = tuple(str(uuid.uuid4()) for _ in ring.prefixes)
-    return replace(ring, instant="", sequence=ring.sequence + 1, prefixes=prefixes, is_kept=False)
+    return replace(ring, instant="", sequence=ring.sequence + 1, prefixes=prefixes, is_stored=False)
 
 
 def ring_of(data: bytes, path: str) -> Ring:
@@ -139,11 +139,11 @@ def ring_of(data: bytes, path: str) -> Ring:
 
 
 def load_ring(
-    fs: FileSystem, partition: str, is_believed: Callable[[str, Ring], bool]
+    fs: FileSystem, partition: str, is_visible: Callable[[str, Ring], bool]
 ) -> Ring | None:
     """The newest valid ring of a partition: the first one, a marked one, or a committed one.
 
-    is_believed: (instant, ring) -> whether the replace commit that made it has completed.
+    is_visible: (instant, ring) -> whether the replace commit that made it has completed.
     Cost: a listing, and a read a ring, newest first.
     """
     names = [file.name for file in fs.children(_folder(partition))]
@@ -152,7 +152,7 @@ def load_ring(
     for instant in sorted((i for i in instants if i.isdigit()), reverse=True):
         path = join(_folder(partition), instant + SUFFIX)
         ring = ring_of(fs.read(path), path)
-        if instant in marked or is_believed(instant, ring):
+        if instant in marked or is_visible(instant, ring):
             return ring
     return None
 

@@ -53,7 +53,7 @@ class Changes:
     """The changes of a commit to an index.
 
     tables: one for each hash part with changes, [key: string, target: int32 (position in groups,
-    or ENDED), held: bool (whether the key has a valid entry now)]; distinct keys.
+    or ENDED), has_entry: bool (whether the key has a valid entry now)]; distinct keys.
     """
 
     tables: Sequence[SpilledTable]
@@ -91,7 +91,7 @@ class EntryStore(Protocol):
         """Make staged changes take effect once the commit completes.  The caller holds the lock."""
         ...
 
-    def settle(self, written: Any) -> None:
+    def apply_deferred(self, written: Any) -> None:
         """Apply what had to wait for the commit, after it has completed.  The caller holds the
         lock.  Work that fails here is done when the store is opened next."""
         ...
@@ -120,8 +120,8 @@ def are_live(located: Located, live: SpilledTable) -> npt.NDArray[np.bool_]:
     if not located.groups:
         return np.ones(len(located.rows), np.bool_)
     table = live.load()
-    wanted = pa.array(sorted({group.file_id for group in located.groups}), pa.string())
-    some = table.filter(pc.is_in(table.column("file_id"), value_set=wanted))
+    file_ids = pa.array(sorted({group.file_id for group in located.groups}), pa.string())
+    some = table.filter(pc.is_in(table.column("file_id"), value_set=file_ids))
     there = set(zip(*(some.column(n).to_pylist() for n in some.column_names), strict=True))
     keep = np.array([(g.partition, g.file_id) in there for g in located.groups], np.bool_)
     return np.asarray(keep[located.homes], np.bool_)

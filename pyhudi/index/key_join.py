@@ -119,9 +119,9 @@ class FileStats:
 class ProbeWork:
     """The input of a task that searches some slices.  slices: by number, ordered by partition.
 
-    spec: reads the record key of the table's slices.  told: statistics of their base files from
-    the metadata table; None: footers are read.  unpruned: file groups whose logs may contain keys
-    that their base files do not.
+    spec: reads the record key of the table's slices.  file_stats: statistics of their base files
+    from the metadata table; None: footers are read.  unpruned: file groups whose logs may contain
+    keys that their base files do not.
     """
 
     fs: FileSystem
@@ -129,7 +129,7 @@ class ProbeWork:
     slices: tuple[tuple[int, FileSlice], ...]
     runs: tuple[SpilledTable, ...]
     everywhere: bool
-    told: FileStats | None = None
+    file_stats: FileStats | None = None
     unpruned: frozenset[FileGroupId] = frozenset()
 
 
@@ -228,7 +228,7 @@ class HitsFinder:
         ended = np.asarray(hits.column("ended").to_numpy(), np.bool_)
         order = np.lexsort((number, ended, row))
         if ended.any():
-            order = order[_wanted(row[order], ended[order], rows)]
+            order = order[_returned_hits(row[order], ended[order], rows)]
         used, homes = np.unique(number[order], return_inverse=True)
         groups = tuple(self.slices[n] for n in used.tolist())
         rest = ended[order] if ended.any() else None
@@ -240,7 +240,7 @@ class HitsFinder:
         return hits.slice(low, high - low).replace_schema_metadata()
 
 
-def _wanted(
+def _returned_hits(
     row: npt.NDArray[np.int32], ended: npt.NDArray[np.bool_], rows: pa.Table
 ) -> npt.NDArray[np.bool_]:
     """Which hits to return, for hits in order of (row, ended): those of live records, and one ended

@@ -17,7 +17,7 @@ from typing import Final
 
 from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.index.bucket import BucketRule, bucket_of_group
-from pyhudi.metadata.elastic.store import OWN_INDEX_TYPE
+from pyhudi.metadata.elastic.store import PYHUDI_INDEX_TYPE
 from pyhudi.metadata.payloads import RECORD_INDEX
 from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
@@ -140,9 +140,9 @@ def no_index(path: str) -> IndexNotReadyError:
 
 def stored_index(config: TableConfig) -> IndexKind | None:
     """The index stated in the table's properties."""
-    own = config.properties.get(OWN_INDEX_TYPE, "").strip().upper()
+    own_type = config.properties.get(PYHUDI_INDEX_TYPE, "").strip().upper()
     text = config.properties.get(INDEX_TYPE, "").strip().upper()
-    return _BY_OPTION.get(own) or _BY_OPTION.get(text)
+    return _BY_OPTION.get(own_type) or _BY_OPTION.get(text)
 
 
 def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
@@ -196,7 +196,7 @@ def index_properties(kind: IndexKind, rules: IndexRules) -> dict[str, str | None
     if kind.traits.is_default:
         return {}
     if kind.traits.is_extension:
-        return {OWN_INDEX_TYPE: kind.option}
+        return {PYHUDI_INDEX_TYPE: kind.option}
     properties: dict[str, str | None] = {INDEX_TYPE: kind.option}
     if kind.traits.names_places:
         properties[BUCKET_ENGINE] = (rules.bucket_engine or BucketEngine.SIMPLE).value

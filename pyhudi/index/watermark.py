@@ -41,7 +41,7 @@ class Covered:
     def has_seen(self, time: InstantTime) -> bool:
         return time <= self.newest and time not in self.pending
 
-    def is_believed(self, log: TimelineLog, timeline: Timeline) -> bool:
+    def is_visible(self, log: TimelineLog, timeline: Timeline) -> bool:
         """Whether its commit is completed and on the active timeline, and no commit it has seen
         was rolled back since.  Cost: a read of each younger rollback."""
         if self.newest not in timeline.commits.times:

@@ -35,10 +35,10 @@ def key_texts(
     fields: the table's key columns.  schema: the table's.  rule: called only where values have to
     be formatted.  Raises UserError for keys that do not match the key columns.
     """
-    wanted = _KeyColumns(fields, schema, rule)
+    definition = _KeyColumns(fields, schema, rule)
     if _is_table(keys):
-        return _of_table(pa.table(keys), wanted)
-    column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else _column(keys, wanted)
+        return _of_table(pa.table(keys), definition)
+    column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else _column(keys, definition)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pt.is_dictionary(column.type):
@@ -46,13 +46,13 @@ def key_texts(
     if pt.is_null(column.type) or _is_text(column.type):
         return _stored(column)
     if pt.is_struct(column.type):
-        return _of_table(pa.Table.from_struct_array(column), wanted)
-    return _formatted({_only(wanted): column}, wanted)
+        return _of_table(pa.Table.from_struct_array(column), definition)
+    return _formatted({_only(definition): column}, definition)
 
 
-def one_key_text(keys: Any, **wanted: Any) -> str:
+def one_key_text(keys: Any, **definition: Any) -> str:
     """`key_texts` for exactly one key.  Raises UserError for none or several."""
-    found = key_texts(keys, **wanted)
+    found = key_texts(keys, **definition)
     if len(found) != 1 or not found[0].is_valid:
         raise UserError("exactly one record key is required", keys=len(found) - found.null_count)
     return str(found[0].as_py())
@@ -93,26 +93,30 @@ def _stored(column: pa.Array) -> pa.Array:
         raise UserError("a record key is not UTF-8 text") from error
 
 
-def _column(keys: Any, wanted: _KeyColumns) -> pa.Array:
+def _column(keys: Any, definition: _KeyColumns) -> pa.Array:
     """Keys passed as Python values or as an array of another library."""
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
         return pa.chunked_array(keys)
     if isinstance(keys, np.ndarray) or hasattr(keys, "to_numpy"):
         return _array(keys, None)
-    values = _values(keys, wanted)
+    values = _values(keys, definition)
     kinds = {_kind(value) for value in values if value is not None}
     if len(kinds) > 1:
         raise UserError("keys have different types", kinds=", ".join(sorted(kinds)))
     if kinds == {"tuple"}:
-        return _of_tuples(values, wanted)
+        return _of_tuples(values, definition)
     if kinds == {"dict"}:
-        names = [name for name in wanted.fields if any(name in (v or {}) for v in values)]
-        columns = {n: _array([(v or {}).get(n) for v in values], wanted.type_of(n)) for n in names}
-        return pa.table(columns).to_struct_array().combine_chunks() if names else _misfit(wanted)
-    return _array(values, wanted.type_of(_only(wanted)) if kinds == {"value"} else None)
+        names = [name for name in definition.fields if any(name in (v or {}) for v in values)]
+        columns = {
+            n: _array([(v or {}).get(n) for v in values], definition.type_of(n)) for n in names
+        }
+        return (
+            pa.table(columns).to_struct_array().combine_chunks() if names else _misfit(definition)
+        )
+    return _array(values, definition.type_of(_only(definition)) if kinds == {"value"} else None)
 
 
-def _values(keys: Any, wanted: _KeyColumns) -> list[Any]:
+def _values(keys: Any, definition: _KeyColumns) -> list[Any]:
     """One or several keys as a list."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         return [keys]
@@ -123,7 +127,7 @@ def _values(keys: Any, wanted: _KeyColumns) -> list[Any]:
         table: list[Any] = pa.table(dict(keys)).to_pylist()
         return table
     values = list(keys)
-    may_be_one = isinstance(keys, tuple) and len(values) == len(wanted.fields) > 1
+    may_be_one = isinstance(keys, tuple) and len(values) == len(definition.fields) > 1
     return [keys] if may_be_one and "tuple" not in map(_kind, values) else values
 
 
@@ -139,15 +143,15 @@ def _kind(value: Any) -> str:
             return "value"
 
 
-def _of_tuples(values: list[Any], wanted: _KeyColumns) -> pa.Array:
-    width = len(wanted.fields)
+def _of_tuples(values: list[Any], definition: _KeyColumns) -> pa.Array:
+    width = len(definition.fields)
     blank = (None,) * width
     rows = [blank if value is None else tuple(value) for value in values]
     if any(len(row) != width for row in rows):
-        return _misfit(wanted)
+        return _misfit(definition)
     columns = {
-        name: _array([row[at] for row in rows], wanted.type_of(name))
-        for at, name in enumerate(wanted.fields)
+        name: _array([row[at] for row in rows], definition.type_of(name))
+        for at, name in enumerate(definition.fields)
     }
     return pa.table(columns).to_struct_array().combine_chunks()
 
@@ -165,34 +169,36 @@ def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
         raise UserError("invalid record keys", why=str(error)) from error
 
 
-def _of_table(rows: pa.Table, wanted: _KeyColumns) -> pa.Array:
+def _of_table(rows: pa.Table, definition: _KeyColumns) -> pa.Array:
     check_names(rows.schema)
     if RECORD_KEY in rows.column_names:
         return _stored(rows.column(RECORD_KEY).combine_chunks())
-    if wanted.fields and set(wanted.fields) <= set(rows.column_names):
-        return _formatted({name: rows.column(name) for name in rows.column_names}, wanted)
-    if rows.num_columns == 1 and len(wanted.fields) == 1:
+    if definition.fields and set(definition.fields) <= set(rows.column_names):
+        return _formatted({name: rows.column(name) for name in rows.column_names}, definition)
+    if rows.num_columns == 1 and len(definition.fields) == 1:
         return key_texts(
-            rows.column(0), fields=wanted.fields, schema=pa.schema([]), rule=wanted.rule
+            rows.column(0), fields=definition.fields, schema=pa.schema([]), rule=definition.rule
         )
-    return _misfit(wanted)
+    return _misfit(definition)
 
 
-def _formatted(columns: Mapping[str, Any], wanted: _KeyColumns) -> pa.Array:
+def _formatted(columns: Mapping[str, Any], definition: _KeyColumns) -> pa.Array:
     """Record keys from values of the key columns; a key whose values are all null is null."""
-    fitted = {n: _fitted(c, n, wanted) if n in wanted.fields else c for n, c in columns.items()}
+    fitted = {
+        n: _fitted(c, n, definition) if n in definition.fields else c for n, c in columns.items()
+    }
     rows = pa.table(fitted)
     known = np.zeros(rows.num_rows, np.bool_)
-    for name in wanted.fields:
+    for name in definition.fields:
         known |= rows.column(name).is_valid().to_numpy()
-    keys = record_keys(rows.filter(pa.array(known)), wanted.rule())
+    keys = record_keys(rows.filter(pa.array(known)), definition.rule())
     at = np.cumsum(known) - 1
     return keys.take(pa.array(at, mask=~known)).combine_chunks()
 
 
-def _fitted(column: Any, name: str, wanted: _KeyColumns) -> Any:
+def _fitted(column: Any, name: str, definition: _KeyColumns) -> Any:
     """A column cast to the type of the table's column, which determines the key's text."""
-    kind = wanted.type_of(name)
+    kind = definition.type_of(name)
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     if pt.is_dictionary(column.type):
@@ -213,17 +219,17 @@ def _fitted(column: Any, name: str, wanted: _KeyColumns) -> Any:
         ) from error  # fmt: skip
 
 
-def _only(wanted: _KeyColumns) -> str:
+def _only(definition: _KeyColumns) -> str:
     """The key column.  Raises UserError where there are several."""
-    if len(wanted.fields) != 1:
-        _misfit(wanted)
-    return wanted.fields[0]
+    if len(definition.fields) != 1:
+        _misfit(definition)
+    return definition.fields[0]
 
 
-def _misfit(wanted: _KeyColumns) -> Any:
+def _misfit(definition: _KeyColumns) -> Any:
     raise UserError(
         "keys must have a value for each key column",
-        key_columns=", ".join(wanted.fields),
+        key_columns=", ".join(definition.fields),
         hint="pass tuples in this order, dicts, a table of these columns, or record keys as text",
     )
 

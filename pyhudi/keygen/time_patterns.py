@@ -119,9 +119,9 @@ def parse_time(text: str, pattern: str, *, zone: tzinfo | None) -> datetime | No
     fields = {name: value for name, value in match.groupdict().items() if value is not None}
     try:
         local = _local_time(fields)
-        own = _zone_in_text(fields)
-        time = local.replace(tzinfo=own or zone or UTC)
-        return time.astimezone(zone) if zone and own else time
+        text_zone = _zone_in_text(fields)
+        time = local.replace(tzinfo=text_zone or zone or UTC)
+        return time.astimezone(zone) if zone and text_zone else time
     except (ValueError, OverflowError, OptionError):
         return None
 

@@ -136,7 +136,7 @@ def _by_function(old: pa.Table, new: pa.Table, rules: MergeRules) -> pa.Table:
     if not merged.schema.equals(incoming.schema):
         raise SchemaError(
             "a merge function must return the schema of its input", function=name,
-            wanted=str(incoming.schema), found=str(merged.schema),
+            expected=str(incoming.schema), found=str(merged.schema),
         )  # fmt: skip
     columns = [
         merged.column(name) if name in names else new.column(name) for name in new.column_names

@@ -40,11 +40,11 @@ def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> L
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """rows: the merged record of each key that still has one.  dead: for each other key, the
+    """rows: the merged record of each key that still has one.  removed: for each other key, the
     position of the delete that removed it."""
 
     rows: pa.Table
-    dead: Longs
+    removed: Longs
 
 
 def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:

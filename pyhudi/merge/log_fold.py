@@ -172,9 +172,9 @@ class _Folding:
             takes &= ~(merged & ~mine.ok)
         if self.rules.tombstones:
             takes |= buried
-        dead = ~(takes | merged | loses)
+        removed = ~(takes | merged | loses)
         rank = np.where(takes, mine.rank, theirs.rank)
-        ok = np.where(takes, mine.ok, theirs.ok & ~dead)
+        ok = np.where(takes, mine.ok, theirs.ok & ~removed)
         self.order.rank[key], self.order.ok[key] = rank, ok
 
     def result(self) -> Folded:

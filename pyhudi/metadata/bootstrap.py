@@ -227,9 +227,9 @@ def create_partition(
 ) -> TableConfig:
     """Create and list a partition of len(groups) file groups with their first rows."""
 
-    def write_first(own: FileSystem, time: InstantTime) -> list[WriteStat]:
+    def write_first(metadata_fs: FileSystem, time: InstantTime) -> list[WriteStat]:
         return [
-            _write_first(own, partition, number, time, rows)
+            _write_first(metadata_fs, partition, number, time, rows)
             for number, rows in enumerate(groups)
             if rows is not None
         ]

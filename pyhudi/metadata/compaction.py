@@ -83,7 +83,7 @@ instant of the data table is pending: Apache Hudi's
 COMMITS_RETAINED: Final = 20
 """Commits of the metadata table whose file slices are retained for readers."""
 
-_OWN_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
+_METADATA_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
 _MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
 _MIB: Final = 1 << 20
 
@@ -93,7 +93,7 @@ def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) ->
 
     table: opened under the table's lock.  Returns the table in its state after the services.
     """
-    is_settled = not table.timeline.where(_OWN_SERVICES, State.REQUESTED, State.INFLIGHT)
+    is_idle = not table.timeline.where(_METADATA_SERVICES, State.REQUESTED, State.INFLIGHT)
     compacted = finish_pending(table, engine)
     newest = compaction_due(table.timeline, table.data, compact_after)
     if newest is None and not compacted:
@@ -103,7 +103,7 @@ def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) ->
     if newest is not None and not compacted:
         compacted = _schedule_and_compact(table, newest, engine)
     if not compacted:
-        return table if is_settled else table.again()
+        return table if is_idle else table.again()
     table = table.again()
     _clean_if_due(table)
     return table.again()
@@ -133,10 +133,12 @@ def finish_pending(table: MetadataTable, engine: Engine) -> bool:
     return bool(compactions)
 
 
-def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> InstantTime | None:
+def compaction_due(
+    metadata_timeline: Timeline, data: Timeline, compact_after: int
+) -> InstantTime | None:
     """The newest delta commit, if the logs up to it are due for compaction.  Pure."""
-    deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
-    last = own.where({Action.COMMIT}, State.COMPLETED).last
+    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
     since = deltas if last is None else deltas.after(last.time)
     newest = since.last
     if newest is None or len(since) < compact_after:
@@ -146,15 +148,15 @@ def compaction_due(own: Timeline, data: Timeline, compact_after: int) -> Instant
     return newest.time
 
 
-def check_bounded(own: Timeline, data: Timeline, mine: Instant) -> None:
+def check_bounded(metadata_timeline: Timeline, data: Timeline, mine: Instant) -> None:
     """Raise WriteConflictError before a delta commit that would exceed PENDING_MAX, where a pending
     instant of the data table has prevented compaction.  Pure.
 
     mine: the data instant about to be written.  The oldest pending one may always continue, as
     compaction waits for it to end.
     """
-    last = own.where({Action.COMMIT}, State.COMPLETED).last
-    deltas = own.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
+    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     count = len(deltas if last is None else deltas.after(last.time))
     first = data.pending.first
     if count < PENDING_MAX or first is None or first.time >= mine.time:
@@ -199,7 +201,7 @@ class Rewrite:
     """The task of a compaction for one file group.  fs: rooted at the metadata table."""
 
     fs: FileSystem
-    piece: MapSlice
+    map_slice: MapSlice
     file_id: str
     instant: InstantTime
     at: InstantTime
@@ -264,7 +266,7 @@ def rewrite(task: Rewrite) -> WriteStat | None:
     cannot scan an HFile without cells, and logs whose deletes cover all their entries may stay.
     """
     began = time.monotonic()
-    file_slice = task.piece
+    file_slice = task.map_slice
     name = BaseFileName(task.file_id, new_write_token(file_slice.number), task.at, HFILE)
     done = None
     if file_slice.partition == RECORD_INDEX.path:
@@ -301,7 +303,7 @@ def rewrite(task: Rewrite) -> WriteStat | None:
 def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
     """Write a base file of the record index, merged chunk by chunk; returns (size, entries), or
     (0, 0) where there is nothing to write.  Raises UnsortedError and then leaves no file."""
-    file_slice = task.piece
+    file_slice = task.map_slice
     found = layers(task.fs, file_slice)
     chunks = merged_chunks(found, lambda values, layer: _in_our_schema(file_slice, values, layer))
     first = next(chunks, None)
@@ -400,13 +402,13 @@ def _clean_if_due(table: MetadataTable) -> None:
     at = suffixed(newest.time, CLEAN_SUFFIX)
     if not useless or any(i.time == at for i in table.timeline):
         return
-    plan = CleanPlan("KEEP_LATEST_COMMITS", useless, kept_from=keep_from, newest=newest.time)
+    plan = CleanPlan("KEEP_LATEST_COMMITS", useless, retained_from=keep_from, newest=newest.time)
     _clean(log, log.request_at(at, Action.CLEAN, plan.to_avro(root=log.fs.url)))
 
 
-def earliest_commit(own: Timeline, retained: int) -> Instant | None:
+def earliest_commit(metadata_timeline: Timeline, retained: int) -> Instant | None:
     """The oldest of the newest `retained` commits; None if there are no older ones.  Pure."""
-    done = own.where(_MERGED, State.COMPLETED).instants
+    done = metadata_timeline.where(_MERGED, State.COMPLETED).instants
     return done[len(done) - retained] if len(done) > retained else None
 
 

@@ -159,7 +159,7 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
         )
 
     millis = epoch_millis(time, table.log.zone)
-    elastic = table.kept_elastic()
+    elastic = table.maintained_elastic()
     buckets = groups(RECORD_INDEX)
     if elastic is not None:
         buckets = tuple(

@@ -232,7 +232,7 @@ def _encode_payload(
 
 
 def transcode(
-    values: pa.Array, schema: str, field: str, *, path: str, wanted: str = SCHEMA
+    values: pa.Array, schema: str, field: str, *, path: str, target: str = SCHEMA
 ) -> pa.Array:
     """Re-encode values of any partition from another writer's schema to the wanted one; nulls stay
     null.
@@ -241,9 +241,9 @@ def transcode(
     default; dates of newer writers are converted to the type of older ones.  Raises
     UnsupportedTableError for bounds of a type that the wanted schema does not have.
     """
-    if schema == wanted:
+    if schema == target:
         return values
-    compiled = codec(wanted)
+    compiled = codec(target)
     rows = codec(schema).decode_column(values, fields=["key", "type", field], path=path)
     payload = _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
     fitted = pa.StructArray.from_arrays(
@@ -254,25 +254,25 @@ def transcode(
     return compiled.encode_column(fitted)
 
 
-def _fitted(column: pa.StructArray, wanted: pa.StructType, path: str) -> pa.StructArray:
+def _fitted(column: pa.StructArray, target: pa.StructType, path: str) -> pa.StructArray:
     """A struct column with only the wanted fields, matched by name; null, or false, where the
     column lacks one."""
     found = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
-    names = {field.name for field in wanted}
+    names = {field.name for field in target}
     if "LocalDateWrapper" in found and "LocalDateWrapper" not in names:
         found["DateWrapper"] = pc.coalesce(found["DateWrapper"], found["LocalDateWrapper"])
     if "ArrayWrapper" in found and "ArrayWrapper" not in names:
         _check_single(found["ArrayWrapper"], path)
-    children = [_fitted_field(found.get(field.name), field, len(column), path) for field in wanted]
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())
+    children = [_fitted_field(found.get(field.name), field, len(column), path) for field in target]
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=column.is_null())
 
 
-def _fitted_field(column: pa.Array | None, wanted: pa.Field, count: int, path: str) -> pa.Array:
+def _fitted_field(column: pa.Array | None, target: pa.Field, count: int, path: str) -> pa.Array:
     if column is None:
-        if wanted.nullable:
-            return pa.nulls(count, wanted.type)
-        return pa.repeat(pa.scalar(False, pa.bool_()), count).cast(wanted.type)
-    return _fitted(column, wanted.type, path) if pa.types.is_struct(wanted.type) else column
+        if target.nullable:
+            return pa.nulls(count, target.type)
+        return pa.repeat(pa.scalar(False, pa.bool_()), count).cast(target.type)
+    return _fitted(column, target.type, path) if pa.types.is_struct(target.type) else column
 
 
 def _check_single(several: pa.Array, path: str) -> None:

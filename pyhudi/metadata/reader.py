@@ -75,10 +75,10 @@ def open_metadata(
     """
     if FILES.path not in config.metadata_partitions:
         return None
-    own = own_log(fs, config)
-    if not own.fs.exists(PROPERTIES):
+    metadata_log = own_log(fs, config)
+    if not metadata_log.fs.exists(PROPERTIES):
         return None
-    return MetadataTable(fs, config, log, timeline, own, own.load())
+    return MetadataTable(fs, config, log, timeline, metadata_log, metadata_log.load())
 
 
 class MetadataTable:
@@ -210,15 +210,15 @@ class MetadataTable:
         """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
         return newest_state(self.data_fs, self._data_log, self.data, limit=limit)
 
-    def kept_index(self) -> RecordIndex | None:
+    def maintained_index(self) -> RecordIndex | None:
         """The record index that writes maintain; None where there is none, or an elastic one that
         already lacks commits."""
-        if is_elastic(self._config) and self.kept_elastic() is None:
+        if is_elastic(self._config) and self.maintained_elastic() is None:
             return None
         return self.record_index() if self.has_record_index else None
 
-    def kept_elastic(self) -> IndexState | None:
-        """The elastic index that writes maintain; None as in `kept_index`."""
+    def maintained_elastic(self) -> IndexState | None:
+        """The elastic index that writes maintain; None as in `maintained_index`."""
         if not is_elastic(self._config):
             return None
         try:
@@ -236,14 +236,18 @@ class MetadataTable:
         """
         if not any(i.time == instant for i in self.data.where(WRITES)):
             return
-        own = self.data_fs.sub(ROOT)
+        index_fs = self.data_fs.sub(ROOT)
         state = before.with_logs(stats, instant)
         covered = frozenset({*self.data.commits.times, instant})
         since = first_write(self.data) or instant
         publish_state(
-            own,
+            index_fs,
             replace(
-                state, sequence=next_sequence(own), instant=instant, since=since, covered=covered
+                state,
+                sequence=next_sequence(index_fs),
+                instant=instant,
+                since=since,
+                covered=covered,
             ),
         )
 
@@ -319,10 +323,10 @@ class MetadataListing:
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
         """Base and log files per partition; paths are relative to the data table's root."""
-        wanted = list(partitions)
-        records = self._records([partition or NON_PARTITIONED for partition in wanted])
+        requested = list(partitions)
+        records = self._records([partition or NON_PARTITIONED for partition in requested])
         found: dict[str, list[FileInfo]] = {}
-        for partition in wanted:
+        for partition in requested:
             record = records.get(partition or NON_PARTITIONED) or {}
             found[partition] = [
                 FileInfo(join(partition, name), size)
@@ -336,9 +340,9 @@ class MetadataListing:
         found: dict[str, FileMap] = {}
         homes = shard_of(column, len(self._slices))
         for number in sorted(set(homes.tolist())):
-            wanted = column.filter(pa.array(homes == number))
-            merged = file_records(self._fs, self._slices[number], wanted)
-            names = wanted.to_pylist()
+            requested = column.filter(pa.array(homes == number))
+            merged = file_records(self._fs, self._slices[number], requested)
+            names = requested.to_pylist()
             found.update((n, m) for n, m in zip(names, merged, strict=True) if m is not None)
         return found
 

@@ -54,7 +54,7 @@ class RebuildRequest:
 
 
 def rebuild_metadata_table(
-    fs: FileSystem, config: TableConfig, wanted: RebuildRequest, *, engine: Engine
+    fs: FileSystem, config: TableConfig, request: RebuildRequest, *, engine: Engine
 ) -> TableConfig:
     """Build and swap; returns the stored properties.  The caller holds the table's lock.
 
@@ -76,10 +76,10 @@ def rebuild_metadata_table(
         redirected,
         bare,
         log,
-        shard_count=wanted.shard_count or 1,
-        records=None if wanted.shard_count is None else wanted.keys(),
+        shard_count=request.shard_count or 1,
+        records=None if request.shard_count is None else request.keys(),
     )
-    built = create_facts(redirected, built, log, group_counts=wanted.facts, engine=engine)
+    built = create_facts(redirected, built, log, group_counts=request.facts, engine=engine)
     fs.create(_COMPLETE, json.dumps({"after": _newest(log)}).encode())
     return _swap(fs, config, built)
 

@@ -67,13 +67,17 @@ def can_be_undone(fs: FileSystem, config: TableConfig, data: Timeline, to: Insta
 
 
 def _is_visible_uncompacted(
-    fs: FileSystem, config: TableConfig, data: Timeline, own: Timeline, to: InstantTime
+    fs: FileSystem,
+    config: TableConfig,
+    data: Timeline,
+    metadata_timeline: Timeline,
+    to: InstantTime,
 ) -> bool:
     """Whether readers accept the blocks exposed by undoing compactions after `to`.
 
     They ignore blocks of archived instants: archival waits until these are compacted.
     """
-    compactions = [_of_data(i.time) for i in own if i.action in _BASES]
+    compactions = [_of_data(i.time) for i in metadata_timeline if i.action in _BASES]
     if not compactions or compactions[-1] <= to:
         return True
     stays = [time for time in compactions if time <= to]

@@ -57,18 +57,22 @@ def is_creation(time: InstantTime) -> bool:
 
 
 def valid_instants(
-    data_log: TimelineLog, data: Timeline, own_log: TimelineLog, own: Timeline
+    data_log: TimelineLog, data: Timeline, own_log: TimelineLog, metadata_timeline: Timeline
 ) -> frozenset[str]:
     """Instants whose blocks readers treat as committed.
 
-    data, own: the timelines of the data table and of its metadata table.  Cost: one small read per
-    completed rollback or restore of the data table.
+    data, metadata_timeline: the timelines of the data table and of its metadata table.  Cost: one
+    small read per completed rollback or restore of the data table.
     """
-    visibility = Visibility.of(own)
+    visibility = Visibility.of(metadata_timeline)
     if own_log.layout != 1:
         return visibility.completed - data.pending.times
     known: set[str] = set(data.where(None, State.COMPLETED).times)
-    known |= {i.time for i in own.where({Action.DELTA_COMMIT}, State.COMPLETED) if is_own(i.time)}
+    known |= {
+        i.time
+        for i in metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+        if is_own(i.time)
+    }
     start = min(known, default=BEFORE_ALL_INSTANTS)
     for instant in data.where(_ROLLBACKS, State.COMPLETED).after(InstantTime(start)):
         # a rolled-back instant that is complete here: its writer had lost the table's lock

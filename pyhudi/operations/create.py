@@ -7,7 +7,7 @@ from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
-from pyhudi.operations.prepare_write import wants_records, with_facts
+from pyhudi.operations.prepare_write import needs_record_index, with_facts
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.log import timeline_log
@@ -34,6 +34,6 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             config,
             timeline_log(fs, config),
             shard_count=table.options.write.shard_count,
-            records=() if wants_records(table.index, table.options) else None,
+            records=() if needs_record_index(table.index, table.options) else None,
         )
         return with_facts(fs, config, table.options, LocalEngine())

@@ -46,7 +46,7 @@ class Rebuild(Protocol):
         options: Options,
         engine: Engine,
         buckets: int | None,
-        tell: ReportProgress,
+        progress: ReportProgress,
     ) -> IndexRebuild: ...
 
 
@@ -63,7 +63,7 @@ class HBaseRebuild:
         options: Options,
         engine: Engine,
         buckets: int | None,
-        tell: ReportProgress,
+        progress: ReportProgress,
     ) -> IndexRebuild:
         with alone(fs, options, "rebuild index") as state:
             store = hbase.open_hbase(state, options.write.index_rules.hbase, engine)
@@ -85,14 +85,14 @@ class RocksDBRebuild:
         options: Options,
         engine: Engine,
         buckets: int | None,
-        tell: ReportProgress,
+        progress: ReportProgress,
     ) -> IndexRebuild:
         first, report = self._planned(load_state(fs, options.read), options, buckets)
-        gather_keys(first, engine, tell)
+        gather_keys(first, engine, progress)
         rules = options.write.index_rules.rocksdb
         with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
             opening = rocksdb.StoreOpening(
-                rules, staging, report.buckets, publishes=True, tell=tell
+                rules, staging, report.buckets, publishes=True, progress=progress
             )
             built = rocksdb.build_rocks(state, engine, opening)
         size = sum(table.size_bytes for bucket in built.buckets for table in bucket.tables)
@@ -105,7 +105,7 @@ class RocksDBRebuild:
         before = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
         count = buckets or before
         plan = plan_build(state, KeyHash(count))
-        return plan, IndexRebuild(count, before, len(plan.groups), len(plan.kept))
+        return plan, IndexRebuild(count, before, len(plan.groups), len(plan.staged))
 
 
 _REBUILDS: Final[Mapping[IndexKind, Rebuild]] = {
@@ -127,12 +127,12 @@ def rebuild_store(
     engine: Engine,
     kind: IndexKind,
     buckets: int | None,
-    tell: ReportProgress,
+    progress: ReportProgress,
 ) -> IndexRebuild:
     """Rebuild an external index.  buckets: of the new index, if its kind has buckets."""
     began = time.monotonic()
     check_table(load_state(fs, options.read).config)
-    done = _REBUILDS[kind].run(fs, options, engine, buckets, tell)
+    done = _REBUILDS[kind].run(fs, options, engine, buckets, progress)
     return replace(done, seconds=_since(began))
 
 

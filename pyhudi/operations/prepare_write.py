@@ -37,7 +37,7 @@ from pyhudi.records import META_COLUMNS
 from pyhudi.services.indexing.elastic import ready_elastic
 from pyhudi.services.indexing.external_indexes import Opening, open_store
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, parking_folder, spill, sweep
+from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, new_staging_folder, spill, sweep
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
@@ -54,7 +54,7 @@ from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
 
 
-def wants_records(index: IndexKind, options: Options) -> bool:
+def needs_record_index(index: IndexKind, options: Options) -> bool:
     """Whether the table needs a record index, to be queried or maintained next to another index."""
     by_record, keep = index.traits.is_default, options.write.keep_record_index
     if by_record and keep is False:
@@ -71,14 +71,16 @@ def with_facts(
 ) -> TableConfig:
     """Create the column statistics and bloom filters that the options enable."""
     facts = options.write.facts
-    wanted = {}
+    group_counts = {}
     if facts.column_stats:
-        wanted[COLUMN_STATS] = facts.column_stats_groups
+        group_counts[COLUMN_STATS] = facts.column_stats_groups
         if COLUMN_STATS.path not in config.metadata_partitions:
             config = define_column_stats(fs, config, load_state(fs, options.read).schema())
     if facts.bloom_filters:
-        wanted[BLOOM_FILTERS] = facts.bloom_filters_groups
-    return create_facts(fs, config, timeline_log(fs, config), group_counts=wanted, engine=engine)
+        group_counts[BLOOM_FILTERS] = facts.bloom_filters_groups
+    return create_facts(
+        fs, config, timeline_log(fs, config), group_counts=group_counts, engine=engine
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,9 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
         config = finish_swap(fs, config)
     choice = choose_index(config, request.options.write)
     kind = IndexKind.RECORD if choice is None else choice.kind
-    with_records = wants_records(kind, request.options)
-    wanted = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
-    if choice is not None and wanted <= config.metadata_partitions:
+    with_records = needs_record_index(kind, request.options)
+    partitions = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
+    if choice is not None and partitions <= config.metadata_partitions:
         elastic = kind.traits.grows
         return ready_elastic(fs, request.options, request.engine) if elastic else config
     state = load_state(fs, request.options.read)
@@ -194,7 +196,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
         raise no_index(state.fs.url)
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
-    if metadata is not None and (choice.kind.is_record_index or metadata.kept_index()):
+    if metadata is not None and (choice.kind.is_record_index or metadata.maintained_index()):
         records = metadata.record_index(method=request.options.read.lookup)
     if choice.kind.is_record_index and records is None:
         raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
@@ -203,8 +205,8 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
         publishes=not request.dry_run, concurrent=options.concurrency.optimistic,
     )  # fmt: skip
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
-    wanted = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
-    hash = records.hash if records else KeyHash(wanted)
+    part_count = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
+    hash = records.hash if records else KeyHash(part_count)
     rules, shadow = options.index_rules, options.shadow
     return WriteIndex(choice, rules, records, hash, metadata, stores, shadow)
 
@@ -234,5 +236,5 @@ def write_spill(
         in_memory=not isinstance(request.rows, StreamRows),
     )
     optimistic = request.options.write.concurrency.optimistic
-    with spill(fs, place, parking_folder() if optimistic else lock_folder()) as staging:
+    with spill(fs, place, new_staging_folder() if optimistic else lock_folder()) as staging:
         yield staging

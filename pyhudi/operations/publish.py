@@ -43,8 +43,8 @@ def publish_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteR
     with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
-        kept = _publish(fs, timeline_log(fs, config), InstantTime(time))
-    return WriteReport.from_dict({**kept.report, "published": True})
+        deferred = _publish(fs, timeline_log(fs, config), InstantTime(time))
+    return WriteReport.from_dict({**deferred.report, "published": True})
 
 
 def discard_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
@@ -68,31 +68,31 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> DeferredWri
     """
     timeline = log.load()
     instant = _find(fs, timeline, time)
-    kept = load_deferred(fs, instant)
-    other = _conflict(log, kept, timeline, instant)
+    deferred = load_deferred(fs, instant)
+    other = _conflict(log, deferred, timeline, instant)
     if other is not None:
         groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
         raise WriteConflictError(
-            other.what, instant=other.instant.time, kept=time, file_groups=groups or None,
+            other.what, instant=other.instant.time, deferred=time, file_groups=groups or None,
             hint=f"table.discard('{time}') and write again",
         )  # fmt: skip
     check_lock(fs)
-    publish_instant(fs, log, instant, kept.content, known=timeline)
+    publish_instant(fs, log, instant, deferred.content, known=timeline)
     with tolerating("markers", time):
         remove_markers(fs, time)
-    return kept
+    return deferred
 
 
 def _conflict(
-    log: TimelineLog, kept: DeferredWrite, now: Timeline, mine: Instant
+    log: TimelineLog, deferred: DeferredWrite, now: Timeline, mine: Instant
 ) -> Conflict | None:
     """The first conflict.  Only the file groups of the plan are stored, so any commit may have
     changed a key that the write looked up."""
-    touched = WriteSet(read_commit(kept.content, path=log.path(mine)).groups)
-    found = find_conflict(log, before=kept.known, now=now, mine=mine, touched=touched)
+    touched = WriteSet(read_commit(deferred.content, path=log.path(mine)).groups)
+    found = find_conflict(log, before=deferred.known, now=now, mine=mine, touched=touched)
     if found is not None and not found.instant.is_completed:
         return found
-    for other in reversed(completed_since(kept.known, now)):
+    for other in reversed(completed_since(deferred.known, now)):
         what = "another writer has committed since this write was planned"
         groups = sorted(log.commit(other).groups & touched.groups)
         return Conflict(other, what, tuple(groups))
@@ -127,8 +127,8 @@ def _discard(
 
 
 def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:
-    kept = deferred_writes(fs, timeline)
-    for instant in kept:
+    deferred = deferred_writes(fs, timeline)
+    for instant in deferred:
         if instant.time == time:
             return instant
     if any(i.time == time for i in timeline.commits):
@@ -136,6 +136,6 @@ def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:
     raise UserError(
         "no deferred write at this instant",
         instant=time,
-        kept=", ".join(i.time for i in kept) or None,
+        deferred=", ".join(i.time for i in deferred) or None,
         hint="another writer may have rolled it back: check table.timeline",
     )

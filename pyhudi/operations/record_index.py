@@ -27,7 +27,7 @@ from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.indexing.elastic import build_elastic
 from pyhudi.services.indexing.repair import repair_counts, repair_index_faults
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import SpillPlace, Staging, parking_folder, spill
+from pyhudi.storage.spill import SpillPlace, Staging, new_staging_folder, spill
 from pyhudi.transaction.begin import check_table
 
 _REBUILD_SHARE = 0.2
@@ -83,9 +83,9 @@ def rebuild_plan(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
     """What `rebuild_index` would do now; changes nothing."""
-    wanted = _wanted(state, options, kind, buckets)
-    plan, before = plan_build(state, wanted.hash), wanted.before
-    return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.kept), dry_run=True)
+    target = _index_target(state, options, kind, buckets)
+    plan, before = plan_build(state, target.hash), target.before
+    return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.staged), dry_run=True)
 
 
 def rebuild_index(
@@ -94,26 +94,26 @@ def rebuild_index(
     engine: Engine,
     kind: IndexKind,
     buckets: int | None,
-    tell: ReportProgress,
+    progress: ReportProgress,
 ) -> IndexRebuild:
     """Spill keys without the lock; then, under it, the keys changed since, and build the index."""
     began = time.monotonic()
     state = load_state(fs, options.read)
     check_table(state.config)
-    first = plan_build(state, _wanted(state, options, kind, buckets).hash)
-    gather_keys(first, engine, tell)
+    first = plan_build(state, _index_target(state, options, kind, buckets).hash)
+    gather_keys(first, engine, progress)
     with alone(fs, options, "rebuild index") as now:
-        wanted = _wanted(now, options, kind, buckets)
-        count = wanted.hash.count
-        if wanted.rule is None:
-            built = build_now(now, count, engine, tell)
+        target = _index_target(now, options, kind, buckets)
+        count = target.hash.count
+        if target.rule is None:
+            built = build_now(now, count, engine, progress)
         else:
-            built = build_elastic(now, wanted.rule, count, engine, tell)
+            built = build_elastic(now, target.rule, count, engine, progress)
     return IndexRebuild(
         count,
-        wanted.before,
+        target.before,
         len(first.groups),
-        len(first.kept),
+        len(first.staged),
         entries=built.entries,
         bytes_written=built.bytes_written,
         seconds=round(time.monotonic() - began, 3),
@@ -121,7 +121,7 @@ def rebuild_index(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _IndexTarget:
     """The index to build.  rule: of an elastic index; before: buckets of the existing index."""
 
     hash: KeyHash
@@ -129,16 +129,20 @@ class _Wanted:
     before: int
 
 
-def _wanted(state: TableState, options: Options, kind: IndexKind, requested: int | None) -> _Wanted:
+def _index_target(
+    state: TableState, options: Options, kind: IndexKind, requested: int | None
+) -> _IndexTarget:
     """The requested count; else the existing; else by the options, more if the rows need more."""
     before = _buckets_before(state)
     if not kind.traits.grows:
-        return _Wanted(KeyHash(_bucket_count(state, options, requested or before)), None, before)
+        return _IndexTarget(
+            KeyHash(_bucket_count(state, options, requested or before)), None, before
+        )
     last = last_state(state.fs)
     rule = rebuilt_rule(last.rule if last else None, options.write.index_rules)
     before = before or (last.bucket_count if last else 0)
     count = _bucket_count(state, options, requested, rule.entries, at_least=before)
-    return _Wanted(KeyHash.named(rule.hash, count), rule, before)
+    return _IndexTarget(KeyHash.named(rule.hash, count), rule, before)
 
 
 def _buckets_before(state: TableState) -> int:
@@ -182,5 +186,5 @@ def key_spill(fs: FileSystem, engine: Engine) -> Iterator[Staging]:
     """Where keys are spilled: this machine's disk, or, for tasks on other machines, a folder below
     the table that concurrent writers do not remove."""
     place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
-    with spill(fs, place, parking_folder()) as staging:
+    with spill(fs, place, new_staging_folder()) as staging:
         yield staging

@@ -197,7 +197,7 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
     return CleanReport(
         files=plan.file_count,
         partitions=len(plan.files),
-        kept_from=plan.kept_from.time if plan.kept_from else None,
+        kept_from=plan.retained_from.time if plan.retained_from else None,
         held=plan.holds,
         dry_run=True,
         notes=_would_run_first(pending_cleans(state.timeline)),

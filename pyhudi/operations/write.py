@@ -248,7 +248,7 @@ class _Write:
             transaction.complete(content)
             for store, written in zip(setting.index.stores, files.stores, strict=True):
                 with tolerating("index entries", fs.url):
-                    store.settle(written)
+                    store.apply_deferred(written)
         with tolerating("markers", transaction.instant):
             remove_markers(fs, at)
         return self._report(files)

@@ -40,8 +40,8 @@ class IndexKind(Enum):
         return self.traits.is_store
 
     @property
-    def keeps_entries(self) -> bool:
-        return self.traits.keeps_entries
+    def stores_entries(self) -> bool:
+        return self.traits.stores_entries
 
     @property
     def is_record_index(self) -> bool:
@@ -68,7 +68,7 @@ class RocksRules:
 
     folder: str | None = None  # of the stores on each machine; None: the user's cache folder
     bucket_count: int = 10  # of a new index; the default of the record index
-    checkpoints_kept: int = 3  # a restore to the commit of a checkpoint reads no keys
+    checkpoints_retained: int = 3  # a restore to the commit of a checkpoint reads no keys
     moves: bool = False  # a record keeps its partition if a write gives another one
 
 
@@ -149,7 +149,7 @@ class IndexTraits:
     logs_inserts: Callable[[IndexRules], bool] = lambda rules: False
 
     @property
-    def keeps_entries(self) -> bool:
+    def stores_entries(self) -> bool:
         """Whether the index stores an entry for each key, which writes maintain."""
         return self.is_record_index or self.is_store
 

@@ -258,9 +258,9 @@ class ServiceOptions:
     cleans_incrementally: bool = True  # considers only partitions changed since the last clean
     clean_partitions: tuple[str, ...] = ()  # the only ones a clean considers; empty: all
     clean_pattern: str | None = None  # likewise, a regular expression for the whole path
-    archives_inline: bool = True  # after a write that makes more than `commits_kept_max`
-    commits_kept_min: int = 20  # commits, cleans and rollbacks each, left by an archival
-    commits_kept_max: int = 30  # instants of a kind before an archival starts
+    archives_inline: bool = True  # after a write that makes more than `commits_retained_max`
+    commits_retained_min: int = 20  # commits, cleans and rollbacks each, left by an archival
+    commits_retained_max: int = 30  # instants of a kind before an archival starts
     archives_beyond_savepoint: bool = False  # off: a restore needs the instants between
     archives_behind_clean: bool = False  # archives nothing that the last clean retained
     archive_batch: int = 10  # records in memory, and in one block of the archive
@@ -269,12 +269,12 @@ class ServiceOptions:
     archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
 
     def __post_init__(self) -> None:
-        if self.commits_kept_max <= self.commits_kept_min:
+        if self.commits_retained_max <= self.commits_retained_min:
             raise OptionError(
                 "archival must retain fewer commits than the number that starts it",
                 option="hoodie.keep.max.commits",
-                value=self.commits_kept_max,
-                least=self.commits_kept_min + 1,
+                value=self.commits_retained_max,
+                least=self.commits_retained_min + 1,
             )
         if self.filters_cleaning and self.cleans_incrementally:
             raise OptionError(

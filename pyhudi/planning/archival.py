@@ -30,13 +30,13 @@ NO_INSTANT: InstantTime = InstantTime("")
 class Bounds:
     """Limits of archival.  commits: reason -> the oldest commit that stays; all later ones stay.
 
-    compacted: cleans and rollbacks from this instant on stay (None: no such limit).  kept: commits
-    that stay even if later ones are archived.
+    compacted: cleans and rollbacks from this instant on stay (None: no such limit).  retained:
+    commits that stay even if later ones are archived.
     """
 
     commits: Mapping[str, InstantTime] = field(default_factory=dict)
     compacted: InstantTime | None = None
-    kept: frozenset[InstantTime] = frozenset()
+    retained: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def archivable(
             limit = bounds.compacted
             oldest = done[: len(done) - commits_min]
             chosen += [i for i in oldest if limit is None or i.time < limit]
-    commits = [i for i in timeline.where(COMMITS, State.COMPLETED) if i.time not in bounds.kept]
+    commits = [i for i in timeline.where(COMMITS, State.COMPLETED) if i.time not in bounds.retained]
     if len(commits) <= commits_max:
         return ArchivePlan(tuple(chosen))
-    wanted = commits[: len(commits) - commits_min]
-    free = [i for i in wanted if all(i.time < bound for bound in bounds.commits.values())]
+    requested = commits[: len(commits) - commits_min]
+    free = [i for i in requested if all(i.time < bound for bound in bounds.commits.values())]
     held_by = None
-    if len(free) < len(wanted):
+    if len(free) < len(requested):
         held_by = min(bounds.commits, key=lambda why: bounds.commits[why])
     return ArchivePlan((*chosen, *free), held_by)
 

@@ -130,7 +130,7 @@ def result_record(
         "startCleanTime": started,
         "timeTakenInMillis": took_millis,
         "totalFilesDeleted": sum(map(len, deleted.values())),
-        "earliestCommitToRetain": plan.kept_from.time if plan.kept_from else "",
+        "earliestCommitToRetain": plan.retained_from.time if plan.retained_from else "",
         "lastCompletedCommitTimestamp": plan.newest or "",
         "partitionMetadata": {
             partition: {

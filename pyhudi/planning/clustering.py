@@ -91,8 +91,8 @@ class ClusteringInput:
 def chosen_partitions(listed: Sequence[str], choice: PartitionChoice, *, hour: int) -> list[str]:
     """The partitions that a plan covers.  hour: hour of the day, for the rolling mode."""
     if choice.selected:
-        wanted = set(choice.selected)
-        return [path for path in listed if path in wanted]
+        selected = set(choice.selected)
+        return [path for path in listed if path in selected]
     found = list(listed)
     if choice.pattern:
         try:
@@ -124,14 +124,14 @@ def clusterable(
     Skips file groups that a pending service has claimed, and slices that the rewrite would not
     change.
     """
-    wanted = set(partitions)
+    selected = set(partitions)
     claimed = view.pending.claimed
     order = SortOrder(options.sort_columns, options.layout)
     by_partition: dict[str, list[FileSlice]] = {}
     for slice_ in view.latest_slices():
         base_bytes = slice_.base.size_bytes if slice_.base else 0
         if (
-            slice_.partition in wanted
+            slice_.partition in selected
             and slice_.group not in claimed
             and base_bytes < options.small_file_bytes
             and slice_.instant >= options.earliest_commit
@@ -183,14 +183,14 @@ def _is_worth_it(group: ClusterGroup, order: SortOrder, options: ClusteringOptio
     return options.lone_slices and not alike
 
 
-def clustering_plan(wanted: ClusteringInput) -> ClusteringPlan:
+def clustering_plan(request: ClusteringInput) -> ClusteringPlan:
     """The plan that rewrites these slices."""
     params = {}
-    if wanted.order.columns:
-        params[SORT_COLUMNS] = ",".join(wanted.order.columns)
-    if wanted.order.layout is not Layout.LINEAR:
-        params[LAYOUT] = wanted.order.layout.value
-    return ClusteringPlan(tuple(map(_planned, wanted.groups)), wanted.execution, params)
+    if request.order.columns:
+        params[SORT_COLUMNS] = ",".join(request.order.columns)
+    if request.order.layout is not Layout.LINEAR:
+        params[LAYOUT] = request.order.layout.value
+    return ClusteringPlan(tuple(map(_planned, request.groups)), request.execution, params)
 
 
 def _planned(group: ClusterGroup) -> ClusteringGroup:

@@ -33,10 +33,10 @@ def expired(
     since: Mapping[str, InstantTime], options: ExpiryOptions, *, limit: InstantTime
 ) -> tuple[str, ...]:
     """Paths whose time is before `limit`, sorted; only the oldest if there are too many."""
-    wanted = set(options.selected)
+    selected = set(options.selected)
     old = [
         (at, path)
         for path, at in since.items()
-        if path and at < limit and (not wanted or path in wanted)
+        if path and at < limit and (not selected or path in selected)
     ]
     return tuple(sorted(path for _, path in sorted(old)[: options.partitions_max]))

@@ -103,11 +103,11 @@ def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) ->
     visible = _visible(spec)
     if not visible.names:
         return rows.select([])  # rows that are only counted
-    for wanted in visible:
-        if wanted.name in values:
-            columns.append(pa.repeat(values[wanted.name], rows.num_rows))
+    for field in visible:
+        if field.name in values:
+            columns.append(pa.repeat(values[field.name], rows.num_rows))
         else:
-            columns.append(rows.column(wanted.name))
+            columns.append(rows.column(field.name))
     table = pa.Table.from_arrays(columns, schema=visible)
     if spec.where is not None:
         table = table.filter(spec.where)
@@ -200,18 +200,18 @@ def base_rows(
     return _fitted(rows, stored)
 
 
-def _fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Rows as written, converted to the columns of `wanted`.
+def _fitted(rows: pa.Table, target: pa.Schema) -> pa.Table:
+    """Rows as written, converted to the columns of `target`.
 
     Numbers of a column that has since become text are widened here; reads may do so, writes may
     not.  Timestamps with a wrong label are repaired.
     """
-    check_unshredded(rows.schema, wanted)
-    rows = relabelled(rows, wanted)
+    check_unshredded(rows.schema, target)
+    rows = relabelled(rows, target)
     for index, found in enumerate(rows.schema):
-        if _is_number(found.type) and pt.is_string(wanted.field(found.name).type):
+        if _is_number(found.type) and pt.is_string(target.field(found.name).type):
             rows = rows.set_column(index, found.name, rows.column(index).cast(pa.string()))
-    return conform(rows, wanted)
+    return conform(rows, target)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -359,6 +359,6 @@ def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) ->
     if not rules.is_event_time:
         return Deletes(decode_deletes(content, path=path).column("record_key"))
     kinds = [needed.field(name).type for name in _present(rules, needed).ordering]
-    wanted = kinds[0] if len(kinds) == 1 else kinds
-    batch = decode_deletes(content, path=path, ordering_type=wanted)
+    ordering_type = kinds[0] if len(kinds) == 1 else kinds
+    batch = decode_deletes(content, path=path, ordering_type=ordering_type)
     return Deletes(batch.column("record_key"), batch.column("ordering"))

@@ -62,11 +62,11 @@ class TrustedListing:
             return self._fall_back(broken).partitions()
 
     def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
-        wanted = list(partitions)
+        requested = list(partitions)
         try:
-            return self._listing().files(wanted)
+            return self._listing().files(requested)
         except (CorruptFileError, FileMissingError) as broken:
-            return self._fall_back(broken).files(wanted)
+            return self._fall_back(broken).files(requested)
 
     def _listing(self) -> Listing:
         if self._known is None:

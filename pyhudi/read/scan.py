@@ -106,7 +106,7 @@ def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBa
     with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
         try:
             for task in tasks:
-                for part in task.pieces():
+                for part in task.split():
                     waiting.append(pool.submit(read_task, part))
                     if len(waiting) > ahead:
                         yield from waiting.popleft().result().to_batches()

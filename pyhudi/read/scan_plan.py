@@ -172,10 +172,10 @@ def _skipped(
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
-    wanted = SkippingRequest(where, spec.table, spec.filter_columns, is_newest, fixed)
+    skipping = SkippingRequest(where, spec.table, spec.filter_columns, is_newest, fixed)
     # Statistics of a skeleton file do not cover the columns of its source file.
     known = [file_slice for file_slice in found.slices if file_slice.source is None]
-    skipped = skip(state, known, wanted)
+    skipped = skip(state, known, skipping)
     gone = {file_slice.group for file_slice in known} - {
         file_slice.group for file_slice in skipped.slices
     }

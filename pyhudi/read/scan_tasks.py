@@ -50,7 +50,7 @@ class ReadTask:
         """Whether its rows are those of one base file, with nothing to merge or compare."""
         return self.slice.base is not None and not self.slice.logs and self.older is None
 
-    def pieces(self) -> Iterator[ReadTask]:
+    def split(self) -> Iterator[ReadTask]:
         """Tasks that together read the same rows in the same order: one for each row group if
         there are no logs to merge.  Reads a footer.  Row groups of a skeleton file differ from
         those of its source file, so such a slice is not split."""

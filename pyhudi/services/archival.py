@@ -68,7 +68,7 @@ class ArchiveReport(Report):
 
 def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
     """Whether a kind of instants exceeds the number to retain at most.  No I/O."""
-    most = rules.commits_kept_max
+    most = rules.commits_retained_max
     return len(timeline.commits) > most or any(
         len(timeline.where({action}, State.COMPLETED)) > most
         for action in (Action.CLEAN, Action.ROLLBACK)
@@ -78,7 +78,7 @@ def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
 def propose_archival(state: TableState, options: Options) -> ArchivePlan:
     """The instants of the table's timeline that can be archived now."""
     rules = options.services
-    least, most = rules.commits_kept_min, rules.commits_kept_max
+    least, most = rules.commits_retained_min, rules.commits_retained_max
     earliest = earliest_retained(state.timeline, rules, state.zone)
     if earliest is not None:  # instants that cleaning keeps readable stay on the active timeline
         needed = len(state.timeline.commits.after(earliest.time)) + 2
@@ -187,19 +187,21 @@ def propose_metadata(
         return ArchivePlan()
     times = {i.time for i in archived}
     first = next((i.time for i in state.timeline.commits if i.time not in times), NO_INSTANT)
-    own = own_log(state.fs, state.config).load()
+    metadata_timeline = own_log(state.fs, state.config).load()
     bounds = {
         "the table's first commit": first,
-        "a pending instant": before_pending(own),
-        "the next compaction": needed_to_trigger(own, options.write.metadata_compact_after),
+        "a pending instant": before_pending(metadata_timeline),
+        "the next compaction": needed_to_trigger(
+            metadata_timeline, options.write.metadata_compact_after
+        ),
     }
     known = {why: time for why, time in bounds.items() if time is not None}
     rules = options.services
     return archivable(
-        own,
+        metadata_timeline,
         Bounds(known, min(known.values())),
-        commits_min=rules.commits_kept_min + 1,
-        commits_max=rules.commits_kept_max + 1,
+        commits_min=rules.commits_retained_min + 1,
+        commits_max=rules.commits_retained_max + 1,
     )
 
 
@@ -216,10 +218,10 @@ def execute_archival(state: TableState, options: Options) -> ArchiveReport:
     if "files" in state.config.metadata_partitions:
         log = own_log(state.fs, state.config)
         folder = load_config(state.fs.sub(METADATA_TABLE)).archive_folder
-        own = ArchiveFiles(log, folder)
-        theirs, more = _archive(own, log.load(), metadata_plan, rules)
+        archive_files = ArchiveFiles(log, folder)
+        theirs, more = _archive(archive_files, log.load(), metadata_plan, rules)
         count, written = len(theirs), written + more
-        merged += _merge(own, rules)
+        merged += _merge(archive_files, rules)
     return ArchiveReport(
         instants=tuple(i.time for i in archived),
         metadata_instants=count,

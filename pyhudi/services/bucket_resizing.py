@@ -51,10 +51,10 @@ def resize_plan(
     groups: list[ClusterGroup] = []
     for partition in sorted(by_partition):
         ring = rings[partition]
-        if ring.is_kept:
+        if ring.is_stored:
             groups += resized(ring, by_partition[partition], options, rule)
-    wanted = options.services.clustering
-    return ClusteringInput(tuple(groups[: wanted.groups_max]), SortOrder(wanted.sort_columns))
+    settings = options.services.clustering
+    return ClusteringInput(tuple(groups[: settings.groups_max]), SortOrder(settings.sort_columns))
 
 
 def resized(

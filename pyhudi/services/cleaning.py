@@ -106,7 +106,7 @@ def propose_clean(state: TableState, options: Options) -> CleanPlan:
         rules.cleaning.value,
         {},
         # a clean of some partitions does not state what all of them retain
-        kept_from=None if rules.filters_cleaning else earliest,
+        retained_from=None if rules.filters_cleaning else earliest,
         newest=newest.time if newest else None,
         savepoints=tuple(i.time for i in saved),
         holds=tuple(sorted({pin.instant for pin in pins})),
@@ -149,10 +149,10 @@ def _partitions(state: TableState, rules: ServiceOptions, plan: CleanPlan) -> li
     or all."""
     everywhere = _selected(state.listing.partitions(), rules)
     last = state.timeline.where({Action.CLEAN}, State.COMPLETED).last
-    if not rules.cleans_incrementally or plan.kept_from is None or last is None:
+    if not rules.cleans_incrementally or plan.retained_from is None or last is None:
         return everywhere
     since = looked_at_since(
-        state.timeline.commits, plan.kept_from, state.log.record(last), plan.kept
+        state.timeline.commits, plan.retained_from, state.log.record(last), plan.retained
     )
     if since is None:
         return everywhere
@@ -329,7 +329,7 @@ def execute_clean(
         instants=(str(pending.time),),
         files=plan.file_count,
         partitions=len(plan.files),
-        kept_from=plan.kept_from.time if plan.kept_from else None,
+        kept_from=plan.retained_from.time if plan.retained_from else None,
         held=plan.holds,
     )
 

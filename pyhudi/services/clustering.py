@@ -127,13 +127,13 @@ def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
             "file groups of a simple bucket index depend on the keys and cannot be clustered",
             path=state.fs.url,
         )  # fmt: skip
-    wanted = options.services.clustering
-    check_sortable(wanted.sort_columns, state.schema(), option=SORT_COLUMNS)
+    settings = options.services.clustering
+    check_sortable(settings.sort_columns, state.schema(), option=SORT_COLUMNS)
     hour = system_clock().astimezone(state.zone).hour
-    partitions = chosen_partitions(state.partitions(), wanted.partitions, hour=hour)
+    partitions = chosen_partitions(state.partitions(), settings.partitions, hour=hour)
     if rule is not None:
         return resize_plan(state, options, rule, partitions)
-    return clusterable(state.view(partitions=partitions), wanted, partitions=partitions)
+    return clusterable(state.view(partitions=partitions), settings, partitions=partitions)
 
 
 def write_clustering_plan(state: TableState, options: Options) -> Instant | None:
@@ -254,7 +254,7 @@ def _publish(
 def _hash(state: TableState) -> KeyHash | None:
     """Hash function of the record index; None if the table maintains none."""
     metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
-    index = None if metadata is None else metadata.kept_index()
+    index = None if metadata is None else metadata.maintained_index()
     return None if index is None else index.hash
 
 

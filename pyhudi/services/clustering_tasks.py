@@ -96,7 +96,7 @@ class SampleTask:
     """One slice to sample: at most `rows_max` of its rows, evenly spaced."""
 
     work: ClusterWork
-    piece: FileSlice
+    file_slice: FileSlice
     rows_max: int
 
 
@@ -104,7 +104,7 @@ def sample_slice(task: SampleTask) -> pa.Table:
     """The sort columns and the record key of the sampled rows."""
     work = task.work
     columns = tuple(dict.fromkeys((*work.order.columns, RECORD_KEY)))
-    rows = read_slice(work.plan.fs, task.piece, spec=replace(work.spec, columns=columns))
+    rows = read_slice(work.plan.fs, task.file_slice, spec=replace(work.spec, columns=columns))
     count = min(task.rows_max, rows.num_rows)
     at = np.unique(np.linspace(0, rows.num_rows - 1, count).astype(np.int64))
     return rows.take(pa.array(at))
@@ -115,7 +115,7 @@ class DealTask:
     """One slice to distribute over ranges."""
 
     work: ClusterWork
-    piece: FileSlice
+    file_slice: FileSlice
     sorter: Sorter
     bounds: pa.Table
 
@@ -124,7 +124,7 @@ def deal_slice(task: DealTask) -> list[Staged | None]:
     """Spill the slice's rows, one item per range number; None for a range without rows."""
     work = task.work
     pa.default_memory_pool().release_unused()
-    rows = read_slice(work.plan.fs, task.piece, spec=work.spec)
+    rows = read_slice(work.plan.fs, task.file_slice, spec=work.spec)
     numbers = range_numbers(task.sorter.keys(rows), task.bounds)
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=task.bounds.num_rows + 1))
@@ -142,7 +142,7 @@ def deal_slice(task: DealTask) -> list[Staged | None]:
 class Stretch:
     """A contiguous part of a slice's rows; begin and end are fractions of its row count."""
 
-    piece: FileSlice
+    file_slice: FileSlice
     begin: float = 0.0
     end: float = 1.0
 
@@ -229,7 +229,7 @@ def _row_chunks(task: OutputTask) -> Iterator[pa.Table]:
     work = task.work
 
     def read(stretch: Stretch) -> pa.Table:
-        rows = stretch.cut(read_slice(work.plan.fs, stretch.piece, spec=work.spec))
+        rows = stretch.cut(read_slice(work.plan.fs, stretch.file_slice, spec=work.spec))
         if task.share is None or not rows.num_rows:
             return rows
         return rows.filter(pa.array(task.share.has(rows.column(RECORD_KEY))))

@@ -27,7 +27,7 @@ class CompactTask:
 
     plan: FilePlan
     spec: SliceSpec
-    piece: FileSlice
+    file_slice: FileSlice
     number: int
 
 
@@ -37,7 +37,7 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
     Runs on workers, possibly twice.  Memory: the rows of the slice.
     """
     began = time.monotonic()
-    plan, slice_ = task.plan, task.piece
+    plan, slice_ = task.plan, task.file_slice
     pa.default_memory_pool().release_unused()
     rows = read_slice(plan.fs, slice_, spec=task.spec)
     if not rows.num_rows and slice_.base is None:

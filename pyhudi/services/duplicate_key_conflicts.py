@@ -136,18 +136,18 @@ def _tasks(
         if not sum(shard.insert_counts) and not shard.missing_count:
             continue
         added = _added(known.shards[shard.shard], index.shards[shard.shard])
-        if any(slice_.logs or slice_.base for slice_ in added.pieces):
+        if any(slice_.logs or slice_.base for slice_ in added.slices):
             yield _LookUp(setting.state.fs, added, planned.parts, given, shard, lost)
 
 
 def _added(before: IndexShard, now: IndexShard) -> IndexShard:
     """The entries added to a bucket, in all of its file groups."""
-    old = before.pieces
+    old = before.slices
     *sealed, last = (
         _added_to(old[number], slice_) if number < len(old) else slice_
-        for number, slice_ in enumerate(now.pieces)
+        for number, slice_ in enumerate(now.slices)
     )
-    return replace(now, piece=last, sealed=tuple(sealed), beneath=None)
+    return replace(now, map_slice=last, sealed=tuple(sealed), beneath=None)
 
 
 def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
@@ -180,7 +180,7 @@ def _look_up(task: _LookUp) -> str | None:
 
 
 def _first_added(task: _LookUp, keys: pa.Array) -> str | None:
-    for hits in task.added.ask(task.fs, keys):
+    for hits in task.added.look_up(task.fs, keys):
         live = np.flatnonzero(pc.greater(pc.binary_length(hits.values), 0))  # others are tombstones
         if len(live):
             return str(keys[int(hits.positions[live[0]])].as_py())

@@ -35,7 +35,7 @@ class MergeLogsTask:
 
     plan: FilePlan
     spec: SliceSpec
-    piece: FileSlice
+    file_slice: FileSlice
     number: int
 
 
@@ -45,7 +45,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     Runs on workers, possibly twice.  Memory: the log files of the slice.
     """
     began = time.monotonic()
-    plan, slice_, spec = task.plan, task.piece, task.spec
+    plan, slice_, spec = task.plan, task.file_slice, task.spec
     blocks = log_blocks(plan.fs, slice_, spec.visibility)
     merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
     stands = remaining_entries(

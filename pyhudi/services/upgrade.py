@@ -102,7 +102,7 @@ def check_target(config: TableConfig, to: int) -> None:
     """Raise UserError unless a table of this version can be upgraded to `to`."""
     if to != WRITABLE_VERSION or isinstance(to, bool):
         raise UserError(
-            "unsupported target version of an upgrade", asked_for=repr(to)[:80],
+            "unsupported target version of an upgrade", requested=repr(to)[:80],
             hint=f"upgrade to {WRITABLE_VERSION}",
         )  # fmt: skip
     if config.version >= to:

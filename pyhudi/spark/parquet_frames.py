@@ -52,16 +52,16 @@ def row_groups(
     paths = _plain_files(frame)
     if paths is None:
         return None
-    wanted = [field for field in schema if field.name in set(columns)]
-    if len({field.name for field in wanted}) != len(wanted):
+    fields = [field for field in schema if field.name in set(columns)]
+    if len({field.name for field in fields}) != len(fields):
         return None
     found: list[RowGroups] = []
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
-                if not _reads_alike(file, wanted):
+                if not _reads_alike(file, fields):
                     return None
-                found += _stretches(path, file.metadata, [f.name for f in wanted], rows)
+                found += _stretches(path, file.metadata, [f.name for f in fields], rows)
         except (OSError, pa.ArrowException):
             return None  # left to Spark, which reports the error
     return found
@@ -88,13 +88,13 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
     return [unquote(url.path) for url in sorted(urls)]
 
 
-def _reads_alike(file: pq.ParquetFile, wanted: Sequence[pa.Field]) -> bool:
+def _reads_alike(file: pq.ParquetFile, fields: Sequence[pa.Field]) -> bool:
     """Whether Arrow and Spark read the columns identically."""
     metadata = file.metadata
     if any(key.startswith(_LEGACY) for key in metadata.metadata or {}):
         return False
     stored = file.schema_arrow
-    for field in wanted:
+    for field in fields:
         position = stored.get_field_index(field.name)
         if position < 0 or stored.field(position).type != field.type:
             return False

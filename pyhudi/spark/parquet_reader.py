@@ -120,18 +120,18 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask])
     reader = spark.read.schema(to_spark(pa.schema(fields))).options(**_OPTIONS)
     frame = reader.parquet(*paths)
     columns = []
-    for field, wanted in zip(plan.schema, to_spark(plan.schema).fields, strict=True):
+    for field, spark_field in zip(plan.schema, to_spark(plan.schema).fields, strict=True):
         if field.name in by_partition:
-            columns.append(_partition_value(field.name, wanted, tasks).alias(field.name))
+            columns.append(_partition_value(field.name, spark_field, tasks).alias(field.name))
         else:
             columns.append(frame["`" + field.name.replace("`", "``") + "`"])
     return frame.select(*columns)
 
 
-def _partition_value(name: str, wanted: Any, tasks: Sequence[ReadTask]) -> Column:
+def _partition_value(name: str, spark_field: Any, tasks: Sequence[ReadTask]) -> Column:
     """The value of a partition column, from the row's partition path."""
     values = {task.slice.partition: task.partition_values[name].as_py() for task in tasks}
     pairs = []
     for path, value in values.items():
-        pairs += [F.lit(path), F.lit(value).cast(wanted.dataType)]
+        pairs += [F.lit(path), F.lit(value).cast(spark_field.dataType)]
     return F.create_map(*pairs)[F.col(PARTITION_PATH)]

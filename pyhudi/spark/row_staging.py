@@ -56,13 +56,13 @@ class SparkRows:
 class SparkKeys:
     """Records to delete: rows with the key columns of `rule`, or with one column of keys.
 
-    Their partitions are taken from `_hoodie_partition_path` or, if tells_partitions, from the
+    Their partitions are taken from `_hoodie_partition_path` or, if has_partition_columns, from the
     partition columns of the rule, where these columns exist.
     """
 
     frame: DataFrame
     rule: KeyRule
-    tells_partitions: bool = False
+    has_partition_columns: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -76,17 +76,17 @@ class SparkKeys:
                 "key columns are missing in the rows to delete", columns=", ".join(absent),
                 schema=", ".join(self.frame.columns),
             )  # fmt: skip
-        work = StageWork(replace(plan, rule=self.rule), staging, self.tells_partitions)
-        wanted = (*names, *self.rule.partition_fields, PARTITION_PATH)
-        return _staged(_selected(self.frame, wanted), TaskOrder(stage_keys, work))
+        work = StageWork(replace(plan, rule=self.rule), staging, self.has_partition_columns)
+        requested = (*names, *self.rule.partition_fields, PARTITION_PATH)
+        return _staged(_selected(self.frame, requested), TaskOrder(stage_keys, work))
 
 
 def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """The frame with only the requested columns that it has."""
-    wanted = set(names)
-    if set(frame.columns) <= wanted:
+    requested = set(names)
+    if set(frame.columns) <= requested:
         return frame
-    selected = [name for name in frame.columns if name in wanted]
+    selected = [name for name in frame.columns if name in requested]
     return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in selected))
 
 
@@ -96,11 +96,11 @@ def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a task needs to key and spill rows.  tells_partitions: see `SparkKeys`."""
+    """What a task needs to key and spill rows.  has_partition_columns: see `SparkKeys`."""
 
     plan: KeyPlan
     staging: Staging
-    tells_partitions: bool = True
+    has_partition_columns: bool = True
 
 
 def stage_batches(work: StageWork, batches: Batches) -> Iterator[BatchChunk]:
@@ -144,4 +144,4 @@ def _paths(work: StageWork, rows: pa.Table) -> pa.ChunkedArray | None:
     """Partition paths of rows to delete; None if unknown."""
     if PARTITION_PATH in rows.schema.names:
         return rows.column(PARTITION_PATH).dictionary_encode().unify_dictionaries()
-    return paths_where_known(rows, work.plan.rule) if work.tells_partitions else None
+    return paths_where_known(rows, work.plan.rule) if work.has_partition_columns else None

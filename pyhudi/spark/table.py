@@ -230,7 +230,7 @@ class SparkTable(api.Table):
         if len(given) == 1 and is_frame(rows):
             check_names(arrow_schema_of(rows))
             known = set(self.config.partition_fields) <= set(rows.columns)
-            return SparkKeys(rows, self.key_rule(with_paths=known), tells_partitions=known)
+            return SparkKeys(rows, self.key_rule(with_paths=known), has_partition_columns=known)
         if len(given) == 1 and is_frame(keys):
             return self._frame_keys(keys)
         return keys_to_delete(self, rows, keys, where)

@@ -128,11 +128,11 @@ class ObjectStoreFileSystem:
     def open(self, path: str) -> RangedFile:
         return self._opened(path, {"range": (0, AHEAD_BYTES)})
 
-    def _opened(self, path: str, wanted: Mapping[str, Any]) -> RangedFile:
+    def _opened(self, path: str, request: Mapping[str, Any]) -> RangedFile:
         name = self._file(path)
         with self._typed(path):
             try:
-                answer = _library().get(self.bucket, name, options=dict(wanted))
+                answer = _library().get(self.bucket, name, options=dict(request))
             except _library().exceptions.BaseError:  # an empty object has no valid range
                 size = int(_library().head(self.bucket, name)["size"])
                 return RangedFile(self, path, size, 0, b"")
@@ -172,10 +172,10 @@ class ObjectStoreFileSystem:
         folders = {path.rstrip("/")[skip:] for path in found["common_prefixes"]}
         entries = [FileInfo(prefix + n, 0, True) for n in folders if n]
         for one in found["objects"]:
-            own = one["path"][skip:]
-            if own and own not in folders and "/" not in own:
+            relative = one["path"][skip:]
+            if relative and relative not in folders and "/" not in relative:
                 at = one["last_modified"].timestamp()
-                entries.append(FileInfo(prefix + own, int(one["size"]), modified=at))
+                entries.append(FileInfo(prefix + relative, int(one["size"]), modified=at))
         return sorted(entries, key=lambda info: info.path)
 
     def names(self, folder: str = "") -> list[str]:

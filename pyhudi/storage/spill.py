@@ -5,7 +5,7 @@ MEMORY    tasks share this process
 MACHINE   Arrow files in a folder of this machine's disk
 TABLE     Arrow files below the table, readable by tasks on other machines:
           .hoodie/.temp/pyhudi-<token>                         under the lock (`lock_folder`)
-          .hoodie/.temp/parked-<begun, ms since 1970>-<owner>  without it (`parking_folder`)
+          .hoodie/.temp/parked-<begun, ms since 1970>-<owner>  without it (`new_staging_folder`)
           .hoodie/.temp/<T>/.pyhudi                            deleted with the instant's markers
 ```
 
@@ -164,26 +164,26 @@ def lock_folder() -> str:
     return f"{TEMP}/{_UNDER_LOCK}{secrets.token_hex(8)}"
 
 
-def parking_folder(owner: str | None = None) -> str:
+def new_staging_folder(owner: str | None = None) -> str:
     """A folder for rows; without an owner, a unique one.
 
-    owner: 16 hex digits, under which `parked_of` finds the folder again.
+    owner: 16 hex digits, under which `staging_folders_of` finds the folder again.
     """
     return f"{TEMP}/parked-{time.time_ns() // 1_000_000:013d}-{owner or secrets.token_hex(8)}"
 
 
-def parked_of(fs: FileSystem, owner: str) -> list[str]:
+def staging_folders_of(fs: FileSystem, owner: str) -> list[str]:
     """The folders of an owner."""
     found = ((entry.path, _FOLDER.fullmatch(entry.name)) for entry in fs.children(TEMP))
     return [path for path, match in found if match and match[2] == owner]
 
 
-def is_parked(name: str) -> bool:
+def is_writer_staging(name: str) -> bool:
     """Whether a folder of this name contains parked rows."""
     return _FOLDER.fullmatch(name) is not None
 
 
-def sweep_parked(fs: FileSystem) -> None:
+def sweep_staging(fs: FileSystem) -> None:
     """Delete folders of operations that started days ago."""
     oldest = time.time() * 1000 - AGE_DAYS_MAX * 86_400_000
     for entry in fs.children(TEMP):
@@ -197,4 +197,4 @@ def sweep(fs: FileSystem) -> None:
     for entry in fs.children(TEMP):
         if entry.is_folder and entry.name.startswith(_UNDER_LOCK):
             fs.delete_folder(entry.path)
-    sweep_parked(fs)
+    sweep_staging(fs)

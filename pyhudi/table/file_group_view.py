@@ -301,7 +301,7 @@ def _cut_by_completion(
     base_at = {file.name.instant: file for file in bases}
     starts = sorted(base_at)
     logs_at: dict[InstantTime, list[DataFile]] = {}
-    own: InstantTime | None = None
+    first: InstantTime | None = None
     seen = sorted(
         (f for f in logs if visibility.sees(f.name.instant)), key=lambda f: f.name.instant
     )
@@ -312,7 +312,7 @@ def _cut_by_completion(
             done = archived().get(time, time)
         home = max((t for t in starts if t <= done), default=None)
         if home is None:
-            own = home = own or time
+            first = home = first or time
         logs_at.setdefault(home, []).append(file)
     times = sorted(base_at.keys() | logs_at.keys(), reverse=True)
     return tuple(

@@ -106,8 +106,8 @@ def load_view(
     visibility: default that of `timeline` and `limit`.  archive: has the completion times
     of archived commits (layout 2).  replaced: file groups that archived commits removed.
     """
-    wanted = listing.partitions() if partitions is None else partitions
-    files = ((p, info) for p, infos in listing.files(wanted).items() for info in infos)
+    requested = listing.partitions() if partitions is None else partitions
+    files = ((p, info) for p, infos in listing.files(requested).items() for info in infos)
     completions = {}
     if log.layout != 1:
         completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}

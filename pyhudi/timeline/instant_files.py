@@ -181,10 +181,10 @@ class TimelineLog:
         after = self.last_rollback(time, timeline)
         if after is None:
             return
-        wanted = attempt_name(time, after)
-        self.fs.create(f"{self.folder}/{wanted}", b"")
+        attempt = attempt_name(time, after)
+        self.fs.create(f"{self.folder}/{attempt}", b"")
         names = outdated_names(self.fs.names(self.folder), time, timeline.pending.times)
-        self.fs.delete(f"{self.folder}/{name}" for name in names if name != wanted)
+        self.fs.delete(f"{self.folder}/{name}" for name in names if name != attempt)
 
     def end_attempt(self, time: InstantTime, timeline: Timeline) -> None:
         """Remove the announcement of a completed plan.  timeline: the one it was announced on."""

@@ -43,16 +43,16 @@ def add_to_list(fs: FileSystem, folder: str, times: Iterable[InstantTime]) -> No
     The new list is created before the one it replaces is deleted.  Cost: one listing if all are
     already listed, otherwise also a read, a write and a delete.
     """
-    wanted = frozenset(times)
+    requested = frozenset(times)
     for _ in range(_ATTEMPTS):
         names = tuple(fs.names(folder))
         newest = newest_list(names)
         known = read_list(fs, f"{folder}/{newest}") if newest else frozenset()
-        if wanted <= known:
+        if requested <= known:
             return
         number = int(newest.rpartition(".")[2]) if newest else 0
         path = f"{folder}/.pyhudi.rolled_back.{number + 1}"
-        if fs.create(path, "".join(f"{time}\n" for time in sorted(known | wanted)).encode()):
+        if fs.create(path, "".join(f"{time}\n" for time in sorted(known | requested)).encode()):
             fs.delete(f"{folder}/{name}" for name in names if _NAME.fullmatch(name))
             return
     raise StorageError("could not record a rolled-back instant", path=folder, retryable=True)

@@ -56,8 +56,8 @@ class Timeline:
         if states:
             found = tuple([i for i in found if i.state in states])
         if actions is not None:
-            wanted = frozenset(actions)
-            found = tuple([i for i in found if i.action in wanted])
+            selected = frozenset(actions)
+            found = tuple([i for i in found if i.action in selected])
         return Timeline(found, self.rolled_back)
 
     def up_to(self, time: InstantTime) -> Timeline:

@@ -48,10 +48,10 @@ def is_deferred(fs: FileSystem, instant: Instant) -> bool:
     return instant.state is State.INFLIGHT and fs.exists(_path(instant.time))
 
 
-def store_deferred(fs: FileSystem, instant: Instant, kept: DeferredWrite) -> None:
+def store_deferred(fs: FileSystem, instant: Instant, deferred: DeferredWrite) -> None:
     """Mark a pending write as deferred; its last step."""
-    known = [str(instant) for instant in kept.known]
-    body = {"known": known, "report": kept.report, "content": kept.content.decode()}
+    known = [str(instant) for instant in deferred.known]
+    body = {"known": known, "report": deferred.report, "content": deferred.content.decode()}
     fs.create(_path(instant.time), json.dumps(body).encode())
 
 

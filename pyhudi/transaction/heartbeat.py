@@ -82,7 +82,7 @@ class Beat:
     ) -> None:
         self._fs, self._path = fs, path
         self._interval_seconds = interval_seconds
-        self._who = _Beater.own(interval_seconds)
+        self._who = _Beater.unshared(interval_seconds)
         self._text = json.dumps({**(facts or {}), **asdict(self._who)}).encode()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="pyhudi-heartbeat", daemon=True)
@@ -147,7 +147,7 @@ class _Beater:
     interval_seconds: float = 0.0
 
     @classmethod
-    def own(cls, interval_seconds: float) -> _Beater:
+    def unshared(cls, interval_seconds: float) -> _Beater:
         pid = os.getpid()
         return cls(_machine(), pid, _started(pid), secrets.token_hex(8), interval_seconds)
 

@@ -152,9 +152,9 @@ def execute_restore(
 ) -> RestoreReport:
     """Run a restore, or continue an interrupted one."""
     began = time.monotonic()
-    wanted = log.plan(at, RestorePlan.from_record)
-    to = wanted.to or InstantTime("")
-    at, work = _begun(fs, config, log, at, [each.time for each in wanted.undone])
+    plan = log.plan(at, RestorePlan.from_record)
+    to = plan.to or InstantTime("")
+    at, work = _begun(fs, config, log, at, [each.time for each in plan.undone])
     plans = work.plans
     check_lock(fs)
     for planned in plans:
@@ -166,7 +166,7 @@ def execute_restore(
         remove_instant(log, planned)
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
-    restore_metadata(fs, config, log, to=to, at=at.time, wanted=work.metadata)
+    restore_metadata(fs, config, log, to=to, at=at.time, group_counts=work.metadata)
     _forget_rollbacks(log, to)
     took_millis = round((time.monotonic() - began) * 1000)
     result = _result(done, at.time, fs.url, took_millis)
@@ -190,8 +190,8 @@ def _begun(
         if work is not None:
             return at, work
     there = {i.time: i for i in log.load().where(WRITES)}
-    wanted = [there[time] for time in undone if time in there]
-    work = RestoreWork(tuple(_plans(fs, config, log, wanted)), _group_counts(fs, config))
+    instants = [there[time] for time in undone if time in there]
+    work = RestoreWork(tuple(_plans(fs, config, log, instants)), _group_counts(fs, config))
     if at.state is State.REQUESTED:
         at = log.start(at, write_work(work, root=fs.url))
     return at, work

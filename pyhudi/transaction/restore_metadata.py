@@ -25,15 +25,15 @@ def restore_metadata(
     *,
     to: InstantTime,
     at: InstantTime,
-    wanted: Mapping[str, int],
+    group_counts: Mapping[str, int],
 ) -> None:
     """Make every metadata partition match the table at `to`.  Can be repeated.
 
-    wanted: partitions that the table had, and their numbers of file groups.  The instants after
-    `to` are already unpublished.  Cost: undoing the commits and a listing of the table; reads all
-    record keys if the metadata table must be rebuilt.
+    group_counts: partitions that the table had, and their numbers of file groups.  The instants
+    after `to` are already unpublished.  Cost: undoing the commits and a listing of the table; reads
+    all record keys if the metadata table must be rebuilt.
     """
-    if FILES.path not in wanted:
+    if FILES.path not in group_counts:
         return
     is_listed = FILES.path in config.metadata_partitions
     if is_listed and can_be_undone(fs, config, log.load(), to):
@@ -41,20 +41,20 @@ def restore_metadata(
         agree_with_store(fs, config, log, log.load(), at=at)
     elif is_listed:
         config = drop_metadata(fs, config)
-    _create_missing(fs, load_config(fs), log, wanted)
+    _create_missing(fs, load_config(fs), log, group_counts)
 
 
 def _create_missing(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, wanted: Mapping[str, int]
+    fs: FileSystem, config: TableConfig, log: TimelineLog, group_counts: Mapping[str, int]
 ) -> None:
     """Rebuild the metadata partitions that the table no longer has."""
-    missing = wanted.keys() - config.metadata_partitions
+    missing = group_counts.keys() - config.metadata_partitions
     if not missing:
         return
     engine = LocalEngine()
     create_metadata(fs, config, log, records=None)
     if RECORD_INDEX.path in missing:
         state = load_state(fs, ReadOptions(metadata_enabled=False))
-        build_now(state, wanted[RECORD_INDEX.path], engine, silent)
-    counts = {p: wanted[p.path] for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in missing}
+        build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
+    counts = {p: group_counts[p.path] for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in missing}
     create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)

@@ -229,8 +229,8 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
     """
     if not pending.instants:
         return frozenset()
-    own = TimelineLog(log.fs.sub(METADATA_TABLE)).load()
-    return own.where({Action.DELTA_COMMIT}, State.COMPLETED).times & pending.times
+    metadata_timeline = TimelineLog(log.fs.sub(METADATA_TABLE)).load()
+    return metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times & pending.times
 
 
 def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:

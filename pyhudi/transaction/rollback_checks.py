@@ -55,8 +55,8 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
     by compaction, or because a partition, such as the record index, was built after the commit."""
     if "files" not in config.metadata_partitions:
         return
-    own = TimelineLog(fs.sub(METADATA_TABLE)).load()
-    later = [i for i in own.where({Action.COMMIT}) if i.time >= target.time]
+    metadata_timeline = TimelineLog(fs.sub(METADATA_TABLE)).load()
+    later = [i for i in metadata_timeline.where({Action.COMMIT}) if i.time >= target.time]
     if later:
         raise UserError(
             "the metadata table has compacted this commit",
@@ -64,7 +64,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
             compaction=later[-1].time,
             hint="rebuild the metadata table without it first",
         )
-    built = [i for i in own.where({Action.DELTA_COMMIT}) if i.time > target.time]
+    built = [i for i in metadata_timeline.where({Action.DELTA_COMMIT}) if i.time > target.time]
     if any(is_creation(i.time) for i in built):
         raise UserError(
             "an index was built that includes this commit",
@@ -76,14 +76,14 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
 
 def check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
     """Raise UserError if files that the commit replaced no longer exist."""
-    wanted: dict[str, set[tuple[str, InstantTime | None]]] = {}
+    referenced: dict[str, set[tuple[str, InstantTime | None]]] = {}
     for stat in written.stats:
         if stat.previous_instant and isinstance(parse_data_file(stat.file_name), BaseFileName):
-            known = wanted.setdefault(stat.partition, set())
+            known = referenced.setdefault(stat.partition, set())
             known.add((stat.file_id, InstantTime(stat.previous_instant)))
     for partition, file_ids in (written.replaced or {}).items():
-        wanted.setdefault(partition, set()).update((file_id, None) for file_id in file_ids)
-    for partition, slices in wanted.items():
+        referenced.setdefault(partition, set()).update((file_id, None) for file_id in file_ids)
+    for partition, slices in referenced.items():
         present: set[tuple[str, InstantTime | None]] = set()
         for info in fs.children(partition):
             if (name := parse_data_file(info.name)) is not None:

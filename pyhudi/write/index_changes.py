@@ -21,19 +21,19 @@ from pyhudi.storage.spill import Staged, Staging
 from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows, targets_of
-from pyhudi.write.placement.tagging import HELD, NEW, RowAction, entry_column
+from pyhudi.write.placement.tagging import NEW, REPLACES, RowAction, entry_column
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
     """Rows whose entries change.  part, row, target: rows that get an entry, ordered by (part,
-    row); ended_*: rows that lose their entry.  held: whether a key that gets an entry already has
-    one."""
+    row); ended_*: rows that lose their entry.  has_entry: whether a key that gets an entry already
+    has one."""
 
     part: Ints
     row: Ints
     target: Ints
-    held: Mask
+    has_entry: Mask
     ended_part: Ints
     ended_row: Ints
 
@@ -54,18 +54,18 @@ def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> E
         entry = table.column(column).to_numpy()
         fresh = (action == RowAction.PUT) & (entry > 0)
         deleted = (action == RowAction.DELETE) & (entry > 0)
-        held = entry == HELD
+        has_entry = entry == REPLACES
     else:
         fresh = (action == RowAction.PUT) & (home == NEW)
         deleted = (action == RowAction.DELETE) & (home != NEW)
         number = part.astype(np.int64) << 32 | row
-        held = np.isin(number, number[action == RowAction.LEAVE])
+        has_entry = np.isin(number, number[action == RowAction.LEAVE])
     gone = lost_of(lost, table.num_rows)
     if gone is not None:
         fresh &= ~gone
         deleted &= ~gone
     put, end = _in_order(part, row, fresh), _in_order(part, row, deleted)
-    return EntryRows(part[put], row[put], target[put], held[put], part[end], row[end])
+    return EntryRows(part[put], row[put], target[put], has_entry[put], part[end], row[end])
 
 
 def _in_order(part: Ints, row: Ints, mask: Mask) -> npt.NDArray[np.int64]:
@@ -82,11 +82,11 @@ def keys_of(parts: Sequence[BatchChunk], part: Ints, row: Ints) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """Input of the task that spills one shard's changes of an index.  asked: whether the index was
-    queried; if not, any key may have an entry."""
+    """Input of the task that spills one shard's changes of an index.  is_queried: whether the index
+    was queried; if not, any key may have an entry."""
 
     index: str
-    asked: bool
+    is_queried: bool
     parts: tuple[BatchChunk, ...]
     tags: Staged
     route: Route
@@ -115,6 +115,6 @@ def spill_changes(task: ChangeTask) -> Changed | None:
     )
     ended = len(rows.ended_part)
     target = np.concatenate([rows.target, np.full(ended, ENDED, np.int32)]).astype(np.int32)
-    held = np.concatenate([rows.held | (not task.asked), np.ones(ended, np.bool_)])
-    table = pa.table({"key": keys, "target": target, "held": held})
+    has_entry = np.concatenate([rows.has_entry | (not task.is_queried), np.ones(ended, np.bool_)])
+    table = pa.table({"key": keys, "target": target, "has_entry": has_entry})
     return Changed(task.index, task.staging.put(f"changes-{task.index}", table))

@@ -70,7 +70,7 @@ def search(work: Search) -> list[BatchChunk]:
 
 def _found(task: ReadTask) -> Iterator[pa.RecordBatch]:
     """Keys that a task finds, with their file groups."""
-    for part in task.pieces():
+    for part in task.split():
         found = read_task(part)
         if found.num_rows:
             yield _placed(found.column(RECORD_KEY), task.slice.group)

@@ -136,7 +136,7 @@ def tag_batch(
         rules,
         deletes_all=is_delete,
         moves=index.choice.moves,
-        asked=needs_index_lookup(setting, operation),
+        queries_index=needs_index_lookup(setting, operation),
         is_global=index.choice.is_global,
         known=_KNOWN[setting.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE,
         skips_unchanged=setting.skips_unchanged,
@@ -231,7 +231,7 @@ def assign_batch(
         ),
         new_file_id=new_file_id,
     )
-    if bulk.sorts_partitions and not setting.index.always_asked:
+    if bulk.sorts_partitions and not setting.index.always_queried:
         shards, assigned = by_range(
             parts, shards, assigned, order_by, staging=setting.staging, engine=setting.engine
         )

@@ -47,7 +47,7 @@ class Operation(Enum):
     DELETE_PARTITION = "DELETE_PARTITION"
 
     @property
-    def asks_index(self) -> bool:
+    def queries_index(self) -> bool:
         return self in (Operation.UPSERT, Operation.DELETE)
 
     @property
@@ -186,8 +186,8 @@ def looks_up_known_keys(setting: WriteContext, operation: Operation) -> bool:
 
 def needs_index_lookup(setting: WriteContext, operation: Operation) -> bool:
     """Whether the write queries the index."""
-    always = setting.index.always_asked
-    return operation.asks_index or always or looks_up_known_keys(setting, operation)
+    always = setting.index.always_queried
+    return operation.queries_index or always or looks_up_known_keys(setting, operation)
 
 
 def duplicates_of(

@@ -38,7 +38,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_table_info_tells_what_a_table_is(table: Path) -> None:
+def test_table_info_describes_a_table(table: Path) -> None:
     info = answer("table", "info", table)
     assert isinstance(info, dict)
     assert info["type"] == "MERGE_ON_READ"

@@ -19,8 +19,12 @@ def test_an_index_is_checked_and_repaired(tmp_path: Path) -> None:
     plant(LocalFileSystem(path), {"c": ("", "nobody-0")}, ["a"])
     checked = run("index", "verify", path, "--json")
     assert checked.returncode == 3 and '"missing": 1' in checked.stdout
-    told = answer("index", "repair", path, "--dry-run")
-    assert isinstance(told, dict) and (told["put"], told["ended"], told["instant"]) == (1, 1, None)
+    preview = answer("index", "repair", path, "--dry-run")
+    assert isinstance(preview, dict) and (preview["put"], preview["ended"], preview["instant"]) == (
+        1,
+        1,
+        None,
+    )
     answer("index", "repair", path)
     stats = answer("index", "stats", path)
     assert isinstance(stats, dict) and (stats["entries"], stats["bucket_count"]) == (2, 10)

@@ -18,20 +18,25 @@ def a_table(path: Path) -> Path:
     return path
 
 
-def test_a_compaction_is_told_scheduled_and_run(tmp_path: Path) -> None:
+def test_a_compaction_is_reported_scheduled_and_run(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
-    told = answer("compaction", "run", path, "--dry-run")
-    assert isinstance(told, dict) and (told["dry_run"], told["log_files"]) == (True, 1)
+    reported = answer("compaction", "run", path, "--dry-run")
+    assert isinstance(reported, dict) and (reported["dry_run"], reported["log_files"]) == (True, 1)
     planned = answer("compaction", "schedule", path)
     done = answer("compaction", "run", path)
     assert isinstance(planned, dict) and isinstance(done, dict)
     assert done["instants"] == [planned["instant"]]
 
 
-def test_a_clustering_is_told_scheduled_and_run(tmp_path: Path) -> None:
+def test_a_clustering_is_reported_scheduled_and_run(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
-    told = answer("clustering", "run", path, "--sort-by", "ts", "--layout", "hilbert", "--dry-run")
-    assert isinstance(told, dict) and (told["dry_run"], told["file_groups"]) == (True, 1)
+    reported = answer(
+        "clustering", "run", path, "--sort-by", "ts", "--layout", "hilbert", "--dry-run"
+    )
+    assert isinstance(reported, dict) and (reported["dry_run"], reported["file_groups"]) == (
+        True,
+        1,
+    )
     planned = answer("clustering", "schedule", path, "--sort-by", "ts")
     done = answer("clustering", "run", path)
     assert isinstance(planned, dict) and isinstance(done, dict)
@@ -49,29 +54,29 @@ def test_plans_are_taken_back(tmp_path: Path) -> None:
     assert again.returncode == 2 and "no such plan" in again.stderr
 
 
-def test_who_holds_a_snapshot_is_told(tmp_path: Path) -> None:
+def test_who_pins_a_snapshot_is_reported(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
     assert answer("clean", "pins", path) == []
-    with pyhudi.open_table(path).pin_snapshot() as held:
-        told = answer("clean", "pins", path)
-        assert isinstance(told, list)
-        assert [(h["instant"], h["is_alive"]) for h in told] == [(held.instant, True)]
+    with pyhudi.open_table(path).pin_snapshot() as pinned:
+        reported = answer("clean", "pins", path)
+        assert isinstance(reported, list)
+        assert [(h["instant"], h["is_alive"]) for h in reported] == [(pinned.instant, True)]
 
 
 def test_partitions_that_have_not_expired_stay(tmp_path: Path) -> None:
-    asked = ("--option", "hoodie.partition.ttl.strategy.days.retain=2")
-    done = answer("ttl", "run", a_table(tmp_path / "t"), *asked)
+    arguments = ("--option", "hoodie.partition.ttl.strategy.days.retain=2")
+    done = answer("ttl", "run", a_table(tmp_path / "t"), *arguments)
     assert isinstance(done, dict) and (done["partitions"], done["instant"]) == ([], None)
 
 
 def test_a_clean_deletes_what_its_options_allow(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t")
     answer("compaction", "run", path)
-    asked = ("--option", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS")
-    asked += ("--option", "hoodie.clean.fileversions.retained=1")
-    done = answer("clean", "run", path, *asked)
+    arguments = ("--option", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS")
+    arguments += ("--option", "hoodie.clean.fileversions.retained=1")
+    done = answer("clean", "run", path, *arguments)
     assert isinstance(done, dict) and done["files"] == 2  # a base file and its log
-    again = answer("clean", "run", path, *asked)
+    again = answer("clean", "run", path, *arguments)
     assert isinstance(again, dict) and (again["files"], again["instants"]) == (0, [])
 
 

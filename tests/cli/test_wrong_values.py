@@ -173,9 +173,9 @@ def test_a_wrong_value_is_a_typed_error_and_changes_nothing(
     before = inventory(here)
     for flags in ((), FLAGS):
         assert ended(call(name, command, parameter, value, flags)) == code
-        said = capsys.readouterr()
-        assert said.err.startswith(("error [", "Usage: "))
-        assert not said.out
+        output = capsys.readouterr()
+        assert output.err.startswith(("error [", "Usage: "))
+        assert not output.out
         assert inventory(here) == before
 
 

@@ -13,7 +13,7 @@ from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
-from tests.concurrency.test_conflicts import BESIDE, new_table, rows
+from tests.concurrency.test_conflicts import OPTIMISTIC, new_table, rows
 
 MODES = ("single_writer", "optimistic_concurrency_control")
 
@@ -68,7 +68,7 @@ def completes(verb: str, path: str) -> bool:
 
 
 def open_(fs: FileSystem, mode: str) -> Table:
-    options = parse_options({**BESIDE, "hoodie.write.concurrency.mode": mode})
+    options = parse_options({**OPTIMISTIC, "hoodie.write.concurrency.mode": mode})
     return Table(fs, options=options, engine=LocalEngine(1))
 
 

@@ -33,7 +33,7 @@ from pyhudi.write.input.stream_idempotency import StreamBatch
 from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
-BESIDE = {
+OPTIMISTIC = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.index.bloom.num_entries": "50",
@@ -48,18 +48,18 @@ def rows(ids: range, ts: int, part: str | None = None) -> pa.Table:
 
 def new_table(kind: TableType = TableType.COPY_ON_WRITE, **options: str) -> FileSystem:
     fs = MemoryFileSystem()
-    parsed = parse_options({**BESIDE, **options})
+    parsed = parse_options({**OPTIMISTIC, **options})
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed))
     open_(fs).bulk_insert(rows(range(8), 1))
     return fs
 
 
 def open_(fs: FileSystem, *, engine: LocalEngine | None = None, **options: str) -> Table:
-    parsed = parse_options({**BESIDE, **options})
+    parsed = parse_options({**OPTIMISTIC, **options})
     return Table(fs, options=parsed, engine=engine or LocalEngine(1))
 
 
-def beside(
+def optimistic(
     fs: FileSystem, meanwhile: Callable[[Table], object], *, step: str = "write", **options: str
 ) -> Table:
     """A table whose next write is met by another one, half-way."""
@@ -71,23 +71,25 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
     assert len({row["id"] for row in found}) == len(found), "a key is there twice"
     assert not open_(fs).timeline.pending and not living(fs)
     keys = [f"k{i}" for i in range(40)]
-    held = {row["id"]: row["ts"] for row in found}
-    assert open_(fs).lookup(keys)["found"].to_pylist() == [key in held for key in keys]
-    return held
+    stored = {row["id"]: row["ts"] for row in found}
+    assert open_(fs).lookup(keys)["found"].to_pylist() == [key in stored for key in keys]
+    return stored
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_writers_to_different_groups_both_succeed(kind: TableType) -> None:
     fs = new_table(kind)
-    report = beside(fs, lambda t: t.upsert(rows(range(1, 8, 2), 2))).upsert(rows(range(0, 8, 2), 3))
+    report = optimistic(fs, lambda t: t.upsert(rows(range(1, 8, 2), 2))).upsert(
+        rows(range(0, 8, 2), 3)
+    )
     assert report.conflicts == 0
     assert snapshot(fs) == {f"k{i}": 3 - i % 2 for i in range(8)}
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_an_overtaken_write_is_planned_anew(kind: TableType) -> None:
+def test_an_overtaken_write_is_planned_again(kind: TableType) -> None:
     fs = new_table(kind)
-    report = beside(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(rows(range(2, 6), 3))
+    report = optimistic(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(rows(range(2, 6), 3))
     assert report.conflicts == 1 and any("planned again" in note for note in report.notes)
     assert snapshot(fs) == {f"k{i}": ts for i, ts in enumerate([2, 2, 3, 3, 3, 3, 1, 1])}
 
@@ -95,7 +97,7 @@ def test_an_overtaken_write_is_planned_anew(kind: TableType) -> None:
 def test_without_retries_the_error_names_the_other_instant_and_the_groups() -> None:
     fs = new_table()
     other: list[str] = []
-    table = beside(
+    table = optimistic(
         fs, lambda t: other.append(str(t.upsert(rows(range(4), 2)).instant)),
         **{"hoodie.write.num.retries.on.conflict.failures": "0"},
     )  # fmt: skip
@@ -114,11 +116,11 @@ def test_a_key_that_two_writers_insert_is_there_once(kind: TableType, index: str
     if index == "bucket":
         options["hoodie.bucket.index.num.buckets"] = "3"
     fs = MemoryFileSystem()
-    parsed = parse_options({**BESIDE, **options})
+    parsed = parse_options({**OPTIMISTIC, **options})
     small = {"hoodie.parquet.small.file.limit": "0"}  # each writer a file group of its own
     kind_of = NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed)
     create(fs, replace(kind_of, index=parsed.write.index or kind_of.index))
-    table = beside(fs, lambda t: t.upsert(rows(range(6), 2)), **options, **small)
+    table = optimistic(fs, lambda t: t.upsert(rows(range(6), 2)), **options, **small)
     report = table.upsert(rows(range(4, 9), 3))
     assert report.conflicts == 1
     found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
@@ -130,7 +132,7 @@ def test_a_key_that_two_writers_insert_is_there_once(kind: TableType, index: str
 def test_inserts_of_different_keys_need_not_wait_for_each_other() -> None:
     fs = new_table(**{"hoodie.parquet.small.file.limit": "0"})
     small = {"hoodie.parquet.small.file.limit": "0"}
-    table = beside(fs, lambda t: t.upsert(rows(range(20, 24), 2)), **small)
+    table = optimistic(fs, lambda t: t.upsert(rows(range(20, 24), 2)), **small)
     other = open_(fs, **small)
     table._engine = Pausing("write", lambda: other.upsert(rows(range(20, 24), 2)))
     assert table.upsert(rows(range(30, 34), 3)).conflicts == 0
@@ -147,7 +149,7 @@ def test_inserts_of_different_keys_need_not_wait_for_each_other() -> None:
 )
 def test_a_partition_taken_out_meanwhile_is_noticed(meanwhile: Callable[[Table], object]) -> None:
     fs = new_table(**{"hoodie.parquet.small.file.limit": "0"})
-    table = beside(fs, meanwhile, **{"hoodie.parquet.small.file.limit": "0"})
+    table = optimistic(fs, meanwhile, **{"hoodie.parquet.small.file.limit": "0"})
     assert table.upsert(rows(range(20, 22), 3)).conflicts == 1
     assert snapshot(fs)["k20"] == 3
 
@@ -161,29 +163,29 @@ def test_an_overwrite_takes_out_rows_that_came_meanwhile() -> None:
     assert snapshot(fs) == {"k0": 3, "k1": 1, "k3": 1, "k5": 1, "k7": 1}
 
 
-def test_logs_beside_a_compaction_planned_meanwhile_are_written_anew() -> None:
+def test_logs_are_rewritten_if_a_compaction_was_planned_meanwhile() -> None:
     fs = new_table(TableType.MERGE_ON_READ)
     open_(fs).upsert(rows(range(8), 2))
-    report = beside(fs, lambda t: t.schedule_compaction()).upsert(rows(range(4), 3))
+    report = optimistic(fs, lambda t: t.schedule_compaction()).upsert(rows(range(4), 3))
     assert report.conflicts == 1
     assert open_(fs).compact().file_groups == 2
     assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
 
 
-def test_a_compaction_goes_on_beside_a_writer() -> None:
+def test_a_compaction_runs_concurrently_with_a_writer() -> None:
     fs = new_table(TableType.MERGE_ON_READ)
     open_(fs).upsert(rows(range(8), 2))
-    report = beside(fs, lambda t: t.upsert(rows(range(4), 3)), step="compact").compact()
+    report = optimistic(fs, lambda t: t.upsert(rows(range(4), 3)), step="compact").compact()
     assert report.file_groups == 2
     assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
     assert open_(fs).compact().log_files == 2
 
 
-def test_a_compaction_that_somebody_runs_is_left_to_him() -> None:
+def test_a_compaction_that_another_process_runs_is_left_to_it() -> None:
     fs = new_table(TableType.MERGE_ON_READ)
     open_(fs).upsert(rows(range(8), 2))
     notes: list[tuple[str, ...]] = []
-    beside(fs, lambda t: notes.append(t.compact().notes), step="compact").compact()
+    optimistic(fs, lambda t: notes.append(t.compact().notes), step="compact").compact()
     assert notes == [("another process runs it",)]
 
 
@@ -195,13 +197,13 @@ def test_columns_that_two_writers_add_are_all_there() -> None:
         return table.append_column(name, pa.array([7] * len(table)))
 
     with pytest.raises(SchemaError, match="missing in the batch"):
-        beside(fs, lambda t: t.upsert(wider("a", 0))).upsert(wider("b", 1))
+        optimistic(fs, lambda t: t.upsert(wider("a", 0))).upsert(wider("b", 1))
     fill = {"hoodie.write.set.null.for.missing.columns": "true"}
 
     def add(table: Table) -> None:
         open_(fs, **fill).upsert(wider("c", 0))
 
-    assert beside(fs, add, **fill).upsert(wider("b", 1)).conflicts == 1
+    assert optimistic(fs, add, **fill).upsert(wider("b", 1)).conflicts == 1
     assert {"a", "b", "c"} <= set(open_(fs).schema.names)
 
 
@@ -215,26 +217,26 @@ def test_a_rollback_of_what_a_write_was_planned_on_is_noticed() -> None:
         roll_back_newest(fs, state.config, state.log, newest, metadata_rollback=rollback_metadata)  # type: ignore[arg-type]
 
     with pytest.raises(UserError, match="pending"):
-        beside(fs, undo).upsert(rows(range(8), 3))
+        optimistic(fs, undo).upsert(rows(range(8), 3))
 
 
 def test_the_last_attempt_holds_the_lock_from_its_beginning() -> None:
     fs = new_table()
-    held: list[bool] = []
+    stored: list[bool] = []
 
     class Rude(LocalEngine):
         """Another writer gets in whenever the lock is free."""
 
         def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
             if label == "write":
-                held.append(TableLock(fs).is_held)
-                if not held[-1]:
+                stored.append(TableLock(fs).is_held)
+                if not stored[-1]:
                     open_(fs).upsert(rows(range(8), 5))
             return super().run(task, items, label=label)
 
     options = {"hoodie.write.num.retries.on.conflict.failures": "2"}
     report = open_(fs, engine=Rude(1), **options).upsert(rows(range(8), 9))
-    assert report.conflicts == 2 and held == [False, False, True]
+    assert report.conflicts == 2 and stored == [False, False, True]
     assert set(snapshot(fs).values()) == {9}
 
 
@@ -257,7 +259,7 @@ def test_rows_of_a_stream_are_read_once_however_often_a_write_is_planned() -> No
     fs = new_table()
     batches = iter(rows(range(2, 6), 3).to_batches())
     stream = pa.RecordBatchReader.from_batches(SCHEMA, batches)
-    assert beside(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(stream).conflicts == 1
+    assert optimistic(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(stream).conflicts == 1
     assert snapshot(fs)["k2"] == 3
 
 
@@ -268,7 +270,7 @@ def test_pauses_grow_and_are_of_chance_length() -> None:
         assert len(waits) > 40 and min(waits) >= 0 and max(waits) <= longest
 
 
-def test_logs_on_top_of_a_plan_that_is_withdrawn_are_written_anew() -> None:
+def test_logs_on_top_of_a_plan_that_is_withdrawn_are_rewritten() -> None:
     fs = new_table(TableType.MERGE_ON_READ)
     open_(fs).upsert(rows(range(8), 2))
     open_(fs).schedule_compaction()
@@ -278,7 +280,7 @@ def test_logs_on_top_of_a_plan_that_is_withdrawn_are_written_anew() -> None:
         (plan,) = pending_compactions(state.timeline)
         state.log.forget(plan)
 
-    assert beside(fs, withdraw).upsert(rows(range(4), 3)).conflicts == 1
+    assert optimistic(fs, withdraw).upsert(rows(range(4), 3)).conflicts == 1
     assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
 
 
@@ -305,7 +307,7 @@ def test_a_planned_compaction_passes_over_groups_that_were_replaced() -> None:
 
 def test_a_key_to_delete_that_is_inserted_meanwhile_is_deleted() -> None:
     fs = new_table()
-    report = beside(fs, lambda t: t.upsert(rows(range(21, 22), 2))).delete(keys=["k21", "k0"])
+    report = optimistic(fs, lambda t: t.upsert(rows(range(21, 22), 2))).delete(keys=["k21", "k0"])
     assert report.conflicts == 1 and report.missing_keys == 0
     assert "k21" not in snapshot(fs)
 
@@ -338,7 +340,7 @@ def test_a_write_under_the_lock_notices_what_a_writer_without_it_has_done(
 ) -> None:
     options = {"hoodie.write.concurrency.mode": "single_writer", "hoodie.index.type": "SIMPLE"}
     fs = MemoryFileSystem()
-    parsed = parse_options({**BESIDE, **options})
+    parsed = parse_options({**OPTIMISTIC, **options})
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), parsed, IndexKind.SIMPLE))
     open_(fs, **options).bulk_insert(rows(range(8), 1))
     schema = '{"type":"record","name":"r","fields":[{"name":"other","type":"string"}]}'

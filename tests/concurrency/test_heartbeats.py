@@ -37,7 +37,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="only Linux tells of processes so")
-def test_a_killed_process_is_dead_at_once(tmp_path: Path) -> None:
+def test_a_killed_process_counts_as_crashed_at_once(tmp_path: Path) -> None:
     fs = LocalFileSystem(tmp_path)
     child = subprocess.Popen(
         [sys.executable, "-c", BEAT, str(tmp_path), T], stdout=subprocess.PIPE, text=True
@@ -123,7 +123,7 @@ def test_a_stated_interval_counts_for_callers_with_the_default_options() -> None
     beat.stop()
 
 
-def test_one_that_has_ended_in_this_process_is_dead_though_its_file_is_there() -> None:
+def test_one_that_has_ended_in_this_process_is_not_alive_though_its_file_is_there() -> None:
     fs = MemoryFileSystem()
     beat = Heartbeat(fs, T).start()
     content = fs.read(heartbeat_path(T))
@@ -133,7 +133,7 @@ def test_one_that_has_ended_in_this_process_is_dead_though_its_file_is_there() -
     assert not living(fs)
 
 
-def test_what_is_alive_is_never_rolled_back_and_what_is_dead_is() -> None:
+def test_live_writes_are_never_rolled_back_and_crashed_ones_are() -> None:
     fs = new_table()
     pending = TimelineLog(fs).request(Action.COMMIT)
     with Heartbeat(fs, pending.time):

@@ -44,10 +44,10 @@ def stored(store: MemoryStore) -> dict[str, int]:
     table = open_(store, Process("reader"))
     found = table.scan(["id", "v"]).to_arrow().to_pylist()
     assert len({r["id"] for r in found}) == len(found)
-    held = {r["id"]: r["v"] for r in found}
+    rows_found = {r["id"]: r["v"] for r in found}
     keys = ["0", "a", "b", "c"]
-    assert table.lookup(keys)["found"].to_pylist() == [key in held for key in keys]
-    return held
+    assert table.lookup(keys)["found"].to_pylist() == [key in rows_found for key in keys]
+    return rows_found
 
 
 def new_table(kind: TableType) -> MemoryStore:
@@ -61,15 +61,15 @@ def new_table(kind: TableType) -> MemoryStore:
 
 def right_before_publishing(act: Callable[[], None]) -> Callable[[str], None]:
     """Do something once, when the last file before a write's commit point has been created."""
-    own: list[str] = []
+    mine: list[str] = []
 
     def created(path: str) -> None:
         folder, _, name = path.rpartition("/")
         time, _, state = name.partition(".")
         if folder == "t/.hoodie" and state in ("commit.requested", "deltacommit.requested"):
-            own[:] = [time]
-        elif path == f"t/.hoodie/metadata/.hoodie/{''.join(own)}.deltacommit":
-            own.clear()
+            mine[:] = [time]
+        elif path == f"t/.hoodie/metadata/.hoodie/{''.join(mine)}.deltacommit":
+            mine.clear()
             act()
 
     return created
@@ -116,7 +116,7 @@ def publishes(path: str) -> bool:
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("write", WRITES)
-def test_a_commit_published_after_its_rollback_is_never_believed(
+def test_a_commit_published_after_its_rollback_is_never_visible(
     kind: TableType, mode: str, write: str
 ) -> None:
     store = new_table(kind)
@@ -142,7 +142,7 @@ def test_a_commit_published_after_its_rollback_is_never_believed(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_commit_that_outlived_its_lease_stands_if_nobody_came_between(mode: str) -> None:
+def test_a_commit_that_outlived_its_lease_counts_if_no_writer_came_between(mode: str) -> None:
     store = new_table(TableType.COPY_ON_WRITE)
     one = Process("one")
     one.after = lambda path: one.stop() if publishes(path) else None
@@ -295,7 +295,7 @@ def test_a_late_attempt_is_removed_by_the_next_writer(service: str) -> None:
     assert not table.timeline.pending and not table.doctor().findings
 
 
-def test_an_attempt_of_a_writer_that_announces_none_is_believed() -> None:
+def test_an_attempt_of_a_writer_that_announces_none_counts() -> None:
     """Apache Hudi rolls the plan back, too, before it runs it."""
     store, _ = late_attempt("compaction")
     table = open_(store, Process("next"))

@@ -102,7 +102,7 @@ def test_replace_takes_the_place_of_old_content_or_none(fs: FileSystem) -> None:
     assert fs.read("p/x") == b"newer"
 
 
-def test_what_is_missing_is_said_so(fs: FileSystem) -> None:
+def test_missing_parts_are_reported(fs: FileSystem) -> None:
     for call in (fs.read, fs.open, fs.size, fs.arrow_file, lambda p: fs.read_range(p, 0, 1)):
         with pytest.raises(FileMissingError) as caught:
             call("no/such")

@@ -66,7 +66,7 @@ def test_one_holds_it_until_it_is_released(another: Callable[[], Mutex]) -> None
     other.release()
 
 
-def test_it_can_be_held_again_and_again(another: Callable[[], Mutex]) -> None:
+def test_it_can_be_acquired_again_and_again(another: Callable[[], Mutex]) -> None:
     mutex = another()
     for _ in range(3):
         assert mutex.acquire(0) and mutex.confirm()
@@ -113,8 +113,8 @@ def test_a_holder_signs_for_those_who_wait(another: Callable[[], Mutex]) -> None
     one = another()
     assert one.acquire(0)
     one.sign('{"purpose": "mine"}')
-    said = another().signature()
-    assert "mine" in said or "pyhudi" in said  # a lock file says what it was created with
+    output = another().signature()
+    assert "mine" in output or "pyhudi" in output  # a lock file says what it was created with
     one.release()
 
 
@@ -160,7 +160,7 @@ def test_fencing_tokens_grow(another: Callable[[], Mutex]) -> None:
     assert tokens == sorted(set(tokens))
 
 
-def test_a_lock_file_nobody_renews_is_followed_after_its_expiry(tmp_path: Path) -> None:
+def test_a_lock_file_that_is_not_renewed_is_followed_after_its_expiry(tmp_path: Path) -> None:
     fs = LocalFileSystem(tmp_path)
     fs.create("h/lock", b"of one who died")
     never = LockFileMutex(fs, "h/lock")
@@ -231,7 +231,7 @@ def test_a_zookeeper_that_does_not_answer_is_a_storage_error() -> None:
     assert caught.value.retryable
 
 
-def test_a_lease_that_ended_is_not_confirmed_though_nobody_took_the_lock() -> None:
+def test_a_lease_that_ended_is_not_confirmed_though_no_process_took_the_lock() -> None:
     """Another process may have watched it for the whole lease and be about to take it."""
     memory = MemoryFileSystem()
     mutex = LeaseMutex(NumberedLease(memory, "l"), f"l{next(_NAMES)}", lease_seconds=0.2)
@@ -277,9 +277,9 @@ def test_a_store_that_passes_over_conditions_is_refused() -> None:
 @pytest.mark.zookeeper
 def test_the_end_of_a_session_frees_a_zookeeper_lock() -> None:
     place = ZooKeeperPlace(shared_zookeeper(), f"/locks/ended{next(_NAMES)}", session_seconds=1)
-    dead, heir = ZooKeeperMutex(place), ZooKeeperMutex(place)
-    assert dead.acquire(0)
+    crashed, heir = ZooKeeperMutex(place), ZooKeeperMutex(place)
+    assert crashed.acquire(0)
     assert not heir.acquire(0)
-    dead._client.stop()  # as a process that ends: its node goes with its session
-    assert heir.acquire(10) and heir.confirm() and not dead.confirm()
+    crashed._client.stop()  # as a process that ends: its node goes with its session
+    assert heir.acquire(10) and heir.confirm() and not crashed.confirm()
     heir.release()

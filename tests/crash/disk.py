@@ -84,10 +84,10 @@ def snapshot(place: Path) -> dict[str, int]:
     return {row["id"]: row["v"] for row in found}
 
 
-def check_goes_on(place: Path, held: dict[str, int]) -> None:
+def check_goes_on(place: Path, stored: dict[str, int]) -> None:
     """The next write works, and rows and index agree."""
     opened(place).upsert(rows(range(30, 32), 9))
-    want = held | {"k30": 9, "k31": 9}
+    want = stored | {"k30": 9, "k31": 9}
     assert snapshot(place) == want, "the next write lost rows"
     keys = [f"k{n}" for n in range(40)]
     found = opened(place).lookup(keys)["found"].to_pylist()
@@ -169,12 +169,12 @@ def try_fault(place: Path, fault: Fault, new: dict[str, int], old: dict[str, int
         outcome = "failed"
     finally:
         _shim().disk_arm(-1, 0, 0)
-    held = snapshot(place)
-    assert held in (old, new), f"neither the old rows nor the new: {held}"
-    assert outcome == "failed" or held == new, "it succeeded without an effect"
+    stored = snapshot(place)
+    assert stored in (old, new), f"neither the old rows nor the new: {stored}"
+    assert outcome == "failed" or stored == new, "it succeeded without an effect"
     if old != new:
-        assert outcome == "succeeded" or held == old, "it failed, yet its rows are there"
-    check_goes_on(place, held)
+        assert outcome == "succeeded" or stored == old, "it failed, yet its rows are there"
+    check_goes_on(place, stored)
     return outcome
 
 
@@ -318,10 +318,10 @@ def _replay(lines: list[list[str]], log: Path, root: Path) -> None:
 
 
 def _check_power(place: Path, old: dict[str, int], new: dict[str, int], last: bool) -> str:
-    held = snapshot(place)
-    assert held in (old, new), f"neither the old rows nor the new: {held}"
-    assert not last or held == new, "an acknowledged operation is gone"
-    check_goes_on(place, held)
+    stored = snapshot(place)
+    assert stored in (old, new), f"neither the old rows nor the new: {stored}"
+    assert not last or stored == new, "an acknowledged operation is gone"
+    check_goes_on(place, stored)
     return "succeeded"
 
 
@@ -351,17 +351,17 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     root = os.environ.get("PYHUDI_DISK_ROOT")
     if root is None:
         return run_with_shim(*sys.argv[1:], capture=False).returncode
     folder = Path(root)
-    if asked.sweep == "faults":
-        totals = sweep_faults(folder, asked.every, asked.seed, asked.operations)
-    elif asked.sweep == "reads":
+    if arguments.sweep == "faults":
+        totals = sweep_faults(folder, arguments.every, arguments.seed, arguments.operations)
+    elif arguments.sweep == "reads":
         totals = sweep_reads(folder)
     else:
-        totals = sweep_power(folder, asked.every, asked.operations)
+        totals = sweep_power(folder, arguments.every, arguments.operations)
     print(totals.line())
     return PROBLEMS if totals.problems else 0
 

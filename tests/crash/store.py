@@ -68,11 +68,11 @@ def snapshot(url: str) -> dict[str, int]:
     return {row["id"]: row["v"] for row in found}
 
 
-def check_goes_on(url: str, held: dict[str, int]) -> None:
+def check_goes_on(url: str, stored: dict[str, int]) -> None:
     """The next write works, and rows and index agree."""
     options = shared_s3().options
     open_(url, options).upsert(rows(range(30, 32), 9))
-    want = held | {"k30": 9, "k31": 9}
+    want = stored | {"k30": 9, "k31": 9}
     assert snapshot(url) == want, "the next write lost rows"
     keys = pa.array([f"k{n}" for n in range(40)])
     found = open_(url, options).lookup(keys)["found"].to_pylist()
@@ -94,11 +94,11 @@ def try_fault(proxy: Proxy, operation: str, fault: Fault | None) -> tuple[str, i
         outcome = "failed"
     requests = len(proxy.seen)
     proxy.arm([])
-    held, new = snapshot(url), after(operation, old)
-    assert held in (old, new), f"neither the old rows nor the new: {held}"
-    assert outcome == "failed" or held == new, "it succeeded without an effect"
-    assert outcome == "succeeded" or held == old, "it failed, yet its rows are there"
-    check_goes_on(url, held)
+    stored, new = snapshot(url), after(operation, old)
+    assert stored in (old, new), f"neither the old rows nor the new: {stored}"
+    assert outcome == "failed" or stored == new, "it succeeded without an effect"
+    assert outcome == "succeeded" or stored == old, "it failed, yet its rows are there"
+    check_goes_on(url, stored)
     return outcome, requests
 
 
@@ -131,9 +131,9 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with faulty(shared_s3().options["endpoint"]) as proxy:
-        totals = sweep(proxy, asked.every, asked.seed, asked.operations)
+        totals = sweep(proxy, arguments.every, arguments.seed, arguments.operations)
     print(totals.line())
     return PROBLEMS if totals.problems else 0
 

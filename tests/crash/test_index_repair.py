@@ -14,7 +14,7 @@ FAULTS = {"missing": 2, "orphaned": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_a_stop_anywhere_leaves_the_old_index_or_the_mended_one(kind: TableType) -> None:
+def test_a_stop_anywhere_leaves_the_old_index_or_the_repaired_one(kind: TableType) -> None:
     start = before(kind)
     plant(start, {"nobody": ("p0", "nowhere-0")}, ["k1", "k2"])
     want = snapshot(start)

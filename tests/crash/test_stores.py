@@ -59,7 +59,7 @@ def sweep(operation: str, kind: IndexKind, table_type: TableType, *, one_in: int
         start.upsert(batch(range(8), 1))
         start.delete(keys=["k007"])
         entries = stand_in(made)
-        held = deepcopy(entries)
+        stored = deepcopy(entries)
 
         def open_(fs: FileSystem) -> Table:
             options = parse_options({**SMALL, **made.options})
@@ -67,7 +67,7 @@ def sweep(operation: str, kind: IndexKind, table_type: TableType, *, one_in: int
 
         def act(fs: FileSystem) -> None:
             entries.clear()
-            entries.update(deepcopy(held))
+            entries.update(deepcopy(stored))
             OPERATIONS[operation](open_(fs))
 
         done = clone(start._fs)  # type: ignore[arg-type]

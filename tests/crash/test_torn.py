@@ -9,7 +9,7 @@ from tests.crash.torn import Totals, run
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_torn_files_are_read_named_and_mended(kind: TableType) -> None:
+def test_torn_files_are_read_named_and_repaired(kind: TableType) -> None:
     totals = Totals()
     run(kind, totals, seed=1, every=150)
     assert totals.cases > 3

@@ -39,8 +39,8 @@ def oldest(table: Table) -> str:
 
 def few(fs: FileSystem) -> Table:
     """A table that keeps ten commits on its timeline."""
-    kept = {"hoodie.keep.min.commits": "11", "hoodie.keep.max.commits": "12"}
-    return Table(fs, options=parse_options({**OPTIONS, **kept}), engine=LocalEngine(1))
+    retained = {"hoodie.keep.min.commits": "11", "hoodie.keep.max.commits": "12"}
+    return Table(fs, options=parse_options({**OPTIONS, **retained}), engine=LocalEngine(1))
 
 
 ACTS: dict[str, Callable[[Table], object]] = {

@@ -124,8 +124,8 @@ class Totals:
     bad: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name} {number}" for name, number in sorted(self.outcomes.items()))
-        return f"{self.cases} cases: {told}; bad {len(self.bad)}"
+        summary = ", ".join(f"{name} {number}" for name, number in sorted(self.outcomes.items()))
+        return f"{self.cases} cases: {summary}; bad {len(self.bad)}"
 
 
 def cases(fs: MemoryFileSystem, *, seed: int, every: int) -> Iterator[tuple[str, str]]:
@@ -225,13 +225,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     totals = Totals()
     for kind in TableType:
-        run(kind, totals, seed=asked.seed, every=asked.every)
+        run(kind, totals, seed=arguments.seed, every=arguments.every)
     for line in totals.bad:
         print(line)
-    print(f"torn writes, seed {asked.seed}: {totals}")
+    print(f"torn writes, seed {arguments.seed}: {totals}")
     return 3 if totals.bad else 0
 
 

@@ -120,7 +120,7 @@ def test_structs_in_lists_and_maps_are_named_by_the_column() -> None:
         assert (nested["name"], nested["namespace"]) == ("s", "n.r.x")
 
 
-def test_declared_nullability_is_kept_when_asked() -> None:
+def test_declared_nullability_is_retained_on_request() -> None:
     item = pa.field("element", pa.int32(), nullable=False)
     schema = pa.schema([pa.field("a", pa.list_(item), nullable=False), pa.field("b", pa.int64())])
     text = arrow_to_avro(schema, name="r", namespace="n", nullability=Nullability.DECLARED)

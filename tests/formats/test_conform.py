@@ -26,9 +26,9 @@ def conformed(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def test_columns_come_in_the_schemas_order_and_absent_ones_are_null() -> None:
     table = pa.table({"b": [1, 2], "dropped": [0, 0], "a": ["x", "y"]})
-    wanted = pa.schema([("a", pa.string()), ("new", pa.date32()), ("b", pa.int64())])
-    got = conform(table, wanted)
-    assert got.schema == wanted
+    expected = pa.schema([("a", pa.string()), ("new", pa.date32()), ("b", pa.int64())])
+    got = conform(table, expected)
+    assert got.schema == expected
     assert got.to_pylist() == [{"a": "x", "new": None, "b": 1}, {"a": "y", "new": None, "b": 2}]
 
 
@@ -58,7 +58,7 @@ def test_values_widen(
     assert conformed(pa.array(values, source), target).to_pylist() == expected
 
 
-def test_timestamps_take_the_unit_and_zone_asked_for() -> None:
+def test_timestamps_take_the_unit_and_zone_requested() -> None:
     moment = dt.datetime(2024, 5, 6, 7, 8, 9, 123000, dt.UTC)
     millis = pa.array([moment], pa.timestamp("ms"))
     assert conformed(millis, pa.timestamp("us", "UTC")).to_pylist() == [moment]

@@ -44,7 +44,7 @@ def merged(
     return [block.path for block in committed_blocks(blocks, visibility.sees)]
 
 
-def test_blocks_of_completed_instants_are_kept_in_file_order() -> None:
+def test_blocks_of_completed_instants_are_retained_in_file_order() -> None:
     blocks = [rows("a", "1"), deletes("b", "1"), rows("c", "2")]
     assert merged(blocks, "1", "2") == ["a", "b", "c"]
 

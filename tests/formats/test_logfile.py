@@ -132,7 +132,7 @@ def test_a_file_of_nothing_but_magics_is_one_corrupt_block() -> None:
     assert kinds_of(MAGIC * 20_000) == ["CORRUPT"]
 
 
-def test_header_keys_of_the_future_are_kept_as_numbers() -> None:
+def test_header_keys_of_the_future_are_retained_as_numbers() -> None:
     data = bytearray(small_block(instant="7"))
     struct.pack_into(">i", data, 14 + 12, 99)
     (block,) = blocks_of(bytes(data))
@@ -178,8 +178,8 @@ def test_any_flipped_byte_gives_blocks_or_an_error(data: st.DataObject) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from([A, MAGIC, b"\0" * 8, b"#HUD", b"\xff" * 7]), max_size=12))
-def test_any_mixture_of_pieces_is_covered_or_refused(pieces: list[bytes]) -> None:
-    data = b"".join(pieces)
+def test_any_mixture_of_blocks_is_covered_or_refused(chunks: list[bytes]) -> None:
+    data = b"".join(chunks)
     try:
         blocks = blocks_of(data)
     except CorruptFileError:

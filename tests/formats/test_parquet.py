@@ -233,7 +233,7 @@ class TestReading:
     def fs(self) -> MemoryFileSystem:
         return written(self.ROWS, row_group_rows=100)
 
-    def test_columns_come_in_the_order_wanted(self, fs: MemoryFileSystem) -> None:
+    def test_columns_come_in_the_requested_order(self, fs: MemoryFileSystem) -> None:
         got = read_base(fs, "f.parquet", columns=["s", "absent", "n"])
         assert got.equals(self.ROWS.select(["s", "n"]))
         assert read_base(fs, "f.parquet", columns=[]).num_rows == 1000
@@ -241,11 +241,11 @@ class TestReading:
         assert absent["new"].null_count == 1000
 
     def test_a_schema_adds_widens_and_orders(self, fs: MemoryFileSystem) -> None:
-        wanted = pa.schema(
+        expected = pa.schema(
             [("new", pa.string()), ("s", pa.struct([("y", pa.bool_()), ("x", pa.float64())]))]
         )
-        got = read_base(fs, "f.parquet", schema=wanted)
-        assert got.schema == wanted
+        got = read_base(fs, "f.parquet", schema=expected)
+        assert got.schema == expected
         assert got.slice(7, 1).to_pylist() == [{"new": None, "s": {"y": None, "x": 7.0}}]
         with pytest.raises(SchemaError):
             read_base(fs, "f.parquet", schema=pa.schema([("_hoodie_record_key", pa.int64())]))
@@ -255,11 +255,11 @@ class TestReading:
         assert got.to_pylist() == [{"s": {"x": 998}}, {"s": {"x": 999}}]
 
     def test_a_filter_on_a_column_the_file_lacks_sees_nulls(self, fs: MemoryFileSystem) -> None:
-        wanted = pa.schema([("new", pa.string()), ("n", pa.int64())])
-        none = read_base(fs, "f.parquet", schema=wanted, filter=pc.field("new") == "x")
-        every = read_base(fs, "f.parquet", schema=wanted, filter=pc.field("new").is_null())
+        expected = pa.schema([("new", pa.string()), ("n", pa.int64())])
+        none = read_base(fs, "f.parquet", schema=expected, filter=pc.field("new") == "x")
+        every = read_base(fs, "f.parquet", schema=expected, filter=pc.field("new").is_null())
         assert (none.num_rows, every.num_rows) == (0, 1000)
-        assert none.schema == wanted
+        assert none.schema == expected
 
     def test_row_groups_that_cannot_match_are_not_read(self) -> None:
         fs = written(self.ROWS, row_group_rows=100)
@@ -309,8 +309,8 @@ class TestReading:
         moments = pa.array([dt.datetime(2024, 1, 2, 3, 4, 5, 678901)], pa.timestamp("us"))
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"at": moments}), sink, use_deprecated_int96_timestamps=True)
-        wanted = pa.schema([("at", pa.timestamp("us", "UTC"))])
-        got = read_parquet(pa.BufferReader(sink.getvalue()), path="x", schema=wanted)
+        expected = pa.schema([("at", pa.timestamp("us", "UTC"))])
+        got = read_parquet(pa.BufferReader(sink.getvalue()), path="x", schema=expected)
         assert got["at"].to_pylist() == [dt.datetime(2024, 1, 2, 3, 4, 5, 678901, dt.UTC)]
 
     def test_a_missing_file_is_missing(self) -> None:

@@ -27,17 +27,17 @@ def put(data: bytearray, rnd: random.Random) -> None:
 def splice(data: bytearray, rnd: random.Random) -> None:
     """A piece out, doubled, zeroed, or moved elsewhere."""
     start = rnd.randrange(len(data))
-    piece = data[start : start + rnd.choice((1, 2, 4, 8, 64, 512))]
+    chunk = data[start : start + rnd.choice((1, 2, 4, 8, 64, 512))]
     match rnd.randrange(4):
         case 0:
-            del data[start : start + len(piece)]
+            del data[start : start + len(chunk)]
         case 1:
-            data[start:start] = piece
+            data[start:start] = chunk
         case 2:
-            data[start : start + len(piece)] = bytes(len(piece))
+            data[start : start + len(chunk)] = bytes(len(chunk))
         case _:
             at = rnd.randrange(len(data))
-            data[at : at + len(piece)] = piece
+            data[at : at + len(chunk)] = chunk
 
 
 def cut(data: bytearray, rnd: random.Random) -> None:

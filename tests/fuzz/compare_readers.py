@@ -65,8 +65,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=60)
-    asked = parser.parse_args()
-    rnd = random.Random(asked.seed)
+    arguments = parser.parse_args()
+    rnd = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="pyhudi-flips-") as folder:
         path = Path(folder) / "t"
         table = pyhudi.create_table(
@@ -82,7 +82,7 @@ def main() -> int:
         for kind, pattern in KINDS.items():
             files = sorted(path.glob(pattern))
             found = {name: Counter[str]() for name in readers}
-            for number in range(asked.count):
+            for number in range(arguments.count):
                 hurt = Path(folder) / f"hurt-{kind.replace('/', '-')}-{number}"
                 shutil.copytree(path, hurt)
                 file = hurt / rnd.choice(files).relative_to(path)
@@ -92,8 +92,8 @@ def main() -> int:
                 for name, read in readers.items():
                     found[name][outcome(read, hurt, want)] += 1
                 shutil.rmtree(hurt)
-            for name, told in found.items():
-                cells = " | ".join(str(told[c]) for c in ("same", "error", "silent", "panic"))
+            for name, reported in found.items():
+                cells = " | ".join(str(reported[c]) for c in ("same", "error", "silent", "panic"))
                 print(f"| {kind} | {name} | {cells} |", flush=True)
     return 0
 

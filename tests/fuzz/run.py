@@ -157,11 +157,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--only")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     total = Found()
     for target in targets():
-        if asked.only in (None, target.name, target.format):
-            found = watched(target.name, seed=asked.seed, count=max(asked.count // target.cost, 1))
+        if arguments.only in (None, target.name, target.format):
+            found = watched(
+                target.name, seed=arguments.seed, count=max(arguments.count // target.cost, 1)
+            )
             total.add(found)
             counts = (f"{n} {found.outcomes[n]:>6}" for n in ("same", "error", "silent", "failed"))
             print(f"{target.name:<22} {'  '.join(counts)}", flush=True)
@@ -170,7 +172,7 @@ def main() -> int:
     for line in total.bad[:50]:
         print(line)
     counts = (f"{name} {number}" for name, number in sorted(total.outcomes.items()))
-    print(f"fuzz, seed {asked.seed}: {total.outcomes.total()} files: {', '.join(counts)}; "
+    print(f"fuzz, seed {arguments.seed}: {total.outcomes.total()} files: {', '.join(counts)}; "
           f"bad {len(total.bad)}")  # fmt: skip
     return 3 if total.bad else 0
 

@@ -38,8 +38,8 @@ def _rows(numbers: range, value: int) -> pa.Table:
 def files() -> dict[str, bytes]:
     """A merge-on-read table: a base file, logs of rows and of deletes, its metadata table."""
     fs = MemoryFileSystem(MemoryStore(), "t")
-    wanted = NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), ("n",), OPTIONS)
-    create(fs, wanted)
+    definition = NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), ("n",), OPTIONS)
+    create(fs, definition)
     table = Table(fs, options=OPTIONS, engine=LocalEngine(1))
     table.bulk_insert(_rows(range(10), 1))
     table.upsert(_rows(range(4, 12), 2))

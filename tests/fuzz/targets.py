@@ -86,8 +86,8 @@ class Target:
 
 
 def _hfile(data: bytes) -> Any:
-    asked = pa.array([key for key, _ in CELLS] + [b"", b"absent", b"z"], pa.binary())
-    sought = HFileReader(data, cache_bytes=0).get_many(asked, method="seek").to_pylist()
+    probes = pa.array([key for key, _ in CELLS] + [b"", b"absent", b"z"], pa.binary())
+    sought = HFileReader(data, cache_bytes=0).get_many(probes, method="seek").to_pylist()
     table = HFileReader(data, cache_bytes=0).scan().read_all()
     return sought, table.to_pydict()
 

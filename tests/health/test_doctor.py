@@ -45,7 +45,7 @@ def test_a_healthy_table_has_no_findings(fs: MemoryFileSystem) -> None:
     assert dict(found.checked)["data files"] > 5
 
 
-def test_what_the_dead_left_is_named_and_swept(fs: MemoryFileSystem) -> None:
+def test_leftovers_of_crashed_writers_are_named_and_swept(fs: MemoryFileSystem) -> None:
     want = snapshot(fs)
     done = opened(fs).timeline.commits.instants[0].time
     died(fs)
@@ -54,14 +54,14 @@ def test_what_the_dead_left_is_named_and_swept(fs: MemoryFileSystem) -> None:
     codes = sorted(f.code for f in examine(fs).findings)
     assert codes == ["leftover", "leftover", "pending-write"]
     planned = execute_repair(fs, dry_run=True)
-    assert {step.mend for step in planned.steps} == {RepairAction.ROLL_BACK, RepairAction.SWEEP}
+    assert {step.repair for step in planned.steps} == {RepairAction.ROLL_BACK, RepairAction.SWEEP}
     assert planned.dry_run
     assert examine(fs).findings != ()
     assert execute_repair(fs).left == ()
     assert snapshot(fs) == want
 
 
-def test_a_stranger_is_told_and_left_alone(fs: MemoryFileSystem) -> None:
+def test_a_foreign_file_is_reported_and_left_alone(fs: MemoryFileSystem) -> None:
     fs.create("p0/notes.txt", b"mine")
     (found,) = examine(fs).findings
     assert (found.code, found.path) == ("stranger", "p0/notes.txt")
@@ -69,7 +69,7 @@ def test_a_stranger_is_told_and_left_alone(fs: MemoryFileSystem) -> None:
     assert fs.read("p0/notes.txt") == b"mine"
 
 
-def test_a_file_nobody_names_is_moved_out_and_kept(fs: MemoryFileSystem) -> None:
+def test_a_file_that_nothing_names_is_moved_out_and_retained(fs: MemoryFileSystem) -> None:
     path = "p0/11111111-1111-1111-1111-111111111111-0_0-0-7_29991231000000000.parquet"
     fs.create(path, b"data")
     assert [f.code for f in examine(fs).problems] == ["orphan"]
@@ -89,7 +89,7 @@ def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) ->
     fs.delete([base])
     with pytest.raises(CorruptFileError):
         opened(fs).upsert(rows(range(3), 9))
-    assert {f.mend for f in examine(fs).problems} == {RepairAction.METADATA}
+    assert {f.repair for f in examine(fs).problems} == {RepairAction.METADATA}
     assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want
     assert index_of(fs) == set(want)
@@ -120,7 +120,7 @@ def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSyst
     unlisted = Table(fs, options=plain, engine=LocalEngine(1))
     assert snapshot(fs) != want
     found = [f for f in examine(fs).problems if f.code == "replaced-alive"]
-    assert found and {f.mend for f in found} == {RepairAction.REPLACE}
+    assert found and {f.repair for f in found} == {RepairAction.REPLACE}
     assert not any(f.loses for f in found)
     assert execute_repair(fs).is_healthy
     assert snapshot(fs) == want
@@ -131,7 +131,7 @@ def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSyst
     assert examine(fs).is_healthy
 
 
-def test_rows_written_to_groups_that_are_back_are_given_up_only_when_asked_to(
+def test_rows_written_to_groups_that_are_back_are_given_up_only_on_request(
     sound: MemoryFileSystem,
 ) -> None:
     fs, want = hurt(sound)

@@ -22,8 +22,8 @@ def test_nothing_is_due_twice_and_rows_stay() -> None:
     fs = copy_of(table(TableType.MERGE_ON_READ))
     died(fs)
     want = snapshot(fs)
-    told = opened(fs).services.run(dry_run=True)
-    assert {s.name for s in told.services if s.is_due} >= {"rollback", "compaction"}
+    reported = opened(fs).services.run(dry_run=True)
+    assert {s.name for s in reported.services if s.is_due} >= {"rollback", "compaction"}
     assert opened(fs).timeline.pending, "a dry run changes nothing"
     report = opened(fs).services.run()
     assert not report.errors
@@ -34,7 +34,7 @@ def test_nothing_is_due_twice_and_rows_stay() -> None:
     assert index_of(fs) == set(want)
 
 
-def test_a_thread_compacts_beside_a_writer(tmp_path: Path) -> None:
+def test_a_thread_compacts_concurrently_with_a_writer(tmp_path: Path) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": "2"}
     made = pyhudi.create_table(
         tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
@@ -52,24 +52,24 @@ def test_a_thread_compacts_beside_a_writer(tmp_path: Path) -> None:
     assert made.doctor().is_healthy
 
 
-def test_a_look_that_fails_is_told_and_tried_again() -> None:
-    asked = threading.Event()
+def test_a_look_that_fails_is_reported_and_retried() -> None:
+    requested = threading.Event()
     answers = iter([LockError("another writer holds the lock")])
 
     def run() -> ServicesReport:
         try:
             raise next(answers)
         except StopIteration:
-            asked.set()
+            requested.set()
             return ServicesReport()
 
     with BackgroundServices(run, every_seconds=0.01) as background:
-        assert asked.wait(10)
+        assert requested.wait(10)
     assert background.failure is None
     assert background.reports == ()
 
 
-def test_the_command_line_tells_findings_by_its_exit_code(tmp_path: Path) -> None:
+def test_the_command_line_reports_findings_by_its_exit_code(tmp_path: Path) -> None:
     made = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="part")
     made.upsert(rows(range(4), 1))
     run = CliRunner()
@@ -106,8 +106,8 @@ def many_logs(path: Path) -> pyhudi.Table:
 def test_log_compaction_runs_where_slices_have_many_blocks(tmp_path: Path) -> None:
     table = many_logs(tmp_path / "t")
     want = table.scan(with_meta=False).to_arrow().sort_by("id")
-    told = {s.name: s for s in table.services.run(dry_run=True).services}
-    assert told["log compaction"].is_due and not told["compaction"].is_due
+    reported = {s.name: s for s in table.services.run(dry_run=True).services}
+    assert reported["log compaction"].is_due and not reported["compaction"].is_due
     report = table.services.run()
     assert not report.errors
     assert "merged" in {s.name: s.did for s in report.services}["log compaction"]
@@ -127,7 +127,7 @@ def test_partitions_that_have_expired_are_deleted_by_services(
     assert not {s.name: s for s in table.services.run().services}["partition TTL"].is_due
     later = datetime.now(UTC) + timedelta(days=3)
     monkeypatch.setattr("pyhudi.operations.ttl.system_clock", lambda: later)
-    told = {s.name: s for s in table.services.run(dry_run=True).services}["partition TTL"]
-    assert told.is_due and table.scan().count() == 4
+    reported = {s.name: s for s in table.services.run(dry_run=True).services}["partition TTL"]
+    assert reported.is_due and table.scan().count() == 4
     assert not table.services.run().errors
     assert table.scan().count() == 0

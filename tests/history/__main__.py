@@ -167,13 +167,13 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true")
     parser.add_argument("--chaos", action="store_true")
     parser.add_argument("--keep", type=Path)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     began, found = time.monotonic(), 0
     totals = dict.fromkeys(("rounds", *COUNTS), 0)
-    for number in range(1 if asked.chaos else asked.rounds):
-        seed = asked.seed + number
+    for number in range(1 if arguments.chaos else arguments.rounds):
+        seed = arguments.seed + number
         kind = list(TableType)[seed % 2]
-        verdict = one_round(asked, kind, seed)
+        verdict = one_round(arguments, kind, seed)
         totals["rounds"] += 1
         for name in COUNTS:
             totals[name] += getattr(verdict, name)
@@ -185,17 +185,19 @@ def main() -> int:
     return PROBLEMS if found else 0
 
 
-def one_round(asked: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
-    writers = asked.writers or random.Random(seed).randint(2, 16)
-    if not asked.processes and not asked.chaos:
-        return round_of_threads(MemoryFileSystem(), kind, seed=seed, ops=asked.ops, writers=writers)
+def one_round(arguments: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
+    writers = arguments.writers or random.Random(seed).randint(2, 16)
+    if not arguments.processes and not arguments.chaos:
+        return round_of_threads(
+            MemoryFileSystem(), kind, seed=seed, ops=arguments.ops, writers=writers
+        )
     with tempfile.TemporaryDirectory() as made:
-        folder = asked.keep or Path(made)
+        folder = arguments.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        if asked.chaos:
-            seconds, pause = 60 * asked.minutes, asked.pause
+        if arguments.chaos:
+            seconds, pause = 60 * arguments.minutes, arguments.pause
             return chaos(folder, kind, seed=seed, seconds=seconds, writers=writers, pause=pause)
-        return round_of_processes(folder, kind, seed=seed, ops=asked.ops, writers=writers)
+        return round_of_processes(folder, kind, seed=seed, ops=arguments.ops, writers=writers)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from tests.history.events import (
     Write,
     events_of,
     rows_of,
-    standing,
+    surviving,
 )
 from tests.history.ops import PARTS, RETAINED, options_of
 
@@ -65,10 +65,10 @@ class Verdict:
             self.problems.append(problem)
 
 
-def first_difference(held: Rows, want: Rows) -> str | None:
-    for key in sorted(held.keys() | want.keys()):
-        if held.get(key) != want.get(key):
-            return f"{key} is {held.get(key)}, not {want.get(key)}"
+def first_difference(stored: Rows, want: Rows) -> str | None:
+    for key in sorted(stored.keys() | want.keys()):
+        if stored.get(key) != want.get(key):
+            return f"{key} is {stored.get(key)}, not {want.get(key)}"
     return None
 
 
@@ -78,7 +78,7 @@ def check(fs: FileSystem, lines: Iterable[dict[str, Any]], *, seed: int = 0) -> 
     table = Table(fs, options=options_of(), engine=LocalEngine(1))
     begun = {line["op"]: line for line in lines if "kind" in line}
     history = History.of(events_of(lines, begun), PARTS)
-    left = standing(history.events)
+    left = surviving(history.events)
     verdict.commits, verdict.undone = len(left), len(history.undone)
     _check_timeline(table, left, verdict)
     acked = {line["instant"]: line for line in lines if line.get("instant")}
@@ -127,9 +127,9 @@ def _check_answers(
 
 def _check_now(table: Table, want: Rows, verdict: Verdict) -> None:
     found = table.scan(["id", "op"]).to_arrow().to_pylist()
-    held = {row["id"]: row["op"] for row in found}
-    verdict.claim(len(found) == len(held), "a key is there twice")
-    wrong = first_difference(held, want)
+    stored = {row["id"]: row["op"] for row in found}
+    verdict.claim(len(found) == len(stored), "a key is there twice")
+    wrong = first_difference(stored, want)
     verdict.claim(wrong is None, f"now: {wrong}")
     checked = table.index.verify()
     verdict.claim(checked.is_exact, f"the record index: {checked}")
@@ -172,8 +172,8 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
             found = table.scan(["id", "op"], as_of=write.instant).to_arrow().to_pylist()
         except SnapshotExpiredError:
             continue
-        held = {row["id"]: row["op"] for row in found}
-        wrong = first_difference(held, _as_of(writes, write.instant))
+        stored = {row["id"]: row["op"] for row in found}
+        wrong = first_difference(stored, _as_of(writes, write.instant))
         verdict.claim(wrong is None, f"as of {write.instant}: {wrong}")
     if len(late) < 3:
         return
@@ -184,9 +184,9 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
         rows = table.changes(since, until, columns=["id", "op"]).to_arrow().to_pylist()
     except SnapshotExpiredError:
         return
-    held = {row["id"]: row["op"] for row in rows}
-    wrong = first_difference(held, want)
-    verdict.claim(wrong is None and len(rows) == len(held), f"changes {since}..{until}: {wrong}")
+    stored = {row["id"]: row["op"] for row in rows}
+    wrong = first_difference(stored, want)
+    verdict.claim(wrong is None and len(rows) == len(stored), f"changes {since}..{until}: {wrong}")
 
 
 def _as_of(writes: list[Write], instant: str) -> Rows:

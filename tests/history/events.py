@@ -134,7 +134,7 @@ class History:
             if isinstance(event, Write):
                 after, counts[event.instant] = apply(event, states[-1], parts)
             else:
-                after = rows_of(standing(ordered[: number + 1]), parts)
+                after = rows_of(surviving(ordered[: number + 1]), parts)
             states.append(after)
         return cls(ordered, tuple(states), counts)
 
@@ -143,7 +143,7 @@ class History:
         return {time for e in self.events if isinstance(e, Undo) for time in e.instants}
 
 
-def standing(events: Iterable[Event]) -> list[Write]:
+def surviving(events: Iterable[Event]) -> list[Write]:
     """The writes that no later event has undone, in the order of their effect."""
     found: list[Write] = []
     for event in events:
@@ -174,8 +174,8 @@ def events_of(lines: Iterable[dict[str, Any]], begun: dict[str, dict[str, Any]])
             start = line["end"] if line["start"] is None else line["start"]
             yield Undo(frozenset(line["undoes"]), start, line["end"])
         elif line["by"] is not None:
-            asked = begun[line["by"]]
-            parts = line["replaced"] if asked["kind"] == "ttl" else [asked["part"]]
-            keys = tuple(f"k{key}" for key in asked["keys"])
-            yield Write(line["seen"], line["by"], asked["kind"], keys,
+            requested = begun[line["by"]]
+            parts = line["replaced"] if requested["kind"] == "ttl" else [requested["part"]]
+            keys = tuple(f"k{key}" for key in requested["keys"])
+            yield Write(line["seen"], line["by"], requested["kind"], keys,
                         tuple(p for p in parts if p), line["end"])  # fmt: skip

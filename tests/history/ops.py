@@ -39,7 +39,7 @@ from tests.history.events import Watch
 SCHEMA: Final = pa.schema([("id", pa.string()), ("part", pa.string()), ("op", pa.string())])
 PARTS: Final = 8
 RETAINED: Final = 6
-BESIDE: Final = {
+OPTIMISTIC: Final = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.index.bloom.num_entries": "100",
@@ -64,7 +64,7 @@ def part_of(key: int) -> str:
 
 
 def options_of(op: str = "", **more: str) -> Options:
-    return parse_options({**BESIDE, **more, **({"_op": op} if op else {})})
+    return parse_options({**OPTIMISTIC, **more, **({"_op": op} if op else {})})
 
 
 def new_table(fs: FileSystem, kind: TableType) -> None:
@@ -215,5 +215,5 @@ class Writer:
             self._diary.note(op=op, kind="read", error=type(error).__name__, what=str(error),
                              began=began)  # fmt: skip
             return
-        held = dict(zip(found["id"].to_pylist(), found["op"].to_pylist(), strict=True))
-        self._diary.note(op=op, kind="read", rows=held, count=len(found), began=began)
+        stored = dict(zip(found["id"].to_pylist(), found["op"].to_pylist(), strict=True))
+        self._diary.note(op=op, kind="read", rows=stored, count=len(found), began=began)

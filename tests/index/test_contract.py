@@ -65,7 +65,7 @@ def test_the_life_of_keys(index: Indexed, kind: TableType) -> None:
     assert (gone.deleted, gone.missing_keys) == (2, 1)
     assert table.delete(keys=keys(0, 7)).missing_keys == 2
     back = table.upsert(batch([7, 20], 3))
-    assert not index.kind.keeps_entries or back.inserted == 2
+    assert not index.kind.stores_entries or back.inserted == 2
     table.upsert(batch([7], 4))
     expected = {f"k{i:03d}": 1 if i < 6 else 2 for i in range(1, 18)}
     expected |= {"k007": 4, "k020": 3}
@@ -114,7 +114,7 @@ def test_a_failed_commit_leaves_no_trace(index: Indexed) -> None:
         crashing = CrashingFileSystem(fs, stop=stop)
         with suppress(Crash):
             index.table(fs=crashing).upsert(batch(range(3, 12), 2))
-        assert crashing.steps.dead
+        assert crashing.steps.crashed
         assert rows_of(index.table(fs=fs)) == before
     report = index.table(fs=fs).upsert(batch(range(4, 12), 3))
     assert (report.inserted, report.updated) == (6, 2)

@@ -16,7 +16,7 @@ from pyhudi.errors import IndexNotReadyError, OptionError, UnsupportedTableError
 from pyhudi.metadata.elastic import store
 from pyhudi.metadata.elastic.state import Segment
 from pyhudi.metadata.elastic.store import (
-    OWN_INDEX_TYPE,
+    PYHUDI_INDEX_TYPE,
     ROOT,
     STATES_RETAINED,
     newest_state,
@@ -60,8 +60,8 @@ def made(
         }
     )
     fs = MemoryFileSystem()
-    wanted = NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options, IndexKind.ELASTIC)
-    create(fs, wanted)
+    definition = NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options, IndexKind.ELASTIC)
+    create(fs, definition)
     return Table(fs, options=options, engine=LocalEngine(2))
 
 
@@ -129,7 +129,7 @@ def test_many_keys_are_looked_up_in_all_file_groups_at_one_time(growth: str) -> 
 
 
 @pytest.mark.parametrize("growth", GROWTHS)
-def test_entries_and_places_of_old_are_told(growth: str) -> None:
+def test_entries_and_places_of_earlier_instants_are_reported(growth: str) -> None:
     table = made(growth)
     first = table.insert(rows(range(20)))
     second = table.upsert(rows(range(15, 30), 2, "p7"))
@@ -138,9 +138,9 @@ def test_entries_and_places_of_old_are_told(growth: str) -> None:
     then = table.index.lookup(["k0016", "k0001", "k0025"], as_of=second.instant).to_pylist()
     assert [row["partition_path"] for row in then] == ["p7", "p1", "p7"]
     assert not any(table.index.lookup(["k0025"], as_of=first.instant)["found"].to_pylist())
-    told = table.index.entries(second.instant)
-    assert sorted(told["record_key"].to_pylist()) == ["k0001", "k0016"]
-    assert all(told["ended"].to_pylist())
+    reported = table.index.entries(second.instant)
+    assert sorted(reported["record_key"].to_pylist()) == ["k0001", "k0016"]
+    assert all(reported["ended"].to_pylist())
 
 
 def lagging(**given: Any) -> Table:
@@ -148,22 +148,22 @@ def lagging(**given: Any) -> Table:
     table = made()
     table.insert(rows(range(20)))
     config = load_config(table._fs)
-    store_config(table._fs, config.with_properties({OWN_INDEX_TYPE: None}))
+    store_config(table._fs, config.with_properties({PYHUDI_INDEX_TYPE: None}))
     opened(table._fs, index__type="SIMPLE").upsert(rows(range(15, 25), 2))
-    store_config(table._fs, load_config(table._fs).with_properties({OWN_INDEX_TYPE: "ELASTIC"}))
+    store_config(table._fs, load_config(table._fs).with_properties({PYHUDI_INDEX_TYPE: "ELASTIC"}))
     return opened(table._fs, **given)
 
 
 def test_a_commit_of_another_writer_is_noticed_and_a_rebuild_takes_it_in() -> None:
     table = lagging()
-    for ask in (
+    for call in (
         lambda: table.lookup(["k0001"]),
         lambda: table.upsert(rows([1])),
         lambda: table.index.verify(),
         lambda: table.index.stats(),
     ):
         with pytest.raises(IndexNotReadyError, match="lacks commits of other writers") as caught:
-            ask()
+            call()
         assert "table.index.rebuild()" in str(caught.value)
     assert table.scan(["id"]).count() == 25
     table.index.rebuild()
@@ -200,12 +200,12 @@ def test_what_is_taken_back_is_out_of_the_index(growth: str) -> None:
     assert in_step(table) == 90
 
 
-def test_a_kept_write_is_in_the_index_when_it_is_published() -> None:
+def test_a_deferred_write_is_in_the_index_when_it_is_published() -> None:
     table = made()
     table.insert(rows(range(10)))
-    kept = table.upsert(rows(range(5, 15), 2), publish=False)
+    deferred = table.upsert(rows(range(5, 15), 2), publish=False)
     assert in_step(table) == 10
-    table.publish(kept.instant)
+    table.publish(deferred.instant)
     assert in_step(table) == 15
     table.discard(table.upsert(rows(range(50, 70)), publish=False).instant)
     assert in_step(table) == 15
@@ -235,10 +235,10 @@ def test_old_states_and_files_are_deleted() -> None:
     table = made(entries=1000)
     for turn in range(30):
         table.upsert(rows([turn], part="p"))
-    own = table._fs.sub(ROOT)
-    names = state_names(own)
+    index_fs = table._fs.sub(ROOT)
+    names = state_names(index_fs)
     assert len(names) <= STATES_RETAINED + 4
-    assert len(own.children("record_index")) < 30
+    assert len(index_fs.children("record_index")) < 30
     assert in_step(table) == 30
 
 
@@ -274,10 +274,10 @@ def test_a_first_write_may_build_it() -> None:
     report = opened(fs, index__type="ELASTIC").upsert(rows(range(20, 40)))
     assert (report.inserted, report.updated) == (10, 10)
     assert in_step(opened(fs)) == 40
-    assert table.config.properties[OWN_INDEX_TYPE] == "ELASTIC"
+    assert table.config.properties[PYHUDI_INDEX_TYPE] == "ELASTIC"
 
 
-def test_a_record_index_of_another_writer_beside_it_is_refused() -> None:
+def test_a_second_record_index_of_another_writer_is_refused() -> None:
     table = made()
     table.insert(rows(range(5)))
     listed = {"hoodie.table.metadata.partitions": "files,record_index"}
@@ -298,8 +298,8 @@ def test_a_record_index_of_another_writer_beside_it_is_refused() -> None:
 def test_an_index_keeps_what_it_was_made_with(option: dict[str, Any]) -> None:
     table = made(entries=8)
     table.insert(rows(range(5)))
-    asked = {f"pyhudi.index.elastic.{name}": value for name, value in option.items()}
-    other = Table(table._fs, options=parse_options(asked), engine=LocalEngine(1))
+    named_options = {f"pyhudi.index.elastic.{name}": value for name, value in option.items()}
+    other = Table(table._fs, options=parse_options(named_options), engine=LocalEngine(1))
     with pytest.raises(OptionError, match="cannot be changed for an existing index"):
         other.upsert(rows(range(9)))
     other.index.rebuild()
@@ -307,7 +307,7 @@ def test_an_index_keeps_what_it_was_made_with(option: dict[str, Any]) -> None:
     assert in_step(other) == 9
 
 
-def test_planted_faults_are_found_and_mended() -> None:
+def test_planted_faults_are_found_and_repaired() -> None:
     table = made("GROUPS")
     table.insert(rows(range(60)))
     table.upsert(rows(range(50, 70)))
@@ -342,42 +342,42 @@ class Pausing(LocalEngine):
         return super().run(task, items, label=label)
 
 
-BESIDE = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+OPTIMISTIC = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 
 
 @pytest.mark.parametrize("kind", list(TableType))
 @pytest.mark.parametrize("growth", GROWTHS)
-def test_writers_beside_each_other_while_it_grows(growth: str, kind: TableType) -> None:
+def test_concurrent_writers_while_it_grows(growth: str, kind: TableType) -> None:
     """The other one fills the index, so that file groups are sealed and groups opened meanwhile;
     one key both insert."""
-    table = made(growth, entries=6, kind=kind, **BESIDE)
+    table = made(growth, entries=6, kind=kind, **OPTIMISTIC)
     table.insert(rows(range(4)))
 
     def meanwhile() -> None:
-        other = Table(table._fs, options=parse_options(BESIDE), engine=LocalEngine(1))
+        other = Table(table._fs, options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
         for start in (100, 120, 140):
             other.insert(rows(range(start, start + 20), 2))
         other.delete(keys=["k0105"])
         other.upsert(rows([6], 2))
 
-    mine = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(meanwhile))
+    mine = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
     report = mine.upsert(rows(range(3, 10), 3))
     assert report.conflicts >= 1
     assert (report.inserted, report.updated) == (5, 2)
     assert in_step(table) == 69
-    quiet = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(lambda: None))
+    quiet = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(lambda: None))
     assert quiet.upsert(rows(range(20, 40))).conflicts == 0
     assert in_step(table) == 89
 
 
 def test_other_keys_of_two_writers_need_not_wait_for_each_other() -> None:
-    table = made(entries=1000, **BESIDE)
+    table = made(entries=1000, **OPTIMISTIC)
     table.insert(rows(range(4)))
 
     def meanwhile() -> None:
-        other = Table(table._fs, options=parse_options(BESIDE), engine=LocalEngine(1))
+        other = Table(table._fs, options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
         other.insert(rows(range(100, 120), 2, "p7"))
 
-    mine = Table(table._fs, options=parse_options(BESIDE), engine=Pausing(meanwhile))
+    mine = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
     assert mine.insert(rows(range(10, 20), 3, "p8")).conflicts == 0
     assert in_step(table) == 34

@@ -67,11 +67,13 @@ def test_updates_inserts_and_deletes_find_their_records(name: str, kind: IndexKi
         assert (report.updated, report.inserted) == (len(changed), len(fresh))
     after = by_key(table.scan().to_arrow())
     assert len(after) == len(rows) + len(fresh)
-    wanted = {str(row[keys[0]]): row for row in data} | {str(row[keys[0]]): row for row in changed}
+    expected = {str(row[keys[0]]): row for row in data} | {
+        str(row[keys[0]]): row for row in changed
+    }
     if len(keys) == 1:
         for row in after.values():
             if not str(row[keys[0]]).endswith("-new"):
-                assert plain(row) == wanted[str(row[keys[0]])]
+                assert plain(row) == expected[str(row[keys[0]])]
     gone = [key for _, key in list(after)[::4]]
     deleted = table.delete(keys=gone)
     assert {key for _, key in by_key(table.scan().to_arrow())} == {key for _, key in after} - set(

@@ -55,7 +55,7 @@ def test_gets_and_puts_go_in_batches(hbase: FakeHBase, index: Indexed) -> None:
     assert 4 <= hbase.calls.count("mutateRows") <= 5
 
 
-def test_an_entry_of_a_commit_that_failed_is_not_believed(hbase: FakeHBase, index: Indexed) -> None:
+def test_an_entry_of_a_commit_that_failed_is_not_visible(hbase: FakeHBase, index: Indexed) -> None:
     table = index.table()
     first = table.upsert(batch(range(3), 1))
     row = dict(hbase.tables[b"keys"][b"k000"])
@@ -66,7 +66,7 @@ def test_an_entry_of_a_commit_that_failed_is_not_believed(hbase: FakeHBase, inde
     assert table.lookup(["k000"])["instant_time"].to_pylist() == [first.instant]
 
 
-BESIDE = {"write__concurrency__mode": "optimistic_concurrency_control"}
+OPTIMISTIC = {"write__concurrency__mode": "optimistic_concurrency_control"}
 
 
 @pytest.mark.parametrize("kind", list(TableType))
@@ -75,11 +75,11 @@ def test_two_writers_that_insert_one_key_leave_one_record(
     hbase: FakeHBase, index: Indexed, kind: TableType, step: str
 ) -> None:
     """Neither replaces the other's entry before it is sure to commit."""
-    first = index.table(kind, **BESIDE)
+    first = index.table(kind, **OPTIMISTIC)
     first.upsert(batch(range(3), 1))
     fs = first._fs
-    meanwhile = Pausing(step, lambda: index.table(kind, fs=fs, **BESIDE).upsert(batch([9], 2)))
-    report = index.table(kind, fs=fs, engine=meanwhile, **BESIDE).upsert(batch([9], 3))
+    meanwhile = Pausing(step, lambda: index.table(kind, fs=fs, **OPTIMISTIC).upsert(batch([9], 2)))
+    report = index.table(kind, fs=fs, engine=meanwhile, **OPTIMISTIC).upsert(batch([9], 3))
     assert (report.inserted, report.updated, report.conflicts) == (0, 1, 1)
     found = first.scan(["id", "ts"]).to_arrow().to_pylist()
     assert [row["ts"] for row in found if row["id"] == "k009"] == [3]
@@ -91,7 +91,7 @@ def test_entries_of_new_keys_are_put_before_the_commit_stands(
     hbase: FakeHBase, index: Indexed
 ) -> None:
     """A writer that loses HBase then reports it, and its commit does not stand."""
-    table = index.table(**BESIDE)
+    table = index.table(**OPTIMISTIC)
     table.upsert(batch(range(3), 1))
     real = hbase.mutateRows
 
@@ -145,14 +145,14 @@ def test_what_is_missing_is_named(hbase: FakeHBase, server: tuple[FakeHBase, str
     hbase.create("families", "f")
     with pytest.raises(IndexNotReadyError, match="column family _s"):
         write(**hbase_options(server[1], "families"))
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        gateway = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        gateway = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(StorageError, match="request to HBase failed"):
             write(**hbase_options(gateway, "keys"))
 
 
-def test_the_gateway_is_where_zookeeper_is_if_nobody_says() -> None:
+def test_the_gateway_is_where_zookeeper_is_by_default() -> None:
     rules = HBaseRules(table="t", quorum="zoo1:2181,zoo2")
     assert HBasePlace.of(rules, 1).gateway == "zoo1:9090"
     with pytest.raises(OptionError, match="host:port"):
@@ -178,17 +178,19 @@ def test_an_insert_that_fails_takes_no_entry_away(hbase: FakeHBase, index: Index
     table.upsert(batch(range(6), 1))
     before = {key: dict(cells) for key, cells in hbase.tables[b"keys"].items()}
     for act in ("insert_overwrite", "bulk_insert"):
-        kept = getattr(table, act)(batch([0, 3, 40], 2, "p0"), publish=False)
+        deferred = getattr(table, act)(batch([0, 3, 40], 2, "p0"), publish=False)
         assert hbase.tables[b"keys"] == before
-        table.discard(kept.instant)
+        table.discard(deferred.instant)
         assert hbase.tables[b"keys"] == before
-    kept = table.insert_overwrite(batch([0, 3, 40], 2, "p0"), publish=False)
-    table.publish(kept.instant)
+    deferred = table.insert_overwrite(batch([0, 3, 40], 2, "p0"), publish=False)
+    table.publish(deferred.instant)
     report = table.upsert(batch([0, 3, 40, 41], 3, "p0"))
     assert (report.inserted, report.updated) == (1, 3)
 
 
-def test_a_connection_that_the_gateway_ended_is_made_anew(hbase: FakeHBase, index: Indexed) -> None:
+def test_a_connection_that_the_gateway_ended_is_made_again(
+    hbase: FakeHBase, index: Indexed
+) -> None:
     table = index.table()
     table.upsert(batch(range(6), 1))
     for _ in range(3):

@@ -80,7 +80,7 @@ def test_a_table_keeps_the_index_it_was_made_with(index: IndexKind, kind: TableT
     assert report.index.startswith(index.value.replace("_", " "))
     assert "stored in the table's properties" in report.index
     assert len(rows_of(table)) == 30
-    if index.keeps_entries:
+    if index.stores_entries:
         assert table.lookup(["k001", "k050"])["found"].to_pylist() == [True, False]
         return
     with pytest.raises(IndexNotReadyError):
@@ -117,7 +117,7 @@ def test_a_table_without_metadata_gets_its_file_list(index: IndexKind) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("index", [k for k in OTHERS if k is not IndexKind.BUCKET])
-def test_the_record_index_is_kept_in_step(index: IndexKind, kind: TableType) -> None:
+def test_the_record_index_stays_in_step(index: IndexKind, kind: TableType) -> None:
     table = table_of(IndexKind.RECORD, kind)
     table.upsert(batch(range(30), 1))
     other = reopened(table, index__type=index.option)
@@ -138,7 +138,7 @@ def test_the_record_index_is_kept_in_step(index: IndexKind, kind: TableType) -> 
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_record_index_beside_buckets_is_kept_in_step(kind: TableType) -> None:
+def test_a_record_index_next_to_buckets_stays_in_step(kind: TableType) -> None:
     table = table_of(IndexKind.BUCKET, kind)
     table.upsert(batch(range(10), 1))
     create_metadata(table._fs, load_config(table._fs), table._state().log, shard_count=2)
@@ -150,7 +150,7 @@ def test_a_record_index_beside_buckets_is_kept_in_step(kind: TableType) -> None:
     assert not any(table.lookup(["k025", "nobody"])["found"].to_pylist())
 
 
-def test_a_record_index_is_kept_beside_another_index_when_asked() -> None:
+def test_a_record_index_is_maintained_next_to_another_index_on_request() -> None:
     table = table_of(IndexKind.SIMPLE, metadata__record__index__enable=True)
     table.upsert(batch(range(5), 1))
     assert all(table.lookup([f"k{i:03d}" for i in range(5)])["found"].to_pylist())
@@ -162,7 +162,7 @@ def test_a_record_index_is_kept_beside_another_index_when_asked() -> None:
         table_of(IndexKind.RECORD, metadata__record__index__enable=False)
 
 
-def test_a_key_in_two_partitions_is_refused_beside_a_record_index() -> None:
+def test_a_key_in_two_partitions_is_refused_with_a_record_index() -> None:
     table = table_of()
     table.upsert(batch(range(6), 1))
     before = list(table.timeline)
@@ -190,7 +190,7 @@ def test_a_key_in_two_partitions_is_two_records(index: IndexKind) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("index", GLOBAL)
-def test_moves_are_followed_or_not_as_asked(index: IndexKind, kind: TableType) -> None:
+def test_moves_are_followed_or_not_as_requested(index: IndexKind, kind: TableType) -> None:
     name = "bloom" if index is IndexKind.GLOBAL_BLOOM else "simple"
     stays = {f"{name}__index__update__partition__path": False}
     table = table_of(index, kind)
@@ -248,7 +248,7 @@ def test_copies_of_a_key_are_all_updated(index: IndexKind, kind: TableType) -> N
 
 
 @pytest.mark.parametrize("index", KINDS)
-def test_inserts_leave_known_keys_out_when_asked(index: IndexKind) -> None:
+def test_inserts_leave_known_keys_out_on_request(index: IndexKind) -> None:
     table = table_of(index)
     table.upsert(batch(range(6), 1))
     rows = pa.concat_tables([batch(range(4, 8), 2), batch([7], 3)])
@@ -276,7 +276,7 @@ def test_inserts_into_buckets_do_not_double_keys() -> None:
         assert len({(s.partition, s.file_id[:8]) for s in table.file_slices()}) == len(ids)
 
 
-def test_buckets_of_an_overwritten_partition_start_anew() -> None:
+def test_buckets_of_an_overwritten_partition_start_again() -> None:
     table = table_of(IndexKind.BUCKET, TableType.MERGE_ON_READ)
     table.upsert(batch(range(10), 1, "p0"))
     table.insert_overwrite(batch(range(5, 15), 2, "p0"))
@@ -306,9 +306,9 @@ def test_a_bucket_table_of_others_needs_its_number_of_buckets() -> None:
     table.upsert(batch(range(5), 1))
     gone = {"hoodie.index.type": None, "hoodie.bucket.index.num.buckets": None}
     store_config(table._fs, table.config.with_properties(gone))
-    asked = parse_options({"hoodie.index.type": "BUCKET"})
+    requested = parse_options({"hoodie.index.type": "BUCKET"})
     with pytest.raises(OptionError, match="do not state its number of buckets"):
-        Table(table._fs, options=asked, engine=LocalEngine(1)).upsert(batch(range(5), 2))
+        Table(table._fs, options=requested, engine=LocalEngine(1)).upsert(batch(range(5), 2))
     with pytest.raises(UserError, match="not one of its buckets"):
         reopened(table, index__type="BUCKET", bucket__index__num__buckets=1).upsert(
             batch(range(5), 2)
@@ -374,21 +374,21 @@ class _Loaded:
 def test_blooms_of_the_metadata_table_say_what_footers_say(
     index: IndexKind, kind: TableType
 ) -> None:
-    kept = {
+    retained = {
         "metadata__index__column__stats__enable": True,
         "metadata__index__bloom__filter__enable": True,
     }
-    table = table_of(index, kind, **kept)
+    table = table_of(index, kind, **retained)
     table.upsert(batch(range(40), 1))
-    asking = reopened(table, bloom__index__use__metadata=True)
-    report = asking.upsert(batch(range(30, 60), 2))
+    queried = reopened(table, bloom__index__use__metadata=True)
+    report = queried.upsert(batch(range(30, 60), 2))
     assert "from the metadata table" in report.index
     assert (report.updated, report.inserted) == (10, 20)
-    assert asking.delete(keys=["k001", "k059", "nobody"]).deleted == 2
+    assert queried.delete(keys=["k001", "k059", "nobody"]).deleted == 2
     assert len(rows_of(table)) == 58
 
 
-def test_a_metadata_table_without_blooms_is_not_asked_for_them() -> None:
+def test_a_metadata_table_without_blooms_is_not_queried_for_them() -> None:
     table = table_of(IndexKind.BLOOM)
     table.upsert(batch(range(4), 1))
     with pytest.raises(IndexNotReadyError, match="lacks partitions"):
@@ -440,25 +440,25 @@ def test_new_keys_of_a_bucket_that_is_there_go_to_its_logs(engine: str) -> None:
     assert [ts for _, ts, _ in rows_of(table)] == [1] * 50 + [2] * 70
 
 
-def test_new_keys_of_a_record_index_go_to_logs_only_where_that_is_asked_for() -> None:
+def test_new_keys_of_a_record_index_go_to_logs_only_where_requested() -> None:
     table = table_of(IndexKind.RECORD, TableType.MERGE_ON_READ)
     table.upsert(batch(range(20), 1, "p"))
     small = {"merge__small__file__group__candidates__limit": 0}
     reopened(table, **small).upsert(batch(range(20, 30), 2, "p"))
     assert [bool(s.logs) for s in table.file_slices()] == [False, False]
-    asked = Table(
+    requested = Table(
         table._fs,
         options=parse_options({"pyhudi.record.index.inserts.to.logs": True}),
         engine=LocalEngine(2),
     )
-    report = asked.upsert(batch(range(25, 40), 3, "p"))
+    report = requested.upsert(batch(range(25, 40), 3, "p"))
     assert (report.inserted, report.updated) == (10, 5)
     assert len(table.file_slices()) == 2
     assert any(s.logs for s in table.file_slices())
-    assert asked.upsert(batch(range(40), 4, "p")).updated == 40
-    assert asked.delete(keys=["k039", "k038"]).deleted == 2
+    assert requested.upsert(batch(range(40), 4, "p")).updated == 40
+    assert requested.delete(keys=["k039", "k038"]).deleted == 2
     table.compact()
     assert [ts for _, ts, _ in rows_of(table)] == [4] * 38
     assert all(table.lookup([f"k{i:03d}" for i in range(38)])["found"].to_pylist())
-    asked.insert(batch(range(2), 5, "p"))
+    requested.insert(batch(range(2), 5, "p"))
     assert len(rows_of(table)) == 40

@@ -27,8 +27,8 @@ def logged(**options: str) -> Table:
     )  # fmt: skip
     table.upsert(batch(1, "1"))
     table.upsert(batch(1, "2"))
-    (piece,) = table.file_slices()
-    assert piece.base is not None and len(piece.logs) == 1
+    (file_slice,) = table.file_slices()
+    assert file_slice.base is not None and len(file_slice.logs) == 1
     return table
 
 
@@ -60,9 +60,9 @@ def test_a_key_that_only_a_log_holds_is_updated(index: str, from_metadata: bool)
 def test_file_groups_whose_logs_hold_updates_alone_are_still_pruned() -> None:
     table = logged()
     state = table._state()
-    (piece,) = table.file_slices()
-    assert groups_with_log_inserts(state, [piece]) == {piece.group}
+    (file_slice,) = table.file_slices()
+    assert groups_with_log_inserts(state, [file_slice]) == {file_slice.group}
     table.compact()
     table.upsert(batch(3, "1", "2"))
-    (piece,) = table.file_slices()
-    assert piece.logs and not groups_with_log_inserts(table._state(), [piece])
+    (file_slice,) = table.file_slices()
+    assert file_slice.logs and not groups_with_log_inserts(table._state(), [file_slice])

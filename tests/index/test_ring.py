@@ -92,15 +92,15 @@ def test_keys_are_where_apache_hudi_put_them(name: str) -> None:
 def test_rings_are_written_as_apache_hudi_writes_them(name: str) -> None:
     fs = small_table(name)
     for partition in ("p0", "p1"):
-        kept = {
+        retained = {
             file.name: fs.read(file.path)
             for file in fs.children(f"{HASHING_METADATA_FOLDER}/{partition}")
         }
-        kept = {file: data for file, data in kept.items() if file.endswith(SUFFIX)}
-        assert len(kept) == 2  # buckets were split by a clustering
-        for file, data in kept.items():
+        retained = {file: data for file, data in retained.items() if file.endswith(SUFFIX)}
+        assert len(retained) == 2  # buckets were split by a clustering
+        for file, data in retained.items():
             assert ring_of(data, file).to_json() == data
-        assert first_ring(partition, 4).to_json() == kept[f"{FIRST}.hashing_meta"]
+        assert first_ring(partition, 4).to_json() == retained[f"{FIRST}.hashing_meta"]
 
 
 @given(st.lists(st.text("ab:,_é", min_size=1, max_size=12), min_size=1, max_size=12))
@@ -169,7 +169,7 @@ def test_a_partition_that_is_overwritten_gets_a_new_ring(whole: bool) -> None:
     assert not any(name.endswith(".commit") for name in names)
 
 
-def test_deleted_partitions_start_anew() -> None:
+def test_deleted_partitions_start_empty() -> None:
     table = table_of()
     table.upsert(batch(range(30), 1))
     table.delete_partitions("p1")

@@ -130,7 +130,7 @@ def test_look_ups_and_rows_by_key() -> None:
     assert sorted(table.fetch(["k004", "nobody"])["id"].to_pylist()) == ["k004"]
 
 
-def test_a_damaged_checkpoint_is_named_and_can_be_built_anew() -> None:
+def test_a_damaged_checkpoint_is_named_and_can_be_rebuilt() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
     for name in checkpoints(table._fs):
@@ -142,10 +142,10 @@ def test_a_damaged_checkpoint_is_named_and_can_be_built_anew() -> None:
     assert table.upsert(batch(range(22), 2)).inserted == 2
 
 
-def test_writers_beside_each_other_know_each_other(tmp_path: Path) -> None:
-    beside = {"write__concurrency__mode": "optimistic_concurrency_control"}
-    one = on(tmp_path / "one").table(**beside)
-    two = on(tmp_path / "two").table(fs=one._fs, **beside)
+def test_concurrent_writers_know_each_other(tmp_path: Path) -> None:
+    optimistic = {"write__concurrency__mode": "optimistic_concurrency_control"}
+    one = on(tmp_path / "one").table(**optimistic)
+    two = on(tmp_path / "two").table(fs=one._fs, **optimistic)
     one.upsert(batch(range(6), 1))
     for turn in range(2, 5):
         one.upsert(batch(range(turn * 3), turn))
@@ -155,15 +155,15 @@ def test_writers_beside_each_other_know_each_other(tmp_path: Path) -> None:
 
 
 def test_writers_at_one_time_lose_no_key(tmp_path: Path) -> None:
-    beside = {
+    optimistic = {
         "write__concurrency__mode": "optimistic_concurrency_control",
         "write__num__retries__on__conflict__failures": 50,
     }
-    table = on(tmp_path / "all").table(**beside)
+    table = on(tmp_path / "all").table(**optimistic)
     table.upsert(batch(range(4), 1))
 
     def work(number: int) -> None:
-        mine = on(tmp_path / str(number % 2)).table(fs=table._fs, **beside)
+        mine = on(tmp_path / str(number % 2)).table(fs=table._fs, **optimistic)
         for turn in range(3):
             first = 10 * number + 3 * turn
             mine.upsert(batch(range(first, first + 4), turn + 1))
@@ -177,7 +177,7 @@ def test_writers_at_one_time_lose_no_key(tmp_path: Path) -> None:
     assert table.upsert(batch(numbers, 9)).inserted == 0
 
 
-def test_a_write_whose_checkpoint_was_cleaned_is_planned_anew() -> None:
+def test_a_write_whose_checkpoint_was_cleaned_is_planned_again() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
     state = table._state()

@@ -36,14 +36,14 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Indexed]:
     """A kind, and another one beside it."""
     old, new = request.param
     with ExitStack() as opened:
-        made, beside = (opened.enter_context(indexed(kind)) for kind in (old, new))
-        yield Indexed(old, {**beside.options, **made.options, "pyhudi.index.shadow": new.option})
+        made, shadow = (opened.enter_context(indexed(kind)) for kind in (old, new))
+        yield Indexed(old, {**shadow.options, **made.options, "pyhudi.index.shadow": new.option})
 
 
 @pytest.mark.parametrize(
     "pair", PAIRS, ids=lambda pair: "-".join(kind.value for kind in pair), indirect=True
 )
-def test_both_are_kept_in_step(pair: Indexed) -> None:
+def test_both_stay_in_step(pair: Indexed) -> None:
     table = pair.table()
     reports = [
         table.upsert(batch(range(12), 1)),
@@ -53,7 +53,7 @@ def test_both_are_kept_in_step(pair: Indexed) -> None:
     ]
     assert not [note for report in reports for note in report.notes if "elsewhere" in note]
     new = IndexKind[pair.options["pyhudi.index.shadow"].replace("RECORD_INDEX", "RECORD")]
-    if pair.kind in WITH_LOOKUP and new.keeps_entries:
+    if pair.kind in WITH_LOOKUP and new.stores_entries:
         found = table.lookup(["k001", "k007", "k000"])
         assert found["found"].to_pylist() == [True, True, False]
         assert found.schema.metadata[MISMATCHES] == b"0"
@@ -90,13 +90,13 @@ def test_keys_that_are_elsewhere_are_counted_and_the_old_index_answers(
         assert both.lookup(["k001"]).schema.metadata[MISMATCHES] == b"0"
 
 
-def test_an_index_is_not_beside_itself() -> None:
+def test_an_index_is_not_its_own_shadow() -> None:
     table = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.shadow": "ROCKSDB"}).table()
     with pytest.raises(OptionError, match="a different index"):
         table.upsert(batch(range(3), 1))
 
 
-def test_buckets_of_another_hash_are_told_apart() -> None:
+def test_buckets_of_another_hash_are_distinguished() -> None:
     """Both indexes have as many buckets, and keys fall into them differently."""
     options = {"pyhudi.index.shadow": "ROCKSDB", "pyhudi.index.elastic.hash": "murmur3"}
     table = Indexed(IndexKind.ELASTIC, options).table()

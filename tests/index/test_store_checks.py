@@ -101,8 +101,8 @@ def test_faults_are_found_and_repaired(kind: Indexed) -> None:
     assert check.faults == {"missing": 2, "stale_partition": 1, "orphaned": 1}
     assert {e["record_key"] for e in check.examples} == {"k000", "k003", "k004", "nobody"}
     before = tree(table._fs)
-    told = table.index.repair(dry_run=True)
-    assert (told.put, told.ended, told.instant, told.dry_run) == (3, 1, None, True)
+    preview = table.index.repair(dry_run=True)
+    assert (preview.put, preview.ended, preview.instant, preview.dry_run) == (3, 1, None, True)
     assert tree(table._fs) == before and table.index.verify().fault_count == 4
     done = table.index.repair()
     newest = table.timeline.commits.last
@@ -114,7 +114,7 @@ def test_faults_are_found_and_repaired(kind: Indexed) -> None:
     assert (report.inserted, report.updated) == (1, 3)
 
 
-def test_many_entries_are_compared_piece_by_piece(
+def test_many_entries_are_compared_in_chunks(
     kind: Indexed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyhudi.services.indexing.external_verify._ROWS", 7)

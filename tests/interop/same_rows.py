@@ -38,7 +38,7 @@ def differences(path: Path, hudi: ApacheHudi) -> list[str]:
                 f"metadata {metadata}: {len(theirs)} rows, {len(ours)} here; only there"
                 f" {list(got - want)[:3]}, only here {list(want - got)[:3]}"
             )
-    found += map(str, hudi.ask("validate", path=str(path)).get("problems") or ())
+    found += map(str, hudi.call("validate", path=str(path)).get("problems") or ())
     return [f"Apache Hudi {hudi.version}: {line}" for line in found]
 
 

@@ -147,14 +147,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lock", choices=("file", "zookeeper"), default="file")
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     if lacks := apache_hudi.missing():
         print(f"Apache Hudi cannot be asked: {lacks}")
         return 0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shared-lock-")))
         shared = {
-            **lock_options(asked.lock, stack),
+            **lock_options(arguments.lock, stack),
             "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
             "hoodie.write.lock.wait_time_ms": "60000",
         }
@@ -165,26 +165,26 @@ def main() -> int:
         java = ApacheHudi(path, java_options(shared), folder)
         stack.callback(java.end)
         waited = excluded(path, java, table)
-        held = {f"p0-{c}" for c in ("pyhudi", "both")} | {f"j0-{c}" for c in ("java", "both")}
+        stored = {f"p0-{c}" for c in ("pyhudi", "both")} | {f"j0-{c}" for c in ("java", "both")}
         conflicts, taken = 0, 0
-        for number in range(1, asked.rounds + 1):
+        for number in range(1, arguments.rounds + 1):
             java.tell(number)
             for own in range(3):
                 try:
                     table.upsert(_round("p", number * 10 + own))
-                    held |= {f"p{number * 10 + own}-{c}" for c in ("pyhudi", "both")}
+                    stored |= {f"p{number * 10 + own}-{c}" for c in ("pyhudi", "both")}
                 except WriteConflictError:
                     conflicts += 1
-            said = java.heard()
-            while said.startswith(("conflict", "taken")):
-                taken += said.startswith("taken")
-                conflicts += said.startswith("conflict")
+            output = java.heard()
+            while output.startswith(("conflict", "taken")):
+                taken += output.startswith("taken")
+                conflicts += output.startswith("conflict")
                 java.tell(number)
-                said = java.heard()
-            assert said == "done", said
-            held |= {f"j{number}-{c}" for c in ("java", "both")}
+                output = java.heard()
+            assert output == "done", output
+            stored |= {f"j{number}-{c}" for c in ("java", "both")}
         met = f"{conflicts} conflicts, {taken} instants taken"
-        return _verdict(asked.lock, path, held, waited=waited, met=met)
+        return _verdict(arguments.lock, path, stored, waited=waited, met=met)
 
 
 def _round(who: str, number: int) -> pa.Table:
@@ -193,18 +193,18 @@ def _round(who: str, number: int) -> pa.Table:
     return pa.Table.from_pylist(found, SCHEMA)
 
 
-def _verdict(kind: str, path: Path, held: set[str], *, waited: bool, met: str) -> int:
+def _verdict(kind: str, path: Path, stored: set[str], *, waited: bool, met: str) -> int:
     found = pyhudi.open_table(path).scan(["id"]).to_arrow()["id"].to_pylist()
-    wrong = sorted(held ^ set(found)) + [key for key in set(found) if found.count(key) > 1]
+    wrong = sorted(stored ^ set(found)) + [key for key in set(found) if found.count(key) > 1]
     for (_, metadata), out in apache_hudi.read([path]).items():
         theirs = pq.read_table(out)["id"].to_pylist()
         if sorted(theirs) != sorted(found):
             listing = "with" if metadata else "without"
             wrong.append(f"Apache Hudi {listing} the metadata table reads {len(theirs)} rows")
-    index = pyhudi.open_table(path).lookup(sorted(held))["found"].to_pylist()
+    index = pyhudi.open_table(path).lookup(sorted(stored))["found"].to_pylist()
     wrong += ["record index"] * index.count(False)
     print(
-        f"{kind} lock: {len(held)} rows of both writers, {met}, "
+        f"{kind} lock: {len(stored)} rows of both writers, {met}, "
         f"Apache Hudi {'waited' if waited else 'DID NOT WAIT'} for the lock, "
         f"{len(wrong)} problems {wrong[:5] if wrong else ''}"
     )

@@ -44,14 +44,14 @@ def ours(table: pyhudi.Table, turns: Turns, ids: range, version: int) -> None:
 def theirs(hudi: ApacheHudi, turns: Turns, ids: range, version: int) -> None:
     file = turns.path.with_suffix(".in")
     pq.write_table(rows(ids, version), file)
-    hudi.ask(
+    hudi.call(
         "write", path=str(turns.path), rows=str(file), operation="upsert", conf=NOT_INLINE
     )  # fmt: skip
     turns.put(rows(ids, version))
 
 
 def their_clean(hudi: ApacheHudi, path: Path) -> None:
-    hudi.ask("service", path=str(path), name="clean", args=RETAIN)
+    hudi.call("service", path=str(path), name="clean", args=RETAIN)
 
 
 def cleans(table: pyhudi.Table) -> list[str]:
@@ -74,7 +74,7 @@ def test_cleans_of_either_side_alternate(
     for turn, hudi in enumerate(hudis):
         version = 10 + 20 * turn
         saved = table.savepoint("ours").instant
-        kept = dict(turns.expected)
+        retained = dict(turns.expected)
         for step in range(4):
             ours(table, turns, range(step, 40), version + step)
             if kind == "mor":
@@ -84,22 +84,22 @@ def test_cleans_of_either_side_alternate(
         their_clean(hudi, path)
         assert data_files(path) < before and len(cleans(table)) > known
         turns.agree()
-        assert table.scan(as_of=saved).count() == len(kept)  # a savepoint of ours
+        assert table.scan(as_of=saved).count() == len(retained)  # a savepoint of ours
         table.delete_savepoint(saved)
 
         at = table.timeline.commits.instants[-1].time
-        hudi.ask("service", path=str(path), name="savepoint", args={"commit_time": at})
+        hudi.call("service", path=str(path), name="savepoint", args={"commit_time": at})
         for step in range(4, 8):
             theirs(hudi, turns, range(step, 40), version + step)
             if kind == "mor":
-                hudi.ask("service", path=str(path), name="compact")
+                hudi.call("service", path=str(path), name="compact")
         before = data_files(path)
         assert table.clean().files and data_files(path) < before
         turns.agree()
         assert table.scan(as_of=at).count() == 40  # a savepoint of theirs
         with pytest.raises(SnapshotExpiredError):
             table.scan(as_of=old).to_arrow()
-        hudi.ask("service", path=str(path), name="delete_savepoint", args={"instant_time": at})
+        hudi.call("service", path=str(path), name="delete_savepoint", args={"instant_time": at})
 
         for step in range(8, 11):
             ours(table, turns, range(step, 40), version + step)
@@ -126,7 +126,7 @@ def test_compactions_planned_by_apache_hudi_are_carried_out_here(
         version = 10 + 10 * turn
         ours(table, turns, range(30), version)
         theirs(hudi, turns, range(20, 50), version + 1)
-        hudi.ask("service", path=str(path), name="compact", args={"op": "schedule"})
+        hudi.call("service", path=str(path), name="compact", args={"op": "schedule"})
         planned = table.timeline.where({Action.COMPACTION}, State.REQUESTED).last
         assert planned is not None
         theirs(hudi, turns, range(10), version + 2)  # logs on top of the plan
@@ -149,16 +149,16 @@ def test_commits_of_the_other_are_rolled_back(
     ours(table, turns, range(40), 1)
     for turn, hudi in enumerate(hudis):
         version = 10 + 10 * turn
-        kept = dict(turns.expected)
+        retained = dict(turns.expected)
         if hudi.version == "0.15.0":
             ours(table, turns, range(30, 60), version)
             newest = table.timeline.commits.instants[-1].time
-            hudi.ask("service", path=str(path), name="rollback", args={"instant_time": newest})
-            turns.expected = dict(kept)
+            hudi.call("service", path=str(path), name="rollback", args={"instant_time": newest})
+            turns.expected = dict(retained)
             turns.agree()
         theirs(hudi, turns, range(20, 70), version + 1)
         table.rollback(table.timeline.commits.instants[-1].time)
-        turns.expected = dict(kept)
+        turns.expected = dict(retained)
         turns.agree()
         ours(table, turns, range(35, 45), version + 2)
         theirs(hudi, turns, range(40, 48), version + 3)

@@ -106,10 +106,10 @@ class Turns:
             for metadata in ("on", "off"):
                 out = self.path.parent / f"{self.path.name}-{hudi.version}-{metadata}.parquet"
                 out.unlink(missing_ok=True)
-                hudi.ask("read", path=str(self.path), mdt=metadata, out=str(out))
+                hudi.call("read", path=str(self.path), mdt=metadata, out=str(out))
                 got = plain(pq.ParquetFile(out).read())
                 assert got == want, f"Apache Hudi {hudi.version}, metadata table {metadata}"
-            valid = hudi.ask("validate", path=str(self.path))
+            valid = hudi.call("validate", path=str(self.path))
             assert not valid.get("problems"), f"Apache Hudi {hudi.version}: {valid['problems']}"
 
     def hudi_rs_agrees(self) -> None:
@@ -161,7 +161,7 @@ def test_every_reader_agrees_after_every_turn(
         batch = batch.filter(pc.invert(pc.is_in(batch["id"], pa.array(sorted(turns.gone)))))
         file = tmp_path / f"batch-{turn}.parquet"
         pq.write_table(batch, file)
-        hudi.ask("write", path=str(path), rows=str(file), operation="upsert", conf=BY_INDEX)
+        hudi.call("write", path=str(path), rows=str(file), operation="upsert", conf=BY_INDEX)
         turns.put(batch)
         turns.agree()
         batch = rows(range(10 + turn, 60 + turn), version + 10)

@@ -55,5 +55,5 @@ def test_apache_hudi_returns_the_changes_that_were_logged(
     check_equal(table, path, apache, "000")
     second = str(table.upsert(rows(range(8), 3)).instant)
     pq.write_table(rows(range(20, 50, 4), 4), tmp_path / "batch.parquet")
-    apache.ask("write", path=str(path), rows=str(tmp_path / "batch.parquet"), operation="upsert")
+    apache.call("write", path=str(path), rows=str(tmp_path / "batch.parquet"), operation="upsert")
     check_equal(table, path, apache, second)

@@ -53,19 +53,19 @@ def test_either_reads_and_continues_what_the_other_laid_out(
         table.insert(rows(range(300 + 20 * turn, 310 + 20 * turn), version))
         turns.agree()
         what = {"op": "execute", "instants": planned}
-        hudi.ask("service", path=str(path), name="cluster", args=what)
+        hudi.call("service", path=str(path), name="cluster", args=what)
         assert planned in table.timeline.commits.times
         turns.agree()
         turns.put(rows(range(40), version + 1))
         table.upsert(rows(range(40), version + 1))
         turns.agree()
         what = {"op": "schedule", "order": "qty,day"}
-        hudi.ask("service", path=str(path), name="cluster", args=what)
+        hudi.call("service", path=str(path), name="cluster", args=what)
         done = table.cluster()
         assert done.file_groups > 0 and done.sort_by == ("qty", "day")
         turns.agree()
         file = tmp_path / f"batch-{turn}.parquet"
         pq.write_table(rows(range(20, 50), version + 2), file)
-        hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
+        hudi.call("write", path=str(path), rows=str(file), operation="upsert")
         turns.put(rows(range(20, 50), version + 2))
         turns.agree()

@@ -42,7 +42,7 @@ def test_either_reads_and_continues_what_the_other_compacted(
         table.upsert(rows(range(10, 35), version + 1))
         turns.agree()
         what = {"op": "execute", "instants": planned}
-        hudi.ask("service", path=str(path), name="compact", args=what)
+        hudi.call("service", path=str(path), name="compact", args=what)
         assert planned in table.timeline.commits.times
         turns.agree()
         assert table.compact().file_groups > 0
@@ -78,7 +78,7 @@ def test_both_read_and_continue_what_log_compaction_merged(
         turns.put(rows(range(10, 23), version))  # no deleted keys: 0.15.0 forgets their entries
         file = tmp_path / f"rows{turn}.parquet"
         pq.write_table(rows(range(10, 23), version), file)
-        hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
+        hudi.call("write", path=str(path), rows=str(file), operation="upsert")
         turns.agree()
     assert table.compact().file_groups > 0
     turns.agree()

@@ -50,7 +50,7 @@ class Curator:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def ask(self, what: str) -> str:
+    def call(self, what: str) -> str:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(what + "\n")
         self._process.stdin.flush()
@@ -78,12 +78,12 @@ def test_curators_lock_and_ours_exclude_each_other(tmp_path: Path) -> None:
     mutex = ZooKeeperMutex(place)
     with curator(place, tmp_path) as theirs:
         for _ in range(2):
-            assert theirs.ask("take 5000") == "held"
+            assert theirs.call("take 5000") == "held"
             assert not mutex.acquire(0) and not mutex.acquire(0.2)
-            assert theirs.ask("leave") == "free"
+            assert theirs.call("leave") == "free"
             assert mutex.acquire(5) and mutex.confirm()
-            assert theirs.ask("take 300") == "refused"
+            assert theirs.call("take 300") == "refused"
             mutex.release()
-        assert theirs.ask("take 5000") == "held"  # and dies with it
+        assert theirs.call("take 5000") == "held"  # and dies with it
     assert mutex.acquire(60) and mutex.confirm()
     mutex.release()

@@ -30,7 +30,7 @@ def write(
     file = turns.path.with_suffix(".in")
     pq.write_table(batch, file)
     by = {"hoodie.index.type": index}
-    hudi.ask("write", path=str(turns.path), rows=str(file), operation=operation, conf=by)
+    hudi.call("write", path=str(turns.path), rows=str(file), operation=operation, conf=by)
     if operation == "delete":
         turns.drop(batch["id"].to_pylist())
     else:
@@ -48,7 +48,7 @@ def unknown(table: pyhudi.Table, keys: list[str]) -> set[str]:
     [("SIMPLE", False), ("BLOOM", False), ("SIMPLE", True), ("RECORD_INDEX", False)],
     ids=["simple", "bloom", "compacted", "record_index"],
 )
-def test_keys_that_were_inserted_again_are_found_and_mended(
+def test_keys_that_were_inserted_again_are_found_and_repaired(
     tmp_path: Path, index: str, compacted: bool, apache: ApacheHudi
 ) -> None:
     path = tmp_path / "t"

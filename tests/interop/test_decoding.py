@@ -75,19 +75,19 @@ def test_the_timeline_archive_logs_and_indexes_are_decoded_whole(
         assert archived == {c.time for c in table._state().archive.commits} and len(archived) >= 3
         assert decoded_logs(hudi, path) >= 8
         assert decoded_hfiles(hudi, path) >= 5
-        records = hudi.ask("mdt", path=str(path))["partitions"]
+        records = hudi.call("mdt", path=str(path))["partitions"]
         assert {name for name, found in records.items() if found} == {
             "files", "column_stats", "bloom_filters", "record_index",
         }  # fmt: skip
         keys = stored["id"].to_pylist()
-        assert hudi.ask("rli", path=str(path), keys=keys)["locations"].keys() == set(keys)
-        checked = hudi.ask("validate", path=str(path))
+        assert hudi.call("rli", path=str(path), keys=keys)["locations"].keys() == set(keys)
+        checked = hudi.call("validate", path=str(path))
         assert checked["record_keys"] == checked["record_index_entries"] == len(keys)
 
 
 def decoded_actions(hudi: ApacheHudi, path: Path) -> set[str]:
     """Actions of the timeline; each file's metadata was decoded."""
-    instants = hudi.ask("timeline", path=str(path))["instants"]
+    instants = hudi.call("timeline", path=str(path))["instants"]
     for instant in instants:
         assert "metadata_error" not in instant, instant
         kind = (instant["action"], instant["state"])
@@ -99,7 +99,7 @@ def decoded_actions(hudi: ApacheHudi, path: Path) -> set[str]:
 
 def decoded_archive(hudi: ApacheHudi, path: Path) -> set[str]:
     """Times of the archived commits; each one's metadata was decoded."""
-    instants = hudi.ask("archive", path=str(path))["instants"]
+    instants = hudi.call("archive", path=str(path))["instants"]
     for instant in instants:
         assert instant["metadata"], instant
     commits = ("commit", "deltacommit", "replacecommit")
@@ -110,7 +110,7 @@ def decoded_logs(hudi: ApacheHudi, path: Path) -> int:
     """The number of log files of table and metadata table, all of whose records were decoded."""
     files = [p for p in path.rglob(".*.log.*") if not p.name.endswith(".crc")]
     for file in files:
-        blocks = hudi.ask("log", path=str(file))["blocks"]
+        blocks = hudi.call("log", path=str(file))["blocks"]
         assert blocks and "CORRUPT_BLOCK" not in {block["type"] for block in blocks}, file
         for block in blocks:
             is_first = block["header"]["INSTANT_TIME"].startswith("0000")  # empty by design
@@ -122,7 +122,7 @@ def decoded_hfiles(hudi: ApacheHudi, path: Path) -> int:
     """The number of HFiles, all of whose cells were decoded as Avro records."""
     files = [p for p in path.rglob("*.hfile") if not p.name.startswith(".")]
     for file in files:
-        found = hudi.ask("hfile", path=str(file), avro=True)
+        found = hudi.call("hfile", path=str(file), avro=True)
         assert len(found["cells"]) == found["entries"] == len(found["avro"]["records"]), file
     return len(files)
 
@@ -206,7 +206,7 @@ def test_statistics_of_several_writers_and_schemas_hide_no_row(
     for turn, hudi in enumerate(hudis):
         file = tmp_path / f"rows{turn}.parquet"
         pq.write_table(numbered(range(20 + 10 * turn, 30 + 10 * turn), WIDER), file)
-        hudi.ask("write", path=str(path), rows=str(file), operation="insert", conf=stated)
+        hudi.call("write", path=str(path), rows=str(file), operation="insert", conf=stated)
         pyhudi.open_table(path, options=options).upsert(numbered(range(2, 4), WIDER))
     last = 20 + 10 * len(hudis)
     for hudi in hudis:
@@ -222,7 +222,7 @@ def test_statistics_of_several_writers_and_schemas_hide_no_row(
 
 
 def scanned(hudi: ApacheHudi, path: Path, where: str, conf: dict[str, str]) -> dict[str, Any]:
-    return hudi.ask("scanned", path=str(path), where=where, conf=conf)
+    return hudi.call("scanned", path=str(path), where=where, conf=conf)
 
 
 def test_apache_hudi_finds_keys_by_our_bloom_filters(
@@ -246,7 +246,7 @@ def test_apache_hudi_finds_keys_by_our_bloom_filters(
         file = tmp_path / f"rows{turn}.parquet"
         batch = pa.concat_tables([rows(range(turn, 80, 3), turn + 2), rows([90 + turn], 1)])
         pq.write_table(batch, file)
-        hudi.ask("write", path=str(path), rows=str(file), operation="upsert", conf=stated)
+        hudi.call("write", path=str(path), rows=str(file), operation="upsert", conf=stated)
         found = pyhudi.open_table(path).scan(["id", "ts"]).to_arrow()
         assert len(found) == len(set(found["id"].to_pylist())) == 81 + turn
         mine = found.filter(pc.is_in(found["id"], batch["id"]))

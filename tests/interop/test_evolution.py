@@ -35,7 +35,7 @@ def plain(table: pa.Table, names: list[str]) -> dict[str, list[Any]]:
 def read_by(hudi: ApacheHudi, path: Path) -> pa.Table:
     out = path.parent / f"{path.name}-{hudi.version}.parquet"
     out.unlink(missing_ok=True)
-    hudi.ask("read", path=str(path), out=str(out))
+    hudi.call("read", path=str(path), out=str(out))
     return pq.ParquetFile(out).read()
 
 
@@ -98,7 +98,7 @@ def test_every_allowed_change_reads_equal_and_is_written_on(
         batch = evolving([f"p{turn}", f"w{turn}"], "p", newer=True)
         file = tmp_path / f"batch{turn}.parquet"
         pq.write_table(batch, file)
-        hudi.ask("write", path=str(path), rows=str(file))
+        hudi.call("write", path=str(path), rows=str(file))
         rows.update({row["id"]: row for row in batch.to_pylist()})
         all_agree(path, pa.Table.from_pylist(list(rows.values()), after.schema), hudis)
 
@@ -163,7 +163,7 @@ def test_apache_hudi_makes_the_same_keys_and_paths(
     for turn, hudi in enumerate(h for h in hudis if h.version in writers):
         file = tmp_path / f"batch{turn}.parquet"
         pq.write_table(keyed(*range(6), 20 + turn), file)
-        hudi.ask("write", path=str(path), rows=str(file), conf={**options, **java})
+        hudi.call("write", path=str(path), rows=str(file), conf={**options, **java})
         found = pyhudi.open_table(path).scan().to_arrow()
         assert found.num_rows == 13 + turn, f"Apache Hudi {hudi.version} made other keys"
         report = pyhudi.open_table(path).upsert(keyed(*range(12), 20 + turn))

@@ -99,9 +99,9 @@ class HBaseTurns(Turns):
             ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
         )
         entries = hbase.rows(name)
-        held = rows.to_arrow().to_pylist()
-        assert {key.decode() for key in entries} == {r["_hoodie_record_key"] for r in held}
-        for row in held:
+        stored = rows.to_arrow().to_pylist()
+        assert {key.decode() for key in entries} == {r["_hoodie_record_key"] for r in stored}
+        for row in stored:
             entry = entries[row["_hoodie_record_key"].encode()]
             assert entry[b"_s:partition_path"].decode() == row["_hoodie_partition_path"]
             assert entry[b"_s:file_name"].decode() in row["_hoodie_file_name"]

@@ -54,11 +54,11 @@ def test_a_table_lives_on_hdfs(server: Hdfs) -> None:
     table.delete(keys=["a"])
     compacted = table.compact()
     assert compacted.file_groups >= 1 and values(table) == {"b": 20, "c": 3, "d": 4}
-    beside = {
+    optimistic = {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
     }
-    shared = pyhudi.open_table(url, options=beside, storage_options=server.options)
+    shared = pyhudi.open_table(url, options=optimistic, storage_options=server.options)
     shared.upsert(rows(("c", "ny", 3, 30)))
     table.clean()
     again = pyhudi.open_table(url, storage_options=server.options)
@@ -121,8 +121,8 @@ def test_a_rename_whose_answer_was_lost_counts_once(
 
     def request(method: str, url: str, **rest: object) -> object:
         answer = real(method, url, **rest)
-        asked = rest.get("params")
-        if isinstance(asked, dict) and asked["op"] == "RENAME" and not lost:
+        requested = rest.get("params")
+        if isinstance(requested, dict) and requested["op"] == "RENAME" and not lost:
             lost.append(url)
             raise requests.ConnectionError("cut off after the request was done")
         return answer
@@ -133,7 +133,7 @@ def test_a_rename_whose_answer_was_lost_counts_once(
     assert [info.name for info in fs.children()] == ["a"]
 
 
-def test_what_cannot_be_reached_is_said_so() -> None:
+def test_what_cannot_be_reached_is_reported() -> None:
     pytest.importorskip("requests", reason="requests is not installed")
     with pytest.raises(UserError, match="host"):
         locate("hdfs:///table")

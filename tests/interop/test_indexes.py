@@ -84,7 +84,7 @@ class Turns:
         for operation, rows in (("upsert", self.batch), ("delete", self.delete)):
             file = self.path.with_name(f"{self.path.name}-batch.parquet")
             pq.write_table(rows(), file)
-            hudi.ask(
+            hudi.call(
                 "write", path=str(self.path), rows=str(file), operation=operation,
                 conf={name: str(value) for name, value in conf.items()},
             )  # fmt: skip
@@ -100,7 +100,7 @@ class Turns:
             for listing in ("on", "off"):
                 out = self.path.with_name(f"{self.path.name}-{hudi.version}-{listing}.parquet")
                 out.unlink(missing_ok=True)
-                hudi.ask("read", path=str(self.path), mdt=listing, out=str(out))
+                hudi.call("read", path=str(self.path), mdt=listing, out=str(out))
                 got = Counter(as_rows(pq.ParquetFile(out).read()))
                 assert got == want, f"Apache Hudi {hudi.version}, metadata table {listing}"
 
@@ -165,7 +165,7 @@ def test_an_elastic_index_is_passed_over_and_lacks_what_others_write(
         if kind == "mor":
             planned = pyhudi.open_table(turns.path).schedule_compaction()
             what = {"op": "execute", "instants": planned}
-            hudi.ask("service", path=str(turns.path), name="compact", args=what)
+            hudi.call("service", path=str(turns.path), name="compact", args=what)
             turns.by_pyhudi()
         assert pyhudi.open_table(turns.path).index.verify().is_exact
         turns.by_apache_hudi(hudi, **{"hoodie.index.type": "GLOBAL_SIMPLE"})
@@ -206,8 +206,8 @@ def test_turns_with_consistent_hashing(tmp_path: Path, hudis: list[ApacheHudi]) 
         turns.by_apache_hudi(hudi, **stated)
         turns.seen_by_pyhudi()
         turns.by_pyhudi()
-        hudi.ask("service", path=str(turns.path), name="compact", conf=RESIZE)
-        hudi.ask("service", path=str(turns.path), name="cluster", conf=RESIZE)
+        hudi.call("service", path=str(turns.path), name="compact", conf=RESIZE)
+        hudi.call("service", path=str(turns.path), name="cluster", conf=RESIZE)
         turns.seen_by_pyhudi()
         turns.by_pyhudi()
         turns.by_apache_hudi(hudi, **stated)
@@ -234,7 +234,7 @@ def test_turns_after_pyhudi_has_resized_buckets(tmp_path: Path, hudis: list[Apac
     merges = {"hoodie.bucket.index.min.num.buckets": 3}
     turns.by_pyhudi()
     for name in ("compact", "cluster"):
-        hudis[0].ask("service", path=str(turns.path), name=name, conf=RESIZE)
+        hudis[0].call("service", path=str(turns.path), name=name, conf=RESIZE)
     for hudi in hudis:
         for options in (splits, merges):
             turns.by_pyhudi()
@@ -270,7 +270,7 @@ def test_either_resizes_buckets_after_the_other(
     resize = RESIZE | {"hoodie.bucket.index.max.num.buckets": 10}
     turns.by_apache_hudi(hudi, **{name: RESIZE[name] for name in RESIZE if "cluster" not in name})
     for name in ("compact", "cluster"):
-        done = hudi.ask("service", path=str(turns.path), name=name, conf=resize)
+        done = hudi.call("service", path=str(turns.path), name=name, conf=resize)
     assert any(name.endswith(".replacecommit") for name in done["new_instants"])
     by_pyhudi(13)
     turns.agree()

@@ -15,7 +15,7 @@ from tests.support.apache_hudi import ApacheHudi
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
-BESIDE = {
+OPTIMISTIC = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.write.lock.provider": (
         "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
@@ -42,7 +42,7 @@ def test_writers_of_both_packages_lose_nothing(
     ended, raised, mine = threading.Event(), [], []
 
     def write() -> None:
-        writer, turn = pyhudi.open_table(path, options=BESIDE), 0
+        writer, turn = pyhudi.open_table(path, options=OPTIMISTIC), 0
         try:
             while not ended.is_set():
                 turn += 1
@@ -61,7 +61,7 @@ def test_writers_of_both_packages_lose_nothing(
             file = tmp_path / f"rows{turn}.parquet"
             theirs.append(rows("b", range(5 * turn, 5 * turn + 25), turn + 1))
             pq.write_table(theirs[-1], file)
-            apache.ask("write", path=str(path), rows=str(file), conf=BESIDE)
+            apache.call("write", path=str(path), rows=str(file), conf=OPTIMISTIC)
     finally:
         ended.set()
         thread.join()
@@ -74,7 +74,7 @@ def test_writers_of_both_packages_lose_nothing(
     assert pyhudi.open_table(path).index.verify().is_exact
     for metadata in ("on", "off"):
         out = tmp_path / f"{metadata}.parquet"
-        apache.ask("read", path=str(path), mdt=metadata, out=str(out))
+        apache.call("read", path=str(path), mdt=metadata, out=str(out))
         got = pq.ParquetFile(out).read().to_pylist()
         assert {r["id"]: r["ts"] for r in got} == want and len(got) == len(want)
-    assert not apache.ask("validate", path=str(path)).get("problems")
+    assert not apache.call("validate", path=str(path)).get("problems")

@@ -71,6 +71,6 @@ def _apache_writes(turns: Turns, apache: ApacheHudi, batch: pa.Table, operation:
     batch = batch.filter(pc.invert(pc.is_in(batch["id"], pa.array(sorted(turns.gone)))))
     file = turns.path.parent / "batch.parquet"
     pq.write_table(batch, file)
-    apache.ask("write", path=str(turns.path), rows=str(file), operation=operation)
+    apache.call("write", path=str(turns.path), rows=str(file), operation=operation)
     turns.put(batch)
     turns.agree()

@@ -63,7 +63,7 @@ class Guide:
         found = sorted(str(row.asDict()) for row in ours.select(*COLUMNS).collect())
         out = self.path.parent / "rows.parquet"
         out.unlink(missing_ok=True)
-        self.apache.ask("read", path=str(self.path), out=str(out), **query)
+        self.apache.call("read", path=str(self.path), out=str(out), **query)
         theirs = pq.ParquetFile(out).read().select(COLUMNS).to_pylist()
         assert found == sorted(map(str, theirs)), f"{self.path.name}, {query}"
         return found
@@ -104,5 +104,5 @@ def test_apache_hudi_reads_what_the_guide_wrote(
     guide.save(new.withColumn("uuid", lit("new-3")), **{OPERATION: "bulk_insert"})
     guide.save(new, **{OPERATION: "insert_overwrite_table"})
     assert len(guide.agree()) == 1
-    answer = apache.ask("validate", path=str(guide.path))
+    answer = apache.call("validate", path=str(guide.path))
     assert not answer.get("problems")

@@ -22,11 +22,11 @@ BY_INDEX = {"hoodie.index.type": "RECORD_INDEX"}
 def written(hudi: ApacheHudi, path: Path, batch: pa.Table, operation: str) -> None:
     stored = path.parent / "batch.parquet"
     pq.write_table(batch, stored)
-    hudi.ask("write", path=str(path), rows=str(stored), operation=operation, conf=BY_INDEX)
+    hudi.call("write", path=str(path), rows=str(stored), operation=operation, conf=BY_INDEX)
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_mended_and_a_rebuilt_index_are_right_for_apache_hudi(
+def test_a_repaired_and_a_rebuilt_index_are_right_for_apache_hudi(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
@@ -38,10 +38,10 @@ def test_a_mended_and_a_rebuilt_index_are_right_for_apache_hudi(
     keys = table.scan(["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
     plant(LocalFileSystem(path), {"nobody": ("p0", "nowhere-0")}, keys[:7])
     assert table.index.repair().check.faults == {"missing": 7, "orphaned": 1}
-    hudis[-1].ask("validate", path=str(path))
+    hudis[-1].call("validate", path=str(path))
     for turn, hudi in enumerate(hudis):
         table.index.rebuild(5 + turn)
-        hudi.ask("validate", path=str(path))
+        hudi.call("validate", path=str(path))
         version = 10 * (turn + 1)
         written(hudi, path, rows(range(50, 100), version), "upsert")
         assert table.index.verify().is_exact
@@ -51,6 +51,6 @@ def test_a_mended_and_a_rebuilt_index_are_right_for_apache_hudi(
         assert check.faults.keys() <= {"missing"}  # what 0.15.0 forgets of keys that come back
         assert not check.faults or hudi.version.startswith("0."), hudi.version
         table.index.repair()
-        hudi.ask("validate", path=str(path))
+        hudi.call("validate", path=str(path))
     check = table.index.verify()
     assert check.is_exact and check.keys == table.scan().count()

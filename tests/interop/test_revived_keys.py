@@ -38,7 +38,7 @@ def test_apache_hudi_sees_rows_that_came_after_a_delete(
     more = [{"id": "oldermark", "ts": 30, "v": 4, "_hoodie_is_deleted": False}]
     pq.write_table(pa.Table.from_pylist(more, SCHEMA), tmp_path / "more.parquet")
     conf = {"hoodie.index.type": "BLOOM"}
-    apache.ask(
+    apache.call(
         "write", path=str(keyed.path), rows=str(tmp_path / "more.parquet"), operation="upsert",
         conf=conf,
     )  # fmt: skip

@@ -89,7 +89,7 @@ def undo_newest(fs: FileSystem) -> None:
 
 def read_by(apache: ApacheHudi, path: Path, *, metadata: str) -> Rows:
     out = path.with_suffix(".out")
-    apache.ask("read", path=str(path), mdt=metadata, out=str(out))
+    apache.call("read", path=str(path), mdt=metadata, out=str(out))
     return as_rows(pq.read_table(out))
 
 
@@ -114,11 +114,11 @@ def test_apache_hudi_takes_over(
     batches = pytest.importorskip("hudi").HudiTable(str(path)).read()
     assert as_rows(pa.Table.from_batches(batches)) == expected
     pq.write_table(batch(range(8, 60), 50), path.with_suffix(".in"))
-    apache.ask("write", path=str(path), rows=str(path.with_suffix(".in")), operation="upsert")
+    apache.call("write", path=str(path), rows=str(path.with_suffix(".in")), operation="upsert")
     expected |= as_rows(batch(range(8, 60), 50))
     assert as_rows(table_at(fs).scan().to_arrow()) == expected
     # 0.15.0 rolls back after it drew its own instant, and does not see its own rows until the
     # next commit (writer_conformance 7)
     if not (apache.version == "0.15.0" and kind is TableType.MERGE_ON_READ and "left" in case):
         assert read_by(apache, path, metadata="on") == expected
-    assert apache.ask("validate", path=str(path))["ok"]
+    assert apache.call("validate", path=str(path))["ok"]

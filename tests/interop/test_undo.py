@@ -39,7 +39,7 @@ def theirs(hudi: ApacheHudi, path: Path, turns: Turns, ids: range, version: int)
     batch = rows(ids, version)
     file = path.with_suffix(".in")
     pq.write_table(batch, file)
-    hudi.ask("write", path=str(path), rows=str(file), operation="upsert")
+    hudi.call("write", path=str(path), rows=str(file), operation="upsert")
     turns.put(batch)
 
 
@@ -62,7 +62,7 @@ def test_undone_by_us_continued_by_them(tmp_path: Path, kind: str, hudis: list[A
     for turn, hudi in enumerate(hudis):
         version = 10 + 10 * turn
         saved = table.savepoint("ours").instant
-        kept = dict(turns.expected)
+        retained = dict(turns.expected)
         ours(table, turns, range(30, 45), version)
         if kind == "mor":
             table.compact()
@@ -70,7 +70,7 @@ def test_undone_by_us_continued_by_them(tmp_path: Path, kind: str, hudis: list[A
         ours(table, turns, range(3), version + 2)
         turns.agree()
         table.restore(saved)
-        turns.expected = dict(kept)
+        turns.expected = dict(retained)
         turns.agree()
         theirs(hudi, path, turns, range(7), version + 3)
         turns.agree()
@@ -86,27 +86,27 @@ def test_undone_by_them_continued_by_us(tmp_path: Path, kind: str, hudis: list[A
     for turn, hudi in enumerate(hudis):
         version = 10 + 10 * turn
         ours(table, turns, range(12), version)
-        kept = dict(turns.expected)
+        retained = dict(turns.expected)
         at = newest(table)
-        hudi.ask("service", path=str(path), name="savepoint", args={"commit_time": at})
+        hudi.call("service", path=str(path), name="savepoint", args={"commit_time": at})
         assert [s.instant for s in table.savepoints()] == [at]
         ours(table, turns, range(5, 20), version + 1)
         theirs(hudi, path, turns, range(30, 55), version + 2)
-        hudi.ask("service", path=str(path), name="restore", args={"instant_time": at})
-        turns.expected = dict(kept)
+        hudi.call("service", path=str(path), name="restore", args={"instant_time": at})
+        turns.expected = dict(retained)
         turns.agree()
         ours(table, turns, range(9), version + 3)
         turns.agree()
-        kept, before = dict(turns.expected), newest(table)
+        retained, before = dict(turns.expected), newest(table)
         theirs(hudi, path, turns, range(60, 64), version + 4)
         if len(table.timeline.commits.after(before)) > 1:  # their write compacted inline
             table.rollback(newest(table))
             turns.agree()
         table.rollback(newest(table))
         assert newest(table) == before
-        turns.expected = kept
+        turns.expected = retained
         turns.agree()
-        hudi.ask("service", path=str(path), name="delete_savepoint", args={"instant_time": at})
+        hudi.call("service", path=str(path), name="delete_savepoint", args={"instant_time": at})
         assert table.savepoints() == []
 
 
@@ -127,7 +127,7 @@ def test_archives_of_either_side_are_read_and_continued(
     for turn, hudi in enumerate(hudis):
         version = 20 + 20 * turn
         always = {"limit": 1000, "start_ts": "20200101000000000", "end_ts": "20991231000000000"}
-        shown = hudi.ask("service", path=str(path), name="show_archived_commits", args=always)
+        shown = hudi.call("service", path=str(path), name="show_archived_commits", args=always)
         text = str(shown["results"])
         for instant in table.archived_timeline.commits:
             assert instant.time in text
@@ -135,7 +135,7 @@ def test_archives_of_either_side_are_read_and_continued(
             ours(table, turns, range(step, step + 10), version + step)
         before = table.archived_timeline.times
         args = {"min_commits": 3, "max_commits": 4, "retain_commits": 1, "enable_metadata": True}
-        hudi.ask("service", path=str(path), name="archive", args=args)
+        hudi.call("service", path=str(path), name="archive", args=args)
         assert len(table.archived_timeline.times) > len(before)
         turns.agree()
         theirs(hudi, path, turns, range(8), version + 15)

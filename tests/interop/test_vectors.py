@@ -64,17 +64,17 @@ def test_vectors_are_read_and_compacted_by_apache_hudi(
     )  # fmt: skip
     table.insert(rows(0, 40, 1))
     table.upsert(rows(20, 60, 2))
-    wanted = {**by_id(rows(0, 40, 1)), **by_id(rows(20, 60, 2))}
-    assert by_id(new.read(path)) == wanted
+    expected = {**by_id(rows(0, 40, 1)), **by_id(rows(20, 60, 2))}
+    assert by_id(new.read(path)) == expected
     for row in old.read(path).to_pylist():
         for name, numbers in NUMBERS.items():
             raw = row[name] and np.frombuffer(row[name], numbers).tolist()
-            assert raw == wanted[row["id"]][name]
+            assert raw == expected[row["id"]][name]
     if kind != "cow":
-        new.ask("service", path=str(path), name="compact")
-        assert by_id(pyhudi.open_table(path).scan().to_arrow()) == wanted
+        new.call("service", path=str(path), name="compact")
+        assert by_id(pyhudi.open_table(path).scan().to_arrow()) == expected
     table = pyhudi.open_table(path)
     table.cluster()
     table.upsert(rows(50, 70, 3))
-    wanted = {**wanted, **by_id(rows(50, 70, 3))}
-    assert by_id(new.read(path)) == wanted
+    expected = {**expected, **by_id(rows(50, 70, 3))}
+    assert by_id(new.read(path)) == expected

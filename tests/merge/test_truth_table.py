@@ -47,10 +47,12 @@ def left_of(rows: pa.Table) -> Left:
     return (found[0]["ts"], found[0]["value"]) if found else None
 
 
-def same(found: Left, wanted: Left) -> bool:
-    if found is None or wanted is None:
-        return found is wanted
-    return repr(found) == repr((wanted[0] if wanted[0] is None else float(wanted[0]), wanted[1]))
+def same(found: Left, expected: Left) -> bool:
+    if found is None or expected is None:
+        return found is expected
+    return repr(found) == repr(
+        (expected[0] if expected[0] is None else float(expected[0]), expected[1])
+    )
 
 
 def by_log(case: Case) -> Left:
@@ -67,9 +69,9 @@ def by_rewrite(case: Case) -> Left:
     stored, incoming = rows_of(case.older), rows_of(case.newer)
     puts = np.array([case.newer.kind == ROW])
     natural = case.newer.kind == DELETE and case.newer.ts is None
-    settled = resolve_updates(stored, incoming, puts, case.rules, natural_deletes=natural)
-    written = outcome(stored, incoming, settled, case.rules)
-    return left_of(pa.concat_tables([stored.filter(pa.array(settled.keep)), written]))
+    decision = resolve_updates(stored, incoming, puts, case.rules, natural_deletes=natural)
+    written = outcome(stored, incoming, decision, case.rules)
+    return left_of(pa.concat_tables([stored.filter(pa.array(decision.keep)), written]))
 
 
 def by_batch(case: Case) -> Left:

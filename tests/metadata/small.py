@@ -151,10 +151,10 @@ class SmallTable:
             tuple(begun.stats), operation="UPSERT", extra={"schema": self.avro}
         ).to_json()
         self.log.complete(begun.instant, content)
-        self.believe(begun)
+        self.make_visible(begun)
         return begun.instant.time
 
-    def believe(self, begun: Begun) -> None:
+    def make_visible(self, begun: Begun) -> None:
         """Take a commit into the model."""
         homes = {s.partition: s for s in begun.stats}
         for stat in begun.stats:

@@ -95,7 +95,7 @@ def test_the_number_of_shards_is_checked(table: SmallTable) -> None:
         create_metadata(table.fs, table.config, table.log, shard_count=0)
 
 
-def test_only_files_of_believed_commits_are_listed(table: SmallTable) -> None:
+def test_only_files_of_visible_commits_are_listed(table: SmallTable) -> None:
     failed = BaseFileName("f", "0-0-0", InstantTime("20261121120000000"))
     orphan = LogFileName("f", InstantTime("20261121120000000"), 1, "0-0-0")
     for name in (failed, orphan, "readme.txt"):

@@ -58,7 +58,7 @@ ROWS = pa.table(
     }
 )
 
-WANTED = {
+EXPECTED = {
     "b": ("BooleanWrapper", False, True, 1),
     "i": ("IntWrapper", -4, 3, 1),
     "l": ("LongWrapper", -4, 3, 1),
@@ -85,9 +85,9 @@ def looked_into(fs: MemoryFileSystem, path: str) -> FileIndex:
 
 def check_ranges(found: FileIndex) -> None:
     schema = pa.schema([f for f in ROWS.schema if f.name != "addr"])
-    assert len(schema) + 1 == len(WANTED)  # less the list, plus two of the struct
+    assert len(schema) + 1 == len(EXPECTED)  # less the list, plus two of the struct
     got = {r.column: (r.wrapper, r.low, r.high, r.null_count) for r in found.ranges}
-    assert got == WANTED
+    assert got == EXPECTED
     assert {r.value_count for r in found.ranges} == {3}
 
 
@@ -118,13 +118,13 @@ def test_a_log_of_deletes_has_entries_without_values() -> None:
     fs = MemoryFileSystem()
     fs.create(LOG, delete_block(pa.array(["k"]), "p", None, instant="1", avro_schema=AVRO))
     found = looked_into(fs, LOG)
-    assert {r.column for r in found.ranges} == WANTED.keys()
+    assert {r.column for r in found.ranges} == EXPECTED.keys()
     assert all(
         (r.low, r.high, r.value_count, r.null_count) == (None, None, 0, 0) for r in found.ranges
     )
 
 
-def test_a_range_that_cannot_be_kept_leaves_the_file_without_entries() -> None:
+def test_a_range_that_cannot_be_stored_leaves_the_file_without_entries() -> None:
     fs = MemoryFileSystem()
     rows = pa.table({"a": [1], "fine": pa.array([Decimal("0.1234567890123456789")])})
     with fs.open_sink(BASE) as sink:
@@ -152,8 +152,8 @@ def entries(table: Opened | SmallTable, partition: MetadataPartition) -> Entries
     assert metadata is not None
     field = PARTITION_PAYLOADS[partition.path]
     found: Entries = {}
-    for number, piece in enumerate(metadata.slices(partition)):
-        for layer in layers(metadata.log.fs, MapSlice.of(piece, number, metadata.valid)):
+    for number, file_slice in enumerate(metadata.slices(partition)):
+        for layer in layers(metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid)):
             if isinstance(layer, DeleteLayer):
                 for key in layer.keys.to_pylist():
                     found.pop(key, None)
@@ -200,7 +200,7 @@ def test_filters_of_cleaned_files_go(tmp_path: Path) -> None:
     begun = table.begin({"b": "p1"})
     begun.metadata.finish(begun.stats, begun.index, deleted={"p0": [name]})
     table.log.complete(begun.instant, b"{}")
-    table.believe(begun)
+    table.make_visible(begun)
     assert entries(table, BLOOM_FILTERS).keys() == {
         bloom_key("p1", name) for name in table.files["p1"]
     }

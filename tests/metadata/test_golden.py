@@ -37,8 +37,8 @@ def files_of(view: TableView) -> dict[str, int]:
     return {
         file.path: file.size_bytes
         for group in view.groups.values()
-        for piece in group.slices
-        for file in piece.files
+        for file_slice in group.slices
+        for file in file_slice.files
     }
 
 

@@ -129,7 +129,7 @@ def rows(count: int) -> pa.Table:
     return pa.table({"id": [f"k{i}" for i in range(count)], "ts": [1] * count}, SCHEMA)
 
 
-def test_an_index_is_asked_by_its_own_hash_only() -> None:
+def test_an_index_is_queried_by_its_own_hash_only() -> None:
     fs = MemoryFileSystem()
     with pytest.raises(IndexNotReadyError, match="is not registered"):
         table(MemoryFileSystem(), hash="crc")
@@ -141,18 +141,18 @@ def test_an_index_is_asked_by_its_own_hash_only() -> None:
         with pytest.raises(OptionError, match="cannot be changed for an existing index"):
             table(fs, hash=other).upsert(rows(60))
     hash_functions._REGISTERED.clear()  # a process that has not registered it
-    asks = [
+    lookups = [
         lambda: table(fs).lookup(["k1"]),
         lambda: table(fs).upsert(rows(70)),
         lambda: table(fs).index.verify(),
     ]
-    for ask in asks:
+    for call in lookups:
         with pytest.raises(IndexNotReadyError, match="register_hash"):
-            ask()
+            call()
     pyhudi.register_hash("crc", lambda keys: crc(keys) + np.uint32(1))
-    for ask in asks:
+    for call in lookups:
         with pytest.raises(IndexNotReadyError, match="is not the one the table"):
-            ask()
+            call()
     assert table(fs).scan().count() == 60
     assert fingerprint("crc") != fingerprint("murmur3")
     table(fs, hash="murmur3").index.rebuild()

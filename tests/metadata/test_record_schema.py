@@ -39,8 +39,8 @@ def value_layers(table: Any, partition: MetadataPartition) -> list[ValueLayer]:
     metadata = table.metadata()
     return [
         layer
-        for number, piece in enumerate(metadata.slices(partition))
-        for layer in layers(metadata.log.fs, MapSlice.of(piece, number, metadata.valid))
+        for number, file_slice in enumerate(metadata.slices(partition))
+        for layer in layers(metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid))
         if isinstance(layer, ValueLayer)
     ]
 
@@ -70,14 +70,14 @@ def test_entries_of_apache_hudi_keep_every_field_in_the_schema_of_their_version(
     field, compared = PARTITION_PAYLOADS[partition.path], 0
     for layer in value_layers(unzip(fixtures() / TABLE), partition):
         for batch in layer.batches():
-            values, wanted = batch.column(1), RECORDS_V9.stored
+            values, target = batch.column(1), RECORDS_V9.stored
             if partition == RECORD_INDEX:
-                ours = transcode_locations(values, layer.schema, path="p", wanted=wanted)
+                ours = transcode_locations(values, layer.schema, path="p", target=target)
             else:
-                ours = transcode(values, layer.schema, field, path="p", wanted=wanted)
+                ours = transcode(values, layer.schema, field, path="p", target=target)
             before, after = (
                 codec(text).decode_column(column, fields=["key", "type", field]).to_pylist()
-                for text, column in ((layer.schema, values), (wanted, ours))
+                for text, column in ((layer.schema, values), (target, ours))
             )
             assert after == before
             compared += len(before)
@@ -94,7 +94,7 @@ def test_entries_of_version_6_get_the_defaults_of_newer_fields() -> None:
     )  # fmt: skip
     old = codec(RECORDS_V6.stored).encode_column(rows)
     new = transcode(
-        old, RECORDS_V6.stored, "ColumnStatsMetadata", path="p", wanted=RECORDS_V9.stored
+        old, RECORDS_V6.stored, "ColumnStatsMetadata", path="p", target=RECORDS_V9.stored
     )
     (found,) = decode_ranges(new, RECORDS_V9.stored, path="p").to_pylist()
     assert (found["isTightBound"], found["valueType"]) == (False, None)

@@ -166,7 +166,7 @@ def test_every_cut_of_a_value_is_refused() -> None:
             decode_locations(pa.array([value[:length]]), SCHEMA, zone=UTC, path="t")
 
 
-def test_instants_are_told_in_the_zone_of_the_table() -> None:
+def test_instants_are_shown_in_the_zone_of_the_table() -> None:
     assert instant_text(1795242513855, UTC) == "20261121062833855"
     assert instant_text(1795242513855, timezone(timedelta(hours=2))) == "20261121082833855"
     with pytest.raises(CorruptFileError):

@@ -45,26 +45,26 @@ def test_compaction_is_due(
     assert compaction_due(timeline(*own), timeline(*data), after) == due
 
 
-def test_the_newest_commits_are_kept() -> None:
+def test_the_newest_commits_are_retained() -> None:
     own = timeline(*DELTAS, "12001.commit", "15.deltacommit.inflight", "13002.clean")
     assert earliest_commit(own, 6) is None
-    kept = earliest_commit(own, 3)
-    assert kept is not None
-    assert kept.time == "12001"
-    kept = earliest_commit(own, 4)
-    assert kept is not None
-    assert kept.time == "12"
+    retained = earliest_commit(own, 3)
+    assert retained is not None
+    assert retained.time == "12001"
+    retained = earliest_commit(own, 4)
+    assert retained is not None
+    assert retained.time == "12"
 
 
 def view(*instants: str) -> TableView:
     group = FileGroupId("files", "files-0000-0")
 
-    def piece(time: InstantTime) -> FileSlice:
+    def file_slice(time: InstantTime) -> FileSlice:
         base = DataFile(BaseFileName(group.file_id, "0-0-0", time, ".hfile"), "files", 1)
         log = DataFile(LogFileName(group.file_id, time, 1, "0-0-0"), "files", 1)
         return FileSlice(group, time, base, (log,))
 
-    slices = tuple(piece(InstantTime(time)) for time in sorted(instants, reverse=True))
+    slices = tuple(file_slice(InstantTime(time)) for time in sorted(instants, reverse=True))
     return TableView({group: FileGroup(group, slices)}, Visibility(frozenset(), None))
 
 
@@ -80,7 +80,7 @@ def view(*instants: str) -> TableView:
         (["10", "12", "14"], "20", ["10", "12"]),
     ],
 )
-def test_slices_that_no_kept_commit_reads_are_outdated(
+def test_slices_that_no_retained_commit_reads_are_outdated(
     slices: list[str], keep_from: str, gone: list[str]
 ) -> None:
     found = list(outdated_files(view(*slices), InstantTime(keep_from)).get("files", ()))
@@ -104,5 +104,5 @@ def test_slices_that_no_kept_commit_reads_are_outdated(
         ("20240418173551", False),
     ],
 )
-def test_own_instants_are_told_by_their_suffix(time: str, own: bool) -> None:
+def test_own_instants_are_recognized_by_their_suffix(time: str, own: bool) -> None:
     assert is_own(InstantTime(time)) is own

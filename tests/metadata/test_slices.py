@@ -53,9 +53,9 @@ def read(logs: Sequence[bytes], keys: Sequence[str]) -> dict[str, str]:
         path = f"log.{number}.{abs(hash(content))}"
         fs.create(path, content)
         files.append(StoredFile(path, len(content)))
-    piece = MapSlice("record_index", 0, None, tuple(files), VALID)
+    file_slice = MapSlice("record_index", 0, None, tuple(files), VALID)
     found: dict[str, str] = {}
-    for hit in newest_values(fs, piece, pa.array(keys)):
+    for hit in newest_values(fs, file_slice, pa.array(keys)):
         for position, value in zip(hit.positions, hit.values.to_pylist(), strict=True):
             found[keys[position]] = value.decode()
     return found

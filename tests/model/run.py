@@ -69,10 +69,10 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=2)
     parser.add_argument("--services", type=int, default=1)
     parser.add_argument("--losses", type=int, default=1)
-    asked = parser.parse_args()
-    rules = Rules(crashes=asked.crashes, services=asked.services, losses=asked.losses)
+    arguments = parser.parse_args()
+    rules = Rules(crashes=arguments.crashes, services=arguments.services, losses=arguments.losses)
     states = bad = 0
-    for first in starts(asked.writers):
+    for first in starts(arguments.writers):
         found = search(first, rules)
         states += found.states
         if found.fault:
@@ -82,9 +82,11 @@ def main() -> int:
     for name, without in weakened(rules).items():
         example = next((f for f in (search(s, without) for s in starts(2)) if f.fault), Searched(0))
         missing += not example.fault
-        told = f"a counter-example of {len(example.path)} steps" if example.fault else "NONE FOUND"
-        print(f"without {name}: {told}: {example.fault}\n  " + "\n  ".join(example.path))
-    print(f"model of {asked.writers} writers: {states} states with all rules, {bad} bad")
+        summary = (
+            f"a counter-example of {len(example.path)} steps" if example.fault else "NONE FOUND"
+        )
+        print(f"without {name}: {summary}: {example.fault}\n  " + "\n  ".join(example.path))
+    print(f"model of {arguments.writers} writers: {states} states with all rules, {bad} bad")
     return 0 if not bad and not missing else 3
 
 

@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Final
 
 KEYS: Final = (0, 1, 2)
-NOBODY: Final = -1
+NO_WRITER: Final = -1
 SERVICE: Final = -2
 
 
@@ -43,12 +43,12 @@ class At(Enum):
     SENT = "sent"  # the lock was confirmed, the request to publish is on its way
     UNSURE = "unsure"  # published, but the lock was lost meanwhile
     DONE = "done"
-    DEAD = "dead"
+    CRASHED = "dead"
     GAVE_UP = "gave up"
 
 
 _HOLDING: Final = frozenset({At.LOCKED, At.ENDING, At.CHECKED, At.INDEXED, At.SENT})
-_OVER: Final = frozenset({At.IDLE, At.DONE, At.DEAD, At.GAVE_UP})
+_OVER: Final = frozenset({At.IDLE, At.DONE, At.CRASHED, At.GAVE_UP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class Table:
 
     owner: who holds the lock.  undone: instants that a rollback names; fenced: those whose
     inflight file it has removed.  rollback: (writer, step) of one that has begun; going: files
-    that a clean has planned to delete.  acknowledged: writes that were published and seen; told:
-    those whose writers reported success.
+    that a clean has planned to delete.  acknowledged: writes that were published and seen;
+    reported: those whose writers reported success.
     """
 
     writers: tuple[Writer, ...]
-    owner: int = NOBODY
+    owner: int = NO_WRITER
     requested: frozenset[tuple[int, int]] = frozenset()  # (instant, writer)
     files: frozenset[tuple[int, int]] = frozenset()  # (key, instant)
     index: frozenset[tuple[int, int]] = frozenset()  # (key, instant)
     completed: frozenset[tuple[int, int]] = frozenset()  # (instant, writer)
     acknowledged: frozenset[tuple[int, int, int]] = frozenset()  # (key, instant, writer)
-    told: frozenset[tuple[int, int, int]] = frozenset()
+    reported: frozenset[tuple[int, int, int]] = frozenset()
     overwritten: frozenset[int] = frozenset()  # instants that a later one of the key knew of
     undone: frozenset[int] = frozenset()
     fenced: frozenset[int] = frozenset()
@@ -125,11 +125,11 @@ def steps(table: Table, rules: Rules) -> Iterator[tuple[str, Table]]:
         for name, after in _writer_steps(table, number, writer, rules):
             yield f"writer {number}: {name}", after
         if writer.at not in _OVER and table.crashes < rules.crashes:
-            yield f"writer {number}: dies", _dead(table, number)
+            yield f"writer {number}: dies", _crashed(table, number)
         if writer.at in _HOLDING and table.owner == number and table.losses < rules.losses:
-            lost = replace(table, owner=NOBODY, losses=table.losses + 1)
+            lost = replace(table, owner=NO_WRITER, losses=table.losses + 1)
             yield f"writer {number}: loses its lease", lost
-        if writer.at is At.DEAD and writer.sent:
+        if writer.at is At.CRASHED and writer.sent:
             landed = _published(table, number, writer, rules)
             yield f"the request of dead writer {number} is carried out", landed
     yield from _rollback_steps(table, rules)
@@ -143,13 +143,13 @@ def _put(table: Table, number: int, **changes: object) -> Table:
 
 
 def _freed(table: Table, number: int) -> Table:
-    return replace(table, owner=NOBODY) if table.owner == number else table
+    return replace(table, owner=NO_WRITER) if table.owner == number else table
 
 
-def _dead(table: Table, number: int) -> Table:
+def _crashed(table: Table, number: int) -> Table:
     """The lock of the dead is free; what they wrote stays."""
     counted = replace(table, crashes=table.crashes + 1)
-    return _put(_freed(counted, number), number, at=At.DEAD)
+    return _put(_freed(counted, number), number, at=At.CRASHED)
 
 
 def _is_pending(table: Table, number: int, rules: Rules) -> bool:
@@ -169,7 +169,7 @@ def _failed(table: Table, rules: Rules) -> list[int]:
     return [
         number
         for number, writer in enumerate(table.writers)
-        if (writer.at is At.DEAD and _is_pending(table, number, rules))
+        if (writer.at is At.CRASHED and _is_pending(table, number, rules))
         or _lost_at_commit_point(table, number, rules)
     ]
 
@@ -177,7 +177,7 @@ def _failed(table: Table, rules: Rules) -> list[int]:
 def _writer_steps(
     table: Table, number: int, writer: Writer, rules: Rules
 ) -> Iterator[tuple[str, Table]]:
-    free = table.owner == NOBODY or not rules.atomic_put
+    free = table.owner == NO_WRITER or not rules.atomic_put
     holds = table.owner == number or not rules.atomic_put
     match writer.at:
         case At.IDLE if free and table.rollback is None and not _failed(table, rules):
@@ -214,14 +214,14 @@ def _draw(table: Table, number: int, writer: Writer, rules: Rules) -> Iterator[t
     """An instant is whoever's whose requested file is there first.  Clocks may stand still: two
     writers that looked at the same timeline want the same instant."""
     taken = {time for time, _ in table.requested} | table.undone
-    wanted = {max(taken, default=0) + 1}
+    expected = {max(taken, default=0) + 1}
     if not rules.atomic_put and taken:
-        wanted.add(max(taken))  # one that looked before the other put its file
-    for time in wanted:
+        expected.add(max(taken))  # one that looked before the other put its file
+    for time in expected:
         drawn = _freed(replace(table, requested=table.requested | {(time, number)}), number)
         began = newest(table, writer.key, rules)
         if not rules.atomic_put:
-            drawn = replace(drawn, owner=NOBODY)
+            drawn = replace(drawn, owner=NO_WRITER)
         yield f"draws instant {time}", _put(drawn, number, at=At.DRAWN, instant=time, began=began)
 
 
@@ -270,7 +270,7 @@ def _publish(
         return
     after = _published(table, number, writer, rules)
     if table.owner == number or not (rules.fenced and rules.atomic_put):
-        yield "completes", _told(after, number)
+        yield "completes", _report(after, number)
     else:
         yield "completes without the lock", _put(after, number, at=At.UNSURE)
 
@@ -288,10 +288,10 @@ def _published(table: Table, number: int, writer: Writer, rules: Rules) -> Table
     )
 
 
-def _told(table: Table, number: int) -> Table:
+def _report(table: Table, number: int) -> Table:
     writer = table.writers[number]
-    told = table.told | {(writer.key, writer.instant, number)}
-    after = replace(table, told=told)
+    reported = table.reported | {(writer.key, writer.instant, number)}
+    after = replace(table, reported=reported)
     return _put(_freed(after, number), number, at=At.DONE)
 
 
@@ -299,7 +299,7 @@ def _look(table: Table, number: int, writer: Writer, rules: Rules) -> Iterator[t
     """Take the lock again and look whether the commit stands."""
     stands = writer.instant in done_times(table, rules) and writer.instant not in table.undone
     if stands:
-        yield "sees that its commit stands", _told(table, number)
+        yield "sees that its commit stands", _report(table, number)
     else:
         yield "sees that it was rolled back", _gave_up(table, number, rules)
 
@@ -308,18 +308,18 @@ def _rollback_steps(table: Table, rules: Rules) -> Iterator[tuple[str, Table]]:
     """A rollback takes the lock, and one step at a time; who takes the lock after a crash goes on
     where it was left."""
     if table.rollback is None:
-        if table.owner == NOBODY:
+        if table.owner == NO_WRITER:
             for number in _failed(table, rules):
                 begun = replace(table, owner=SERVICE, rollback=(number, 0))
                 yield f"a rollback of writer {number} takes the lock", begun
         return
     number, step = table.rollback
-    if table.owner == NOBODY:
+    if table.owner == NO_WRITER:
         yield f"the rollback of writer {number} is resumed", replace(table, owner=SERVICE)
     if table.owner != SERVICE:
         return
     if table.crashes < rules.crashes:
-        crashed = replace(table, owner=NOBODY, crashes=table.crashes + 1)
+        crashed = replace(table, owner=NO_WRITER, crashes=table.crashes + 1)
         if step == 0:  # nothing on the store tells of it
             crashed = replace(crashed, rollback=None)
         yield f"the rollback of writer {number} crashes", crashed
@@ -334,10 +334,10 @@ def _rollback_step(table: Table, number: int, step: int) -> tuple[str, Table]:
         case 0:
             return f"instant {time} is named", replace(on, undone=table.undone | {time})
         case 1:
-            kept = frozenset(a for a in table.acknowledged if a[1] != time)
+            retained = frozenset(a for a in table.acknowledged if a[1] != time)
             completed = table.completed - {(time, number)}
             return f"instant {time} is unpublished", replace(
-                on, completed=completed, acknowledged=kept, fenced=table.fenced | {time}
+                on, completed=completed, acknowledged=retained, fenced=table.fenced | {time}
             )
         case 2:
             return f"the index entry of {time} goes", replace(on, index=table.index - {entry})
@@ -346,7 +346,7 @@ def _rollback_step(table: Table, number: int, step: int) -> tuple[str, Table]:
         case _:
             requested = table.requested - {(time, number)}
             return f"the rollback of {time} ends", replace(
-                table, requested=requested, rollback=None, owner=NOBODY
+                table, requested=requested, rollback=None, owner=NO_WRITER
             )
 
 
@@ -360,7 +360,7 @@ def _clean_steps(table: Table, rules: Rules) -> Iterator[tuple[str, Table]]:
             replace(table, files=table.files - {file}, going=table.going - {file}),
         )
         return
-    if table.services == rules.services or table.owner != NOBODY or table.rollback is not None:
+    if table.services == rules.services or table.owner != NO_WRITER or table.rollback is not None:
         return
     done = done_times(table, rules)
     for key in KEYS:
@@ -380,7 +380,7 @@ def faults(table: Table, rules: Rules) -> Iterator[str]:
     for key, time in table.files:
         if time in done:
             seen.setdefault(key, []).append(time)
-    for key, time, _ in table.told:
+    for key, time, _ in table.reported:
         if time not in done:
             yield f"the reported write of key {key} at {time} is not completed"
     for number, writer in enumerate(table.writers):

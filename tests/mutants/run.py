@@ -42,8 +42,8 @@ def copied(folder: Path) -> Path:
 
 def outcome(folder: Path, tests: Sequence[str]) -> str:
     """`passed`, `asserted`, or what else the tests ended by."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = kept | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    retained = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = retained | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p",
@@ -94,14 +94,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0, help="so many, chosen by the seed")
     parser.add_argument("--only", default="")
     parser.add_argument("--no-baseline", action="store_true")
-    asked = parser.parse_args()
-    chosen = [m for m in MUTANTS if asked.only in m.name]
-    if asked.count:
-        chosen = random.Random(asked.seed).sample(chosen, min(asked.count, len(chosen)))
+    arguments = parser.parse_args()
+    chosen = [m for m in MUTANTS if arguments.only in m.name]
+    if arguments.count:
+        chosen = random.Random(arguments.seed).sample(chosen, min(arguments.count, len(chosen)))
     caught, bad = 0, []
     with tempfile.TemporaryDirectory(prefix="pyhudi-mutants-") as name:
         folder = copied(Path(name))
-        if not asked.no_baseline:
+        if not arguments.no_baseline:
             for tests in sorted({m.tests for m in chosen}):
                 if outcome(folder, tests) != "passed":
                     raise SystemExit(f"{' '.join(tests)} fails without any mutant")
@@ -114,7 +114,9 @@ def main() -> int:
             caught += found == "asserted"
             if found != "asserted":
                 bad.append(mutant.name)
-    print(f"mutants, seed {asked.seed}: {caught} of {len(chosen)} caught; bad {len(bad)}: {bad}")
+    print(
+        f"mutants, seed {arguments.seed}: {caught} of {len(chosen)} caught; bad {len(bad)}: {bad}"
+    )
     return 3 if bad else 0
 
 

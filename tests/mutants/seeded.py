@@ -200,7 +200,7 @@ MUTANTS = (
         "                return found == token\n", "                return True\n",
         ("tests/storage/test_faulty_store.py", "-k", "win_over")),
     _in("storage/object_store.py", "a folder holds the folders below it as files",
-        'if own and own not in folders and "/" not in own:', "if own:",
+        'if relative and relative not in folders and "/" not in relative:', "if own:",
         ("tests/contracts/test_filesystem.py", "-k", "object or s3")),
     _in("storage/listing_snapshot.py", "a folder of a walk is not there",
         "return place in self._walked or place in self._entries", "return place in self._walked",

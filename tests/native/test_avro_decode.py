@@ -55,7 +55,7 @@ def test_any_schema_decodes_as_fastavro_reads_it(table) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(tables(), st.data())
-def test_a_projection_holds_the_asked_columns_in_the_asked_order(table, data) -> None:
+def test_a_projection_has_the_requested_columns_in_the_requested_order(table, data) -> None:
     schema, rows = table
     codec = AvroCodec(schema)
     body = frames([datum(schema, row) for row in rows])
@@ -105,7 +105,7 @@ def test_datums_must_be_binary() -> None:
         AvroCodec(FLAT).decode_column(pa.array([1]))
 
 
-def test_an_error_tells_path_column_row_and_offset() -> None:
+def test_an_error_reports_path_column_row_and_offset() -> None:
     body = bytearray(frames([datum(FLAT, row) for row in FLAT_ROWS]))
     body[4] = 6  # the first union's branch
     with pytest.raises(CorruptFileError) as caught:

@@ -38,7 +38,7 @@ def test_slices_and_null_rows_encode_as_their_rows(table, data) -> None:
     codec = AvroCodec(schema)
     datums = [datum(schema, row) for row in rows]
     keep = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
-    slots = [d if kept else None for d, kept in zip(datums, keep, strict=True)]
+    slots = [d if retained else None for d, retained in zip(datums, keep, strict=True)]
     whole = codec.decode_column(pa.array(slots, pa.binary()))
     start = data.draw(st.integers(0, len(rows)))
     encoded = codec.encode_column(whole.slice(start))

@@ -173,15 +173,15 @@ def test_growth_fullness_and_turn_equal_the_model(
         assert bloom.to_base64() == model.text()
         if through_text:
             bloom = BloomFilter.from_base64(bloom.to_base64(), entries_max=most)
-    asked = [key for batch in batches for key in batch] + [b"absent-%d" % n for n in range(40)]
-    assert bloom.contains(column(asked)).to_pylist() == [model.contains(key) for key in asked]
+    probes = [key for batch in batches for key in batch] + [b"absent-%d" % n for n in range(40)]
+    assert bloom.contains(column(probes)).to_pylist() == [model.contains(key) for key in probes]
     assert bloom.key_count == sum(len(batch) for batch in batches)
 
 
 @settings(deadline=None)
 @given(keys, keys, st.integers(1, 60), st.sampled_from([0.3, 1e-3, 1e-9]))
 def test_simple_filters_equal_the_model(
-    added: list[bytes], asked: list[bytes], entries: int, fpp: float
+    added: list[bytes], probes: list[bytes], entries: int, fpp: float
 ) -> None:
     bloom = BloomFilter(entries, fpp, kind="SIMPLE")
     model = Model(entries, 1 << 30, bloom.bit_count, bloom.hash_count)
@@ -190,7 +190,7 @@ def test_simple_filters_equal_the_model(
     for key in added:
         model.add(key)
     assert base64.b64decode(bloom.to_base64())[13:] == bytes(model.rows[0])
-    assert bloom.contains(column(asked)).to_pylist() == [model.contains(key) for key in asked]
+    assert bloom.contains(column(probes)).to_pylist() == [model.contains(key) for key in probes]
 
 
 def test_no_key_is_lost_and_few_are_invented() -> None:
@@ -202,7 +202,7 @@ def test_no_key_is_lost_and_few_are_invented() -> None:
     assert bloom.contains(absent).true_count < 120
 
 
-def test_nulls_ask_for_nothing_and_cannot_be_added() -> None:
+def test_nulls_look_up_nothing_and_cannot_be_added() -> None:
     bloom = BloomFilter(10, 1e-6)
     before = bloom.to_base64()
     for unusable in (pa.array(["a", None]), ["a", ""]):

@@ -22,7 +22,7 @@ from tests.support.fixtures import fixtures
 from tests.support.hfiles import N1, SUFFIX, Dialect, H, build, proto, uvarint, with_
 
 CELLS = [(b"hudi-key-%05d" % (7 * i), b"hudi-value-%d" % i) for i in range(60)]
-ASKED = pa.array(
+PROBES = pa.array(
     [key for key, _ in CELLS] + [key + b"x" for key, _ in CELLS] + [b"", b"z"], pa.binary()
 )
 ANSWERS = [value for _, value in CELLS] + [None] * (len(CELLS) + 2)
@@ -42,7 +42,7 @@ def check(data: bytes) -> bool:
     sound = True
     for method in ("seek", "scan"):
         try:
-            got = HFileReader(data, cache_bytes=0).get_many(ASKED, method=method)
+            got = HFileReader(data, cache_bytes=0).get_many(PROBES, method=method)
             assert got.to_pylist() == ANSWERS
         except CorruptFileError:
             sound = False
@@ -94,7 +94,7 @@ def test_no_truncated_file_is_read(dialect: Dialect) -> None:
             HFileReader(data[len(data) - length :]).scan().read_all()
 
 
-def test_a_missing_piece_in_the_middle_is_found() -> None:
+def test_a_missing_chunk_in_the_middle_is_found() -> None:
     data = build(CELLS, H)
     for start in range(0, len(data) - TRAILER, 41):
         for size in (1, 8, 100):
@@ -113,9 +113,9 @@ def test_random_damage_never_crashes() -> None:
                     [0, 1, 0x7F, 0x80, 0xFF, rnd.randrange(256)]
                 )
             for use in (
-                lambda reader: reader.get_many(ASKED, method="seek"),
-                lambda reader: reader.get_many(ASKED, method="scan"),
-                lambda reader: reader.get_many(ASKED),
+                lambda reader: reader.get_many(PROBES, method="seek"),
+                lambda reader: reader.get_many(PROBES, method="scan"),
+                lambda reader: reader.get_many(PROBES),
                 lambda reader: reader.scan().read_all(),
                 lambda reader: reader.verify(),
             ):
@@ -144,11 +144,11 @@ def bomb() -> bytes:
 def test_a_decompression_bomb_is_refused_without_the_memory(bomb: bytes, claimed: int) -> None:
     """A block that inflates to more than it says, or says more than it can."""
     summed = 33 + len(bomb)
-    pieces = -(-summed // 16384)
+    sum_count = -(-summed // 16384)
     header = b"DATABLK*" + struct.pack(
-        ">iiqBii", len(bomb) + 4 * pieces, claimed, -1, 0, 16384, summed
+        ">iiqBii", len(bomb) + 4 * sum_count, claimed, -1, 0, 16384, summed
     )
-    block = header + bomb + bytes(4 * pieces)
+    block = header + bomb + bytes(4 * sum_count)
     forged = forge(block)
     before = peak_bytes()
     with pytest.raises(CorruptFileError):
@@ -258,12 +258,12 @@ def sample_damage(path: Path, flips: list[int]) -> None:
     data = path.read_bytes()
     reader = HFileReader(data)
     table = reader.scan().read_all()
-    wanted = reader.get_many(table["key"])
+    expected = reader.get_many(table["key"])
     for position in flips:
         bad = bytearray(data)
         bad[position] ^= 1 << position % 8
         with contextlib.suppress(CorruptFileError):
-            assert HFileReader(bytes(bad), cache_bytes=0).get_many(table["key"]).equals(wanted)
+            assert HFileReader(bytes(bad), cache_bytes=0).get_many(table["key"]).equals(expected)
 
 
 def test_damaged_sample_files_never_answer_otherwise() -> None:

@@ -22,7 +22,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("machine")
-def test_measured_constants_are_kept_and_used() -> None:
+def test_measured_constants_are_stored_and_used() -> None:
     assert lookup_costs() == LookupCosts()
     measured = measure_costs(2_000, spread_max=float("inf")).costs
     assert store_costs(measured) == costs_file()

@@ -62,13 +62,17 @@ def test_every_dialect_reads_the_same(dialect: Dialect, cells: list[Cell]) -> No
     reader = HFileReader(data)
     assert reader.verify() == reader.entry_count == len(cells)
     assert rows(reader) == cells
-    held = dict(cells)
-    asked = [key for key, _ in cells] + [key + b"x" for key, _ in cells] + [b"", b"\xff" * 40, b"h"]
-    random.Random(1).shuffle(asked)
+    stored = dict(cells)
+    probes = (
+        [key for key, _ in cells] + [key + b"x" for key, _ in cells] + [b"", b"\xff" * 40, b"h"]
+    )
+    random.Random(1).shuffle(probes)
     for method in METHODS:
-        got = look_up(HFileReader(data, hash_after=None), asked, method)
-        assert got == [held.get(key) for key in asked], method
-    assert look_up(HFileReader(data, hash_after=0), asked * 2) == [held.get(k) for k in asked * 2]
+        got = look_up(HFileReader(data, hash_after=None), probes, method)
+        assert got == [stored.get(key) for key in probes], method
+    assert look_up(HFileReader(data, hash_after=0), probes * 2) == [
+        stored.get(k) for k in probes * 2
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -77,25 +81,27 @@ def test_rows_of_all_shapes_are_found(seed: int) -> None:
     rnd = random.Random(seed)
     alphabet = [b"\0\1", b"ab", b"\0\xff\x80a", bytes(range(256))][seed % 4]
     shared = rnd.choice([b"", b"pre\0", b"x" * 20])
-    held = {
+    stored = {
         shared + bytes(rnd.choices(alphabet, k=rnd.choice([0, 1, 2, 7, 8, 9, 15, 16, 30]))): b"%d"
         % i
         for i in range(600)
     }
-    cells = sorted(held.items())
+    cells = sorted(stored.items())
     dialect = with_(H, gz=seed % 2 == 0, block_cells=rnd.choice([1, 5, 50]), fake_first_keys=True)
     data = build(cells, dialect)
     absent = [
         shared + bytes(rnd.choices(alphabet, k=rnd.choice([0, 1, 3, 8, 9, 16]))) for _ in range(600)
     ]
-    asked = [*held, *absent, b"", shared[:-1], shared + b"\xff" * 50]
-    rnd.shuffle(asked)
+    probes = [*stored, *absent, b"", shared[:-1], shared + b"\xff" * 50]
+    rnd.shuffle(probes)
     for reader in (HFileReader(data, hash_after=None), HFileReader(data, hash_after=0)):
         for method in METHODS:
-            assert look_up(reader, asked, method) == [held.get(key) for key in asked]
-            assert look_up(reader, sorted(asked), method) == [held.get(k) for k in sorted(asked)]
-        for key in asked[:30]:
-            assert reader.get(key) == held.get(key)
+            assert look_up(reader, probes, method) == [stored.get(key) for key in probes]
+            assert look_up(reader, sorted(probes), method) == [
+                stored.get(k) for k in sorted(probes)
+            ]
+        for key in probes[:30]:
+            assert reader.get(key) == stored.get(key)
 
 
 @pytest.mark.parametrize("gz", [True, False])
@@ -113,14 +119,14 @@ def test_of_equal_rows_the_first_cell_is_the_answer(gz: bool) -> None:
 def test_keys_come_as_any_column_and_nulls_are_absent() -> None:
     reader = HFileReader(build(CELLS), hash_after=None)
     names = ["hudi-key-00003", None, "hudi-key-00001", "hudi-key-00003", "é"]
-    wanted = [b"hudi-value-3", None, b"hudi-value-1", b"hudi-value-3", None]
+    expected = [b"hudi-value-3", None, b"hudi-value-1", b"hudi-value-3", None]
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.string_view()):
         column = pa.array(names, kind)
-        assert reader.get_many(column).to_pylist() == wanted
-        assert reader.get_many(column.slice(1, 3)).to_pylist() == wanted[1:4]
-        assert reader.get_many(pa.chunked_array([column, column])).to_pylist() == wanted * 2
-    assert reader.get_many(names).to_pylist() == wanted
-    assert reader.get_many(pa.array(names).dictionary_encode()).to_pylist() == wanted
+        assert reader.get_many(column).to_pylist() == expected
+        assert reader.get_many(column.slice(1, 3)).to_pylist() == expected[1:4]
+        assert reader.get_many(pa.chunked_array([column, column])).to_pylist() == expected * 2
+    assert reader.get_many(names).to_pylist() == expected
+    assert reader.get_many(pa.array(names).dictionary_encode()).to_pylist() == expected
     assert reader.get_many(pa.array([], pa.string())).to_pylist() == []
     assert reader.get("hudi-key-00007") == b"hudi-value-7"
     with pytest.raises(UserError):
@@ -136,12 +142,12 @@ def test_ranges_and_prefixes_are_scanned_in_order(dialect: Dialect) -> None:
     bounds = [None, b"", b"hudi-key-00017", b"hudi-key-00017x", b"hudi-key-0010", b"z", keys[-1]]
     for start in bounds:
         for stop in bounds:
-            wanted = [k for k in keys if (start or b"") <= k and (stop is None or k < stop)]
-            assert reader.scan(start, stop).read_all()["key"].to_pylist() == wanted
+            expected = [k for k in keys if (start or b"") <= k and (stop is None or k < stop)]
+            assert reader.scan(start, stop).read_all()["key"].to_pylist() == expected
     for prefix in (b"", b"hudi-key-0001", "hudi-key-0001", b"hudi-key-00019", b"nothing", b"\xff"):
         raw = prefix if isinstance(prefix, bytes) else prefix.encode()
-        wanted = [k for k in keys if k.startswith(raw)]
-        assert reader.prefix(prefix).read_all()["key"].to_pylist() == wanted
+        expected = [k for k in keys if k.startswith(raw)]
+        assert reader.prefix(prefix).read_all()["key"].to_pylist() == expected
 
 
 def test_scans_give_batches_of_key_and_value() -> None:
@@ -298,32 +304,32 @@ def test_the_cache_is_bounded_and_answers_do_not_depend_on_it() -> None:
 
 
 def test_closing_gives_the_shared_cache_its_room_back() -> None:
-    before = SHARED.bytes_held
+    before = SHARED.bytes_stored
     with HFileReader(build(CELLS)) as reader:
         look_up(reader, [key for key, _ in CELLS[:3]])
-        assert SHARED.bytes_held > before
+        assert SHARED.bytes_stored > before
         look_up(reader, [key for key, _ in CELLS] * 2)
         look_up(reader, [key for key, _ in CELLS] * 2)
-    assert SHARED.bytes_held == before
+    assert SHARED.bytes_stored == before
     SHARED.check()
 
 
 @pytest.mark.parametrize("source", [bytes, Plain])
-def test_several_threads_inflate_and_several_callers_ask(source: Any) -> None:
+def test_several_threads_inflate_for_several_callers(source: Any) -> None:
     cells = [(b"%06d" % i, b"%d" % i) for i in range(4000)]
     data = build(cells, with_(H, checksum=0, block_cells=20))
-    held = dict(cells)
+    stored = dict(cells)
     reader = HFileReader(source(data), threads=3, cache_bytes=100_000)
     failures: list[object] = []
 
-    def ask(seed: int) -> None:
+    def look_up_seeded(seed: int) -> None:
         rnd = random.Random(seed)
         for _ in range(5):
-            keys = [*rnd.sample(list(held), 1500), b"absent"]
-            if look_up(reader, keys) != [held.get(key) for key in keys]:
+            keys = [*rnd.sample(list(stored), 1500), b"absent"]
+            if look_up(reader, keys) != [stored.get(key) for key in keys]:
                 failures.append(seed)
 
-    callers = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
+    callers = [threading.Thread(target=look_up_seeded, args=(seed,)) for seed in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -341,12 +347,12 @@ def test_files_in_the_order_of_utf_16_are_answered_all_the_same(block_cells: int
     cells = [(name.encode(), b"%d" % i) for i, name in enumerate(names)]
     assert cells != sorted(cells)
     data = build(cells, with_(N1, block_cells=block_cells))
-    asked = [*names, "b", "\U0001f600", "\uff02"]
+    probes = [*names, "b", "\U0001f600", "\uff02"]
     for method in METHODS:
         for cache_bytes in (None, 0):
             reader = HFileReader(data, cache_bytes=cache_bytes)
             for _ in range(2):
-                got = reader.get_many(asked, method=method).to_pylist()
+                got = reader.get_many(probes, method=method).to_pylist()
                 assert got == [b"%d" % i for i in range(len(names))] + [None] * 3
     assert rows(HFileReader(data)) == cells
     with pytest.raises(CorruptFileError, match="order"):
@@ -363,7 +369,7 @@ def test_a_scan_of_a_closed_reader_is_refused() -> None:
         stream.read_all()
 
 
-def test_file_info_and_meta_blocks_are_told() -> None:
+def test_file_info_and_meta_blocks_are_returned() -> None:
     info = {b"schema": b"{}", b"\xff odd": b"\0"}
     metas = {b"bloomFilter": b"A" * 100, b"other": b""}
     reader = HFileReader(build(CELLS, with_(N1, info=info, metas=metas)))

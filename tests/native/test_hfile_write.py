@@ -111,7 +111,7 @@ def test_what_was_written_is_read(kind: str, count: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    held=st.dictionaries(
+    stored=st.dictionaries(
         st.one_of(
             st.text(min_size=1, max_size=12).map(str.encode), st.binary(min_size=1, max_size=40)
         ),
@@ -123,15 +123,15 @@ def test_what_was_written_is_read(kind: str, count: int) -> None:
     kind=st.sampled_from(KINDS),
 )
 def test_any_keys_and_values_survive(
-    held: dict[bytes, bytes], absent: list[bytes], block_size: int, kind: str
+    stored: dict[bytes, bytes], absent: list[bytes], block_size: int, kind: str
 ) -> None:
-    cells = sorted(held.items())
+    cells = sorted(stored.items())
     data = write(cells, compression=kind, block_size=block_size)
     assert read(data) == cells
-    asked = [*absent, *held]
+    probes = [*absent, *stored]
     for method in ("auto", "seek", "scan"):
-        got = HFileReader(data).get_many(pa.array(asked, pa.binary()), method=method).to_pylist()
-        assert got == [held.get(key) for key in asked]
+        got = HFileReader(data).get_many(pa.array(probes, pa.binary()), method=method).to_pylist()
+        assert got == [stored.get(key) for key in probes]
 
 
 def test_strings_of_any_width_and_slices_are_taken() -> None:
@@ -266,8 +266,8 @@ class Filter:
 
     kind = "DYNAMIC_V0"
 
-    def __init__(self, held: int = 0) -> None:
-        self.key_count = held
+    def __init__(self, stored: int = 0) -> None:
+        self.key_count = stored
         self.seen: list[str] = []
 
     def add(self, keys: pa.Array) -> None:
@@ -279,46 +279,46 @@ class Filter:
 
 
 def test_a_bloom_filter_goes_into_a_meta_block() -> None:
-    held = Filter()
-    writer = HFileWriter(None, bloom=held, metadata={b"schema": b"{}"})
+    stored = Filter()
+    writer = HFileWriter(None, bloom=stored, metadata={b"schema": b"{}"})
     writer.add(["a", "b"], ["1", "2"])
     writer.add(["c"], ["3"])
     reader = HFileReader(writer.finish())
-    assert held.seen == ["a", "b", "c"]
-    assert reader.meta_block("bloomFilter") == held.to_base64().encode()
-    told = {
+    assert stored.seen == ["a", "b", "c"]
+    assert reader.meta_block("bloomFilter") == stored.to_base64().encode()
+    reported = {
         name: reader.metadata[name]
         for name in ("minRecordKey", "maxRecordKey", "bloomFilterTypeCode", "schema")
     }
-    assert told == {
+    assert reported == {
         "minRecordKey": b"a",
         "maxRecordKey": b"c",
         "bloomFilterTypeCode": b"DYNAMIC_V0",
         "schema": b"{}",
     }
-    full = HFileWriter(None, bloom=Filter(held=1))
+    full = HFileWriter(None, bloom=Filter(stored=1))
     full.add(["a"], ["1"])
     full.finish()
-    wrong = HFileWriter(None, bloom=Filter(held=2))
+    wrong = HFileWriter(None, bloom=Filter(stored=2))
     wrong.add(["a"], ["1"])
     with pytest.raises(UserError, match="filter"):
         wrong.finish()
 
 
 def test_targets_are_paths_files_and_memory(tmp_path: Path) -> None:
-    wanted = write([(b"a", b"1")])
+    expected = write([(b"a", b"1")])
     path = tmp_path / "x.hfile"
     with HFileWriter(path) as writer:
         writer.add(["a"], ["1"])
-    assert path.read_bytes() == wanted
+    assert path.read_bytes() == expected
     with HFileWriter(str(path)) as writer:
         writer.add(["a"], ["1"])
-    assert path.read_bytes() == wanted
-    held = io.BytesIO(b"before")
-    held.seek(0, io.SEEK_END)
-    with HFileWriter(held) as writer:
+    assert path.read_bytes() == expected
+    stored = io.BytesIO(b"before")
+    stored.seek(0, io.SEEK_END)
+    with HFileWriter(stored) as writer:
         writer.add(["a"], ["1"])
-    assert held.getvalue() == b"before" + wanted
+    assert stored.getvalue() == b"before" + expected
 
 
 def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:

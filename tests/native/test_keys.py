@@ -31,11 +31,11 @@ def test_find_and_first_equal_a_dictionary(built: list[bytes], probes: list[byte
     table = KeyTable(column(built))
     last = {value: row for row, value in enumerate(built)}
     first = {value: row for row, value in reversed(list(enumerate(built)))}
-    asked = probes + built
+    looked_up = probes + built
     assert len(table) == len(last)
-    assert table.find(column(asked)).tolist() == [last.get(value, -1) for value in asked]
-    assert table.first(column(asked)).tolist() == [first.get(value, -1) for value in asked]
-    assert table.contains(column(asked)).tolist() == [value in last for value in asked]
+    assert table.find(column(looked_up)).tolist() == [last.get(value, -1) for value in looked_up]
+    assert table.first(column(looked_up)).tolist() == [first.get(value, -1) for value in looked_up]
+    assert table.contains(column(looked_up)).tolist() == [value in last for value in looked_up]
 
 
 @pytest.mark.parametrize("repeat", [1, 3])

@@ -35,9 +35,9 @@ def test_every_name_of_a_stub_is_in_its_module(stub: Path) -> None:
         if isinstance(node, ast.FunctionDef):
             check_function(module, node)
         elif isinstance(node, ast.ClassDef):
-            held = getattr(module, node.name)
+            stored = getattr(module, node.name)
             for member in node.body:
                 if isinstance(member, ast.FunctionDef):
-                    check_function(held, member)
+                    check_function(stored, member)
                 elif isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
-                    assert hasattr(held, member.target.id), (node.name, member.target.id)
+                    assert hasattr(stored, member.target.id), (node.name, member.target.id)

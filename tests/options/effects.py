@@ -112,10 +112,10 @@ def parsed(given: Given) -> Any:
 
 def properties(given: Given) -> Any:
     def made() -> Any:
-        wanted = NewTable(
+        definition = NewTable(
             SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ("ts",), parse_options(given)
         )
-        return sorted(config_of(wanted).properties.items())
+        return sorted(config_of(definition).properties.items())
 
     return outcome(made)
 
@@ -145,8 +145,8 @@ def options_only(given: Given) -> Any:
 def complex_keys(given: Given) -> Any:
     options = {**QUIET, "hoodie.datasource.write.keygenerator.type": "COMPLEX", **given}
     fs = MemoryFileSystem()
-    wanted = ("id",), ("part", "ts"), ()
-    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, *wanted, parse_options(options)))
+    definition = ("id",), ("part", "ts"), ()
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, *definition, parse_options(options)))
     made = Table(fs, options=parse_options(options), engine=LocalEngine(1))
     made.insert(rows([1], 1))
     return made.scan([RECORD_KEY]).to_arrow()[RECORD_KEY].to_pylist()
@@ -452,8 +452,8 @@ def archived(given: Given) -> Any:
     for ts in range(1, 8):
         made.upsert(rows(range(2), ts))
     made.savepoint("kept", [i.time for i in made.timeline.commits][1])
-    told = made.archive(dry_run=True)
-    return len(told.instants), told.held_by
+    preview = made.archive(dry_run=True)
+    return len(preview.instants), preview.held_by
 
 
 def archive_files(given: Given) -> Any:

@@ -52,7 +52,7 @@ def test_an_option_that_says_something_else_is_refused(tmp_path, option, value) 
         pyhudi.open_table(tmp_path, options={option: value})
 
 
-def test_a_table_belongs_to_the_database_that_is_said(tmp_path) -> None:
+def test_a_table_belongs_to_the_stated_database(tmp_path) -> None:
     create(tmp_path, **{"hoodie.database.name": "lake"})
     config = pyhudi.open_table(tmp_path).config
     assert config.properties["hoodie.database.name"] == "lake"

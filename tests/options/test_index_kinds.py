@@ -21,7 +21,7 @@ def names_a_kind(node: ast.AST) -> bool:
     )
 
 
-def test_no_module_asks_which_kind_an_index_is() -> None:
+def test_no_module_checks_which_kind_an_index_is() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -35,7 +35,7 @@ TABLE = {
     "is_global": "record global_bloom global_simple rocksdb hbase elastic",
     "is_record_index": "record elastic",
     "is_store": "rocksdb hbase",
-    "keeps_entries": "record rocksdb hbase elastic",
+    "stores_entries": "record rocksdb hbase elastic",
     "is_default": "record",
     "grows": "elastic",
     "names_places": "bucket",

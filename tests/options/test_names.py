@@ -31,8 +31,8 @@ def names_of_apache_hudi() -> dict[str, tuple[str, ...]]:
 
 def test_every_name_of_apache_hudi_has_a_fate() -> None:
     known = names_of_apache_hudi()
-    wanted = set(known) | {alias for aliases in known.values() for alias in aliases}
-    assert sorted(wanted - BY_NAME.keys()) == []
+    expected = set(known) | {alias for aliases in known.values() for alias in aliases}
+    assert sorted(expected - BY_NAME.keys()) == []
 
 
 def test_an_alias_has_the_fate_of_its_name() -> None:
@@ -124,7 +124,7 @@ def test_names_without_effect_are_listed_and_logged_once(caplog) -> None:
     assert len(caplog.records) == 1
 
 
-def test_names_with_the_prefix_of_commit_metadata_are_kept() -> None:
+def test_names_with_the_prefix_of_commit_metadata_are_retained() -> None:
     assert parse_options({"_job": 7}).write.commit_metadata == {"_job": "7"}
     given = {"hoodie.datasource.write.commitmeta.key.prefix": "my.", "my.job": "x"}
     assert parse_options(given).write.commit_metadata == {"my.job": "x"}

@@ -61,9 +61,9 @@ def _plans() -> Iterator[tuple[str, list[str]]]:
     yield "compaction, a is in a pending plan", _shown(compactable(busy, every, today=_TODAY))
     small = ClusteringOptions(small_file_bytes=200 * _MB, target_file_bytes=100 * _MB)
     for order in SliceOrder:
-        wanted = clusterable(view, replace(small, slice_order=order), partitions=_DAYS)
+        expected = clusterable(view, replace(small, slice_order=order), partitions=_DAYS)
         lines = [
-            f"-> {g.output_count} files of {', '.join(_shown(g.slices))}" for g in wanted.groups
+            f"-> {g.output_count} files of {', '.join(_shown(g.slices))}" for g in expected.groups
         ]
         yield f"clustering, slices by {order.value}", lines
     for title, retention in {
@@ -99,8 +99,8 @@ def _shown(slices: Iterable[FileSlice]) -> list[str]:
     ]
 
 
-def _place(piece: FileSlice) -> tuple[str, str, str]:
-    return piece.partition, piece.file_id, piece.instant
+def _place(file_slice: FileSlice) -> tuple[str, str, str]:
+    return file_slice.partition, file_slice.file_id, file_slice.instant
 
 
 if __name__ == "__main__":

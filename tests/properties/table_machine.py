@@ -72,9 +72,9 @@ class TableMachine(CheckedTable):
     def _table_of(self, batch: Iterable[Row]) -> pa.Table:
         return pa.Table.from_pylist([filled(row, self.given) for row in batch], self.given)
 
-    def _finish(self, report: pyhudi.WriteReport, kept: bool) -> None:
+    def _finish(self, report: pyhudi.WriteReport, deferred: bool) -> None:
         """Publish what was kept back."""
-        if kept and report.instant is not None:
+        if deferred and report.instant is not None:
             self.table.publish(report.instant)
 
     @rule(change=st.sampled_from(sorted(EVOLUTIONS)))
@@ -101,8 +101,8 @@ class TableMachine(CheckedTable):
             self.table.discard(report.instant)
             self.steps["discard"] += 1
 
-    @rule(batch=rows, kept=st.booleans(), skips=st.booleans())
-    def upsert(self, batch: list[Row], kept: bool, skips: bool) -> None:
+    @rule(batch=rows, deferred=st.booleans(), skips=st.booleans())
+    def upsert(self, batch: list[Row], deferred: bool, skips: bool) -> None:
         if self.setup.remembers_deletes:
             batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         touched = set()
@@ -114,24 +114,24 @@ class TableMachine(CheckedTable):
                 self.model.pop(key, None)
                 continue
             home = stored.home if stored and not self.setup.moves else str(row["part"])
-            wanted = {**filled(row, self.given), "part": home}
-            same = stored and with_new(stored.row) == with_new(wanted)
+            expected = {**filled(row, self.given), "part": home}
+            same = stored and with_new(stored.row) == with_new(expected)
             if skips and stored and same and stored.home == home:
                 continue
-            self.model[key] = Stored(wanted, home, "")
+            self.model[key] = Stored(expected, home, "")
             touched.add(key)
         given = self._table_of(batch)
-        report = self.table.upsert(given, publish=not kept, skip_unchanged=skips)
-        self._finish(report, kept)
+        report = self.table.upsert(given, publish=not deferred, skip_unchanged=skips)
+        self._finish(report, deferred)
         self._committed(report, touched)
 
-    @rule(batch=rows, bulk=st.booleans(), kept=st.booleans())
-    def insert_new_keys(self, batch: list[Row], bulk: bool, kept: bool) -> None:
+    @rule(batch=rows, bulk=st.booleans(), deferred=st.booleans())
+    def insert_new_keys(self, batch: list[Row], bulk: bool, deferred: bool) -> None:
         if not (fresh := self._fresh(batch)):
             return
         verb = self.table.bulk_insert if bulk else self.table.insert
-        report = verb(self._table_of(fresh.values()), publish=not kept)
-        self._finish(report, kept)
+        report = verb(self._table_of(fresh.values()), publish=not deferred)
+        self._finish(report, deferred)
         if self.setup.index is not IndexKind.BUCKET:  # which does not look keys up
             assert report.inserted == len(fresh)
         self._put(fresh)
@@ -141,8 +141,8 @@ class TableMachine(CheckedTable):
     def insert_dropping_known_keys(self, batch: list[Row]) -> None:
         batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         fresh = self._fresh(batch)
-        asked = self.setup.reopened(self.table, datasource__insert__dup__policy="drop")
-        report = asked.insert(self._table_of(batch))
+        requested = self.setup.reopened(self.table, datasource__insert__dup__policy="drop")
+        report = requested.insert(self._table_of(batch))
         assert report.duplicates == len(batch) - len(fresh)
         self._put(fresh)
         self._committed(report, set(fresh))
@@ -151,8 +151,8 @@ class TableMachine(CheckedTable):
         for key, row in fresh.items():
             self.model[key] = Stored(filled(row, self.given), str(row["part"]), "")
 
-    @rule(batch=rows, whole_table=st.booleans(), kept=st.booleans())
-    def overwrite(self, batch: list[Row], whole_table: bool, kept: bool) -> None:
+    @rule(batch=rows, whole_table=st.booleans(), deferred=st.booleans())
+    def overwrite(self, batch: list[Row], whole_table: bool, deferred: bool) -> None:
         chosen = PARTITIONS if whole_table else [str(row["part"]) for row in batch]
         stays = {k for k, s in self.model.items() if s.home not in chosen}
         fresh = {k: row for k, row in self._winners(batch).items() if k not in stays}
@@ -163,8 +163,8 @@ class TableMachine(CheckedTable):
         fresh = {k: row for k, row in fresh.items() if k not in self.model or k in gone}
         if not whole_table and {str(row["part"]) for row in fresh.values()} != set(chosen):
             return
-        report = verb(self._table_of(fresh.values()), publish=not kept)
-        self._finish(report, kept)
+        report = verb(self._table_of(fresh.values()), publish=not deferred)
+        self._finish(report, deferred)
         assert report.deleted == len(gone)
         for key in gone:
             del self.model[key]
@@ -174,18 +174,18 @@ class TableMachine(CheckedTable):
 
     # --- verbs that take rows away ------------------------------------------------------------
 
-    @rule(keys=a_key, kept=st.booleans())
-    def delete_keys(self, keys: list[str], kept: bool) -> None:
+    @rule(keys=a_key, deferred=st.booleans())
+    def delete_keys(self, keys: list[str], deferred: bool) -> None:
         present = [place for place in self.model if place[1] in keys]
-        report = self.table.delete(keys=keys, publish=not kept)
+        report = self.table.delete(keys=keys, publish=not deferred)
         assert report.missing_keys == len(set(keys) - {key for _, key in present})
-        self._deleted(report, present, kept)
+        self._deleted(report, present, deferred)
 
     @rule(batch=rows)
     def delete_rows(self, batch: list[Row]) -> None:
         present = [key for key in self._winners(batch) if key in self.model]
         given = self._table_of(batch).select(["id", "part"])
-        self._deleted(self.table.delete(given), present, kept=False)
+        self._deleted(self.table.delete(given), present, deferred=False)
 
     @rule(above=st.integers(-2, 5), partition=st.none() | st.sampled_from(PARTITIONS))
     def delete_where(self, above: int, partition: str | None) -> None:
@@ -198,25 +198,25 @@ class TableMachine(CheckedTable):
             if s.row["value"] is not None and s.row["value"] > above
             if partition in (None, s.row["part"])
         ]
-        self._deleted(self.table.delete(where=where), doomed, kept=False)
+        self._deleted(self.table.delete(where=where), doomed, deferred=False)
 
-    def _deleted(self, report: pyhudi.WriteReport, present: list[Identity], kept: bool) -> None:
-        self._finish(report, kept)
+    def _deleted(self, report: pyhudi.WriteReport, present: list[Identity], deferred: bool) -> None:
+        self._finish(report, deferred)
         assert report.deleted == len(present)
         for place in present:
             self.model.pop(place)
         self._committed(report, set())
 
-    @rule(partition=st.sampled_from(PARTITIONS), kept=st.booleans())
-    def delete_partition(self, partition: str, kept: bool) -> None:
+    @rule(partition=st.sampled_from(PARTITIONS), deferred=st.booleans())
+    def delete_partition(self, partition: str, deferred: bool) -> None:
         folder = self._folder(partition)
         gone = {k for k, s in self.model.items() if s.home == partition}
         try:
-            report = self.table.delete_partitions(folder, publish=not kept)
+            report = self.table.delete_partitions(folder, publish=not deferred)
         except WriteConflictError:
             assert self._has_plan
             return
-        self._finish(report, kept)
+        self._finish(report, deferred)
         assert report.deleted == len(gone)
         for key in gone:
             del self.model[key]
@@ -301,20 +301,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--steps", type=int, default=25)
-    asked = parser.parse_args()
-    end = time.monotonic() + 60 * asked.minutes
-    number, tables, problems = asked.seed, 0, 0
+    requested = parser.parse_args()
+    end = time.monotonic() + 60 * requested.minutes
+    number, tables, problems = requested.seed, 0, 0
     while time.monotonic() < end:
         try:
             drawn = type("Drawn", (TableMachine,), {})  # a seed stays with its class
-            run_state_machine_as_test(seed(number)(drawn), settings=bounded(20, asked.steps))
+            run_state_machine_as_test(seed(number)(drawn), settings=bounded(20, requested.steps))
         except Exception:
             problems += 1
             print(f"== seed {number}", flush=True)
             traceback.print_exc()
         number, tables = number + 1, tables + 20
     done = ", ".join(f"{name} {count}" for name, count in sorted(TableMachine.steps.items()))
-    print(f"seeds {asked.seed} to {number - 1}, {tables} tables, {problems} problems; {done}")
+    print(f"seeds {requested.seed} to {number - 1}, {tables} tables, {problems} problems; {done}")
     return 3 if problems else 0
 
 

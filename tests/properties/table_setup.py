@@ -102,8 +102,10 @@ class Setup:
         fs = MemoryFileSystem()
         options = parse_options(self.options)
         ordering = ("ts",) if self.event_time else ()
-        wanted = NewTable(SCHEMA, "t", self.kind, ("id",), ("part",), ordering, options, self.index)
-        create(fs, wanted)
+        definition = NewTable(
+            SCHEMA, "t", self.kind, ("id",), ("part",), ordering, options, self.index
+        )
+        create(fs, definition)
         return Table(fs, options=options, engine=LocalEngine(1))
 
     def reopened(self, table: Table, **more: Any) -> Table:
@@ -111,26 +113,26 @@ class Setup:
         return Table(table._fs, options=parse_options(options), engine=LocalEngine(1))
 
 
-def of_index(index: IndexKind, *, kind: TableType, facts: bool, beside: bool) -> Row:
+def of_index(index: IndexKind, *, kind: TableType, facts: bool, has_record_index: bool) -> Row:
     """Options that go with an index only."""
     blooms = index in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
     with_records = index is IndexKind.RECORD or (
-        beside and index.is_global and index is not IndexKind.ELASTIC
+        has_record_index and index.is_global and index is not IndexKind.ELASTIC
     )
-    consistent = beside and index is IndexKind.BUCKET and kind is TableType.MERGE_ON_READ
+    consistent = has_record_index and index is IndexKind.BUCKET and kind is TableType.MERGE_ON_READ
     return {
-        "pyhudi.record.index.inserts.to.logs": beside and index is IndexKind.RECORD,
+        "pyhudi.record.index.inserts.to.logs": has_record_index and index is IndexKind.RECORD,
         "hoodie.bloom.index.use.metadata": blooms and facts,
         "hoodie.metadata.record.index.enable": with_records,
         "hoodie.index.bucket.engine": CONSISTENT.value if consistent else "SIMPLE",
-        "pyhudi.index.elastic.growth": "GROUPS" if beside else "SEAL",
+        "pyhudi.index.elastic.growth": "GROUPS" if has_record_index else "SEAL",
         "pyhudi.index.elastic.hash": "murmur3" if facts else "java",
     }
 
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    """beside: a record index beside a global one; consistent hashing for a bucket index."""
+    """has_record_index: in addition to a global index; consistent hashing for a bucket index."""
     kind = draw(st.sampled_from(list(TableType)))
     index = draw(st.sampled_from([kind for kind in IndexKind if kind is not IndexKind.HBASE]))
     moves, facts = draw(st.booleans()), draw(st.booleans())
@@ -157,7 +159,7 @@ def setups(draw: st.DrawFn) -> Setup:
         "hoodie.clean.automatic": draw(st.booleans()),
         "hoodie.clean.commits.retained": draw(st.integers(1, 3)),
         "hoodie.datasource.write.hive_style_partitioning": draw(st.booleans()),
-        **of_index(index, kind=kind, facts=facts, beside=draw(st.booleans())),
+        **of_index(index, kind=kind, facts=facts, has_record_index=draw(st.booleans())),
     }
     options = {name: str(value).lower() if isinstance(value, bool) else str(value)
                for name, value in given.items()}  # fmt: skip

@@ -91,9 +91,9 @@ class ElasticMachine(RuleBasedStateMachine):
 
     @rule(keys=some_keys, part=st.sampled_from(["a", "b"]))
     def give_up(self, keys: list[str], part: str) -> None:
-        kept = self.table.upsert(self._rows(keys, part), publish=False)
-        if kept.instant is not None:
-            self.table.discard(kept.instant)
+        deferred = self.table.upsert(self._rows(keys, part), publish=False)
+        if deferred.instant is not None:
+            self.table.discard(deferred.instant)
 
     @precondition(lambda self: self.before is not None)
     @rule()
@@ -109,7 +109,7 @@ class ElasticMachine(RuleBasedStateMachine):
         self.places = places
 
     @rule(buckets=st.integers(1, 4))
-    def build_anew(self, buckets: int) -> None:
+    def rebuild_index(self, buckets: int) -> None:
         self.table.index.rebuild(buckets)
         self.before = None
 
@@ -118,8 +118,8 @@ class ElasticMachine(RuleBasedStateMachine):
         if not hasattr(self, "table"):
             return
         found = self.table.lookup(KEYS).to_pylist()
-        told = {row["record_key"]: row["partition_path"] for row in found if row["found"]}
-        assert told == self.places
+        located = {row["record_key"]: row["partition_path"] for row in found if row["found"]}
+        assert located == self.places
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
@@ -136,19 +136,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--steps", type=int, default=30)
-    asked = parser.parse_args()
-    end = time.monotonic() + 60 * asked.minutes
-    number, problems = asked.seed, 0
+    arguments = parser.parse_args()
+    end = time.monotonic() + 60 * arguments.minutes
+    number, problems = arguments.seed, 0
     while time.monotonic() < end:
         try:
             drawn = type("Drawn", (ElasticMachine,), {})  # a seed stays with its class
-            run_state_machine_as_test(seed(number)(drawn), settings=bounded(10, asked.steps))
+            run_state_machine_as_test(seed(number)(drawn), settings=bounded(10, arguments.steps))
         except Exception:
             problems += 1
             print(f"== seed {number}", flush=True)
             traceback.print_exc()
         number += 1
-    print(f"seeds {asked.seed} to {number - 1}, {10 * (number - asked.seed)} tables, "
+    print(f"seeds {arguments.seed} to {number - 1}, {10 * (number - arguments.seed)} tables, "
           f"{problems} problems")  # fmt: skip
     return 3 if problems else 0
 

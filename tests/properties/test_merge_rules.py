@@ -65,7 +65,7 @@ def slices_merged(table: Table) -> list[Row]:
     view = state.view()
     schema = state.schema()
     spec = SliceSpec(schema, tuple(schema.names), state.rules, view.visibility)
-    found = [read_slice(state.fs, piece, spec=spec) for piece in view.latest_slices()]
+    found = [read_slice(state.fs, file_slice, spec=spec) for file_slice in view.latest_slices()]
     return rows_of(pa.concat_tables(found)) if found else []
 
 

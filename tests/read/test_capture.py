@@ -28,8 +28,8 @@ def change(row: dict[str, Any]) -> str:
     """A change as text; Apache Hudi gives the rows as JSON, some with meta columns."""
 
     def side(found: Any) -> Any:
-        told = json.loads(found) if isinstance(found, str) else found
-        return None if told is None else [told[name] for name in COLUMNS]
+        reported = json.loads(found) if isinstance(found, str) else found
+        return None if reported is None else [reported[name] for name in COLUMNS]
 
     return repr((row["ts_ms"], row["op"], side(row["before"]), side(row["after"])))
 
@@ -38,16 +38,16 @@ def change(row: dict[str, Any]) -> str:
 def test_changes_are_those_that_apache_hudi_captures(name: str, tmp_path: Path) -> None:
     root, expected = unzipped(name, tmp_path)
     table = pyhudi.open_table(root)
-    wanted = sorted(map(change, pq.read_table(expected / "cdc.parquet").to_pylist()))
+    changes = sorted(map(change, pq.read_table(expected / "cdc.parquet").to_pylist()))
     found = table.capture("000")
-    assert sorted(map(change, found.to_pylist())) == wanted
+    assert sorted(map(change, found.to_pylist())) == changes
     commits = [i.completed_at or i.time for i in table.timeline.commits]
     parts = [table.capture(a, b) for a, b in zip(["000", *commits], commits, strict=False)]
-    assert sorted(change(r) for p in parts for r in p.to_pylist()) == wanted
+    assert sorted(change(r) for p in parts for r in p.to_pylist()) == changes
     assert table.capture(commits[-1]).num_rows == 0
 
 
-def test_a_cdc_log_tells_changes_whose_old_files_are_gone(tmp_path: Path) -> None:
+def test_a_cdc_log_reports_changes_whose_old_files_are_gone(tmp_path: Path) -> None:
     root, _ = unzipped("cdc_cow_v6_both", tmp_path)
     table = pyhudi.open_table(root)
     first, second, third = [i.time for i in table.timeline.commits][:3]

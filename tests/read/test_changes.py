@@ -201,7 +201,7 @@ def test_a_table_without_meta_columns_has_no_changes() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_what_is_left_of_a_cleaned_range_is_given_when_asked(tmp_path: Path, kind: str) -> None:
+def test_what_is_left_of_a_cleaned_range_is_returned_on_request(tmp_path: Path, kind: str) -> None:
     options = {"hoodie.clean.commits.retained": 1, "hoodie.clean.automatic": False}
     table = pyhudi.create_table(
         tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options

@@ -67,7 +67,7 @@ def apply(table: Table, state: dict[str, int], step: tuple[str, Any]) -> dict[st
     return {k: v for k, v in state.items() if k not in what}
 
 
-def told(diff: pa.Table) -> dict[str, tuple[str, int | None, int | None]]:
+def rows_of_diff(diff: pa.Table) -> dict[str, tuple[str, int | None, int | None]]:
     return {
         row["record_key"]: (
             row["change"],
@@ -93,7 +93,7 @@ def expected(old: dict[str, int], new: dict[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(taken=steps)
-def test_diff_and_history_tell_what_a_model_tells(kind: str, taken: list[Any]) -> None:
+def test_diff_and_history_equal_those_of_a_model(kind: str, taken: list[Any]) -> None:
     table = new_table(kind)
     states: list[dict[str, int]] = [{}]
     times = ["000"]
@@ -102,8 +102,10 @@ def test_diff_and_history_tell_what_a_model_tells(kind: str, taken: list[Any]) -
         last = table.timeline.commits.last
         times.append(last.time if last is not None else "000")
     for one, other in itertools.product(range(len(states)), repeat=2):
-        assert told(table.diff(times[one], times[other])) == expected(states[one], states[other])
-    assert told(table.diff("000")) == expected({}, states[-1])
+        assert rows_of_diff(table.diff(times[one], times[other])) == expected(
+            states[one], states[other]
+        )
+    assert rows_of_diff(table.diff("000")) == expected({}, states[-1])
     for key in KEYS:
         seen = [(r["change"], r["row"] and r["row"]["v"]) for r in table.history(key).to_pylist()]
         assert [value for _, value in seen] == _model_history(key, taken)
@@ -129,7 +131,7 @@ def test_a_diff_reads_only_groups_that_commits_between_touched() -> None:
     made.commit(T2, action="commit")
     fs = OpenCountingFileSystem(memory)
     table = Table(fs, options=parse_options({}), engine=LocalEngine(2))
-    assert told(table.diff(T1)) == {"k7": ("update", 7, 70)}
+    assert rows_of_diff(table.diff(T1)) == {"k7": ("update", 7, 70)}
     data = {path for path in fs.opened if not path.startswith(".hoodie")}
     assert data == {f"{file_id(7)}_0-0-0_{time}.parquet" for time in (T1, T2)}
 
@@ -145,15 +147,15 @@ def test_rows_that_moved_to_another_group_are_no_difference() -> None:
         replaced={"": (file_id(1), file_id(2))},
     )  # fmt: skip
     table = Table(made.fs, options=parse_options({}), engine=LocalEngine(1))
-    assert told(table.diff(T1)) == {"b": ("update", 2, 20), "d": ("insert", None, 4)}
-    assert told(table.diff(T2, T1)) == {"b": ("update", 20, 2), "d": ("delete", 4, None)}
+    assert rows_of_diff(table.diff(T1)) == {"b": ("update", 2, 20), "d": ("insert", None, 4)}
+    assert rows_of_diff(table.diff(T2, T1)) == {"b": ("update", 20, 2), "d": ("delete", 4, None)}
 
 
 def test_a_diff_of_some_columns_and_filtered_rows() -> None:
     table = new_table("cow")
     first = table.upsert(rows({"a": 1, "b": 2, "c": 3})).instant
     table.upsert(rows({"a": 10, "b": 2, "c": 30}))
-    assert told(table.diff(first, where=pc.field("part") == "q")) == {
+    assert rows_of_diff(table.diff(first, where=pc.field("part") == "q")) == {
         "a": ("update", 1, 10), "c": ("update", 3, 30),
     }  # fmt: skip
     assert table.diff(first, columns=["id"]).num_rows == 0
@@ -173,7 +175,7 @@ def test_a_diff_and_a_history_say_what_has_been_cleaned() -> None:
         (T1, "gone"), (T2, "found"), (T3, "update"),
     ]  # fmt: skip
     assert [line["row"] and line["row"]["v"] for line in lines] == [None, 2, 3]
-    assert told(table.diff(T2, T3)) == {"a": ("update", 2, 3)}
+    assert rows_of_diff(table.diff(T2, T3)) == {"a": ("update", 2, 3)}
 
 
 def test_a_key_that_never_was_has_no_history() -> None:

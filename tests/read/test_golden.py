@@ -61,18 +61,18 @@ def check(archive: Path, folder: Path) -> int:
         if match is None or skipped(archive.stem, match):
             continue
         newer = file.with_name(file.stem + ".read_by_1.2.0.parquet")
-        wanted = pq.read_table(newer if newer.exists() else file)
+        target = pq.read_table(newer if newer.exists() else file)
         cleaned = match[1] == "snapshot" and at_end.get(match[2], "equal") != "equal"
         try:
             got = read(table, *match.groups())
         except pyhudi.SnapshotExpiredError:
             assert cleaned, file.name
             continue
-        names = sorted(set(wanted.column_names) - ({"_hoodie_file_name"} if cleaned else set()))
+        names = sorted(set(target.column_names) - ({"_hoodie_file_name"} if cleaned else set()))
         if table.config.is_merge_on_read and "_hoodie_file_name" in names:
             names.remove("_hoodie_file_name")
-        assert set(got.column_names) == set(wanted.column_names), file.name
-        assert row_set(like(got, wanted), names) == row_set(wanted, names), file.name
+        assert set(got.column_names) == set(target.column_names), file.name
+        assert row_set(like(got, target), names) == row_set(target, names), file.name
         count += 1
     return count
 
@@ -95,11 +95,11 @@ def read(table: pyhudi.Table, kind: str, first: str, second: str | None) -> pa.T
             return table.scan(as_of=None if first == "final" else first).to_arrow()
 
 
-def like(got: pa.Table, wanted: pa.Table) -> pa.Table:
+def like(got: pa.Table, target: pa.Table) -> pa.Table:
     """Integer partition columns as text, where Apache Hudi 1.2.0 shows them so."""
     for index, name in enumerate(got.column_names):
         if pa.types.is_integer(got.schema.field(name).type) and pa.types.is_string(
-            wanted.schema.field(name).type
+            target.schema.field(name).type
         ):
             got = got.set_column(index, name, got[name].cast(pa.string()))
     return got
@@ -150,6 +150,6 @@ def test_real_tables_read_as_hudi_rs_reads_them(name: str, tmp_path: Path) -> No
     root = min(roots, key=lambda p: len(p.parts))
     batches = hudi.HudiTableBuilder.from_base_uri(str(root)).build().read()
     got = pyhudi.open_table(root).scan().to_arrow()
-    wanted = pa.Table.from_batches(batches) if batches else got.schema.empty_table()
-    assert set(wanted.column_names) <= set(got.column_names)
-    assert row_set(got, wanted.column_names) == row_set(wanted, wanted.column_names)
+    target = pa.Table.from_batches(batches) if batches else got.schema.empty_table()
+    assert set(target.column_names) <= set(got.column_names)
+    assert row_set(got, target.column_names) == row_set(target, target.column_names)

@@ -62,7 +62,7 @@ def table() -> pyhudi.Table:
     return made
 
 
-def test_a_dataset_is_one_snapshot_narrowed_by_what_is_asked(table: pyhudi.Table) -> None:
+def test_a_dataset_is_one_snapshot_narrowed_by_the_request(table: pyhudi.Table) -> None:
     dataset = table.to_pyarrow_dataset()
     assert dataset.schema == SCHEMA
     table.upsert(pa.table({"id": ["z"], "city": ["p"], "v": [26]}, SCHEMA))

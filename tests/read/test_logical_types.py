@@ -26,8 +26,8 @@ def test_vectors_of_one_kind_are_lists_in_every_column(name: str, tmp_path: Path
     """The second column of a kind has it by its Avro name; values are in base files and logs."""
     table = pyhudi.open_table(foreign_table(name, tmp_path))
     found = table.scan().to_arrow().sort_by("id")
-    wanted = expected_rows(tmp_path).sort_by("id")
-    assert found.to_pylist() == wanted.to_pylist()
+    expected = expected_rows(tmp_path).sort_by("id")
+    assert found.to_pylist() == expected.to_pylist()
     for column in ("f", "g"):
         assert found.schema.field(column).type == pa.list_(pa.field("element", pa.float32()))
         assert table.schema.field(column).metadata == {b"hudi_type": b"VECTOR(2)"}

@@ -66,14 +66,14 @@ def model(base: list[Entry], log: list[Entry], *, event_time: bool) -> dict[str,
     reset = set()
     for entry in log:
         natural = entry.kind == "delete" and entry.ts is None
-        held = state.get(entry.key)
+        found = state.get(entry.key)
         loses = (
             event_time
             and not natural
-            and held is not None
-            and held[0] is not None
+            and found is not None
+            and found[0] is not None
             and entry.ts is not None
-            and entry.ts < held[0]
+            and entry.ts < found[0]
         )
         if loses:
             continue

@@ -45,9 +45,9 @@ def test_filters_find_the_rows_that_a_scan_finds(
     every = table.scan().to_arrow()
     value = pa.scalar(middle, every.schema.field(column).type)
     for where in (pc.field(column) > value, pc.field(column) < value):
-        wanted = every.filter(where)
-        assert 0 < wanted.num_rows < every.num_rows
-        assert row_counts(table.scan(where=where).to_arrow()) == row_counts(wanted)
+        expected = every.filter(where)
+        assert 0 < expected.num_rows < every.num_rows
+        assert row_counts(table.scan(where=where).to_arrow()) == row_counts(expected)
 
 
 @pytest.mark.parametrize("name", TABLES[:2])
@@ -107,7 +107,7 @@ def test_nested_values_are_relabelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "wanted"),
+    ("stored", "expected"),
     [
         (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),  # a column that was widened
         (pa.timestamp("us"), pa.timestamp("ms")),  # local ones that have a label are right
@@ -115,6 +115,6 @@ def test_nested_values_are_relabelled() -> None:
         (pa.int64(), pa.int64()),
     ],
 )
-def test_other_columns_stay_as_stored(stored: pa.DataType, wanted: pa.DataType) -> None:
+def test_other_columns_stay_as_stored(stored: pa.DataType, expected: pa.DataType) -> None:
     rows = pa.table({"c": pa.array([1, None], stored)})
-    assert relabelled(rows, pa.schema([("c", wanted)])).equals(rows)
+    assert relabelled(rows, pa.schema([("c", expected)])).equals(rows)

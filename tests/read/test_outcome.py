@@ -47,15 +47,15 @@ READS = [
 
 def test_every_read_of_known_slices_gives_what_a_first_read_gives(table: pyhudi.Table) -> None:
     instants = [None, *(str(i.time) for i in table.timeline.commits.instants)]
-    asked = [(how, at) for how in READS for at in instants]
-    asked = [(how, at) for how, at in asked if at is None or "more" not in str(how)]
+    requested = [(how, at) for how in READS for at in instants]
+    requested = [(how, at) for how, at in requested if at is None or "more" not in str(how)]
     first = []
-    for how, at in asked:
+    for how, at in requested:
         OUTCOMES.clear()
         first.append(table.scan(**how, as_of=at).to_arrow())
     OUTCOMES.clear()
     for _ in range(2):
-        for (how, at), want in zip(asked, first, strict=True):
+        for (how, at), want in zip(requested, first, strict=True):
             assert table.scan(**how, as_of=at).to_arrow().equals(want), (how, at)
     assert table.scan().count() == 38
 

@@ -62,11 +62,11 @@ def test_dates_and_booleans() -> None:
     assert values("2026-11-21/true", "day,flag") == expected
 
 
-def test_a_path_that_does_not_split_into_the_fields_tells_nothing() -> None:
+def test_a_path_that_does_not_split_into_the_fields_has_no_values() -> None:
     assert values("a/b/c", "city,n") == {}
 
 
-def test_text_that_is_no_value_of_the_type_tells_nothing() -> None:
+def test_text_that_is_no_value_of_the_type_has_no_value() -> None:
     assert values("sf/seven", "city,n") == {"city": "sf"}
 
 
@@ -81,11 +81,11 @@ def test_a_filter_keeps_partitions_that_can_match() -> None:
         for path in ("sf/1", "sf/2", "la/1", "__HIVE_DEFAULT_PARTITION__/1")
     ]
 
-    def kept(where: pc.Expression) -> list[bool]:
+    def retained(where: pc.Expression) -> list[bool]:
         return matching(known, SCHEMA, where)
 
-    assert kept(pc.field("city") == "sf") == [True, True, False, False]
-    assert kept((pc.field("n") > 1) & (pc.field("x") < 5)) == [False, True, False, False]
-    assert kept((pc.field("n") > 1) | (pc.field("x") < 5)) == [True] * 4
-    assert kept(pc.field("city").isin(["la", "ny"])) == [False, False, True, False]
-    assert kept(pc.field("city").is_null()) == [False, False, False, True]
+    assert retained(pc.field("city") == "sf") == [True, True, False, False]
+    assert retained((pc.field("n") > 1) & (pc.field("x") < 5)) == [False, True, False, False]
+    assert retained((pc.field("n") > 1) | (pc.field("x") < 5)) == [True] * 4
+    assert retained(pc.field("city").isin(["la", "ny"])) == [False, False, True, False]
+    assert retained(pc.field("city").is_null()) == [False, False, False, True]

@@ -101,7 +101,7 @@ def test_changes_skip_file_groups_that_were_not_written(mor: Handmade) -> None:
     assert plan.partitions_read == 1
 
 
-def test_columns_come_in_the_order_asked_without_meta_columns(mor: Handmade) -> None:
+def test_columns_come_in_the_requested_order_without_meta_columns(mor: Handmade) -> None:
     table = opened(mor.fs)
     assert table.scan(columns=["v", "id"]).to_arrow().column_names == ["v", "id"]
     assert table.scan(with_meta=False).to_arrow().column_names == SCHEMA.names
@@ -219,7 +219,7 @@ def test_partition_columns_that_files_lack_come_from_the_path() -> None:
     ]
 
 
-def test_explain_tells_what_is_read_and_what_is_skipped(mor: Handmade) -> None:
+def test_explain_reports_what_is_read_and_what_is_skipped(mor: Handmade) -> None:
     text = str(opened(mor.fs).scan(["id"], pc.field("part") == "p").explain())
     assert text.splitlines()[:5] == [
         "columns     id",

@@ -118,9 +118,9 @@ def test_answers_are_equal_with_skipping_on_and_off(
     whole = plain.scan(with_meta=False).to_arrow()
     first = table.timeline.commits.first
     for where in wheres:
-        wanted = rows_of(whole.filter(where))
-        assert rows_of(table.scan(where=where, with_meta=False).to_arrow()) == wanted
-        assert rows_of(plain.scan(where=where, with_meta=False).to_arrow()) == wanted
+        expected = rows_of(whole.filter(where))
+        assert rows_of(table.scan(where=where, with_meta=False).to_arrow()) == expected
+        assert rows_of(plain.scan(where=where, with_meta=False).to_arrow()) == expected
         assert first is not None
         for options in ({"as_of": first.time}, {"mode": "read_optimized"}):
             one = table.scan(where=where, **options).to_arrow()
@@ -193,7 +193,7 @@ def test_keys_go_to_bloom_filters_where_an_old_snapshot_is_read() -> None:
     assert scan.to_arrow()["id"].to_pylist() == ["k4"]
 
 
-def test_a_table_gets_its_facts_when_asked_for_later() -> None:
+def test_a_table_gets_its_facts_when_requested_later() -> None:
     name = f"memory://skip{next(names)}"
     table = pyhudi.create_table(name, SCHEMA, record_key="id")
     for number in range(3):

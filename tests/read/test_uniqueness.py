@@ -62,13 +62,13 @@ def check_filters(table: Table) -> None:
     whole = table.scan().to_arrow()
     unskipped = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
     for key in "abcd":
-        wanted = plain(whole.filter(pc.field("id") == key))
+        expected = plain(whole.filter(pc.field("id") == key))
         for column in ("id", "_hoodie_record_key"):
             for where in (pc.field(column) == key, pc.field(column).isin([key, "absent"])):
-                assert plain(table.scan(where=where).to_arrow()) == wanted
-                assert plain(unskipped.scan(where=where).to_arrow()) == wanted
-                assert table.scan(where=where).count() == len(wanted)
-        assert plain(table.fetch([key])) == wanted
+                assert plain(table.scan(where=where).to_arrow()) == expected
+                assert plain(unskipped.scan(where=where).to_arrow()) == expected
+                assert table.scan(where=where).count() == len(expected)
+        assert plain(table.fetch([key])) == expected
     assert plain(table.fetch(list("abcd"))) == plain(whole)
 
 

@@ -55,10 +55,10 @@ def test_reads_over_archived_instants_are_what_they_were(tmp_path: Path, kind: s
         for time in ["000", *commits[::3]]
     }
     want = values(table)
-    told = table.archive(dry_run=True)
+    preview = table.archive(dry_run=True)
     done = table.archive()
     assert done.instants and (done.instants, done.metadata_instants, done.files) == (
-        told.instants, told.metadata_instants, told.files,
+        preview.instants, preview.metadata_instants, preview.files,
     )  # fmt: skip
     left = [i.time for i in table.timeline.commits]
     assert left == commits[len(commits) - len(left) :]
@@ -87,19 +87,19 @@ def test_the_metadata_tables_own_timeline_is_archived_too(tmp_path: Path) -> Non
     check_whole(table, values(table))
 
 
-def test_what_is_still_asked_for_stays(tmp_path: Path) -> None:
+def test_what_is_still_requested_stays(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", **FEW)
     table.upsert(rows(range(8), 2))
-    kept = values(table)
+    retained = values(table)
     saved = table.savepoint("kept").instant
     for ts in range(3, 15):
         table.upsert(rows(range(8), ts))
     done = table.archive()
     assert done.held_by == "a savepoint" and len(done.instants) == 1
     table.clean()
-    assert values(table, as_of=saved) == kept
+    assert values(table, as_of=saved) == retained
     table.restore(saved)
-    check_whole(table, kept)
+    check_whole(table, retained)
 
 
 def test_replaced_groups_stay_known_until_they_are_cleaned(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_replacement_is_archived_after_the_last_file_it_replaced(
     table.upsert(rows(range(8, 10), 1))  # a second file group in each partition
     snapshot = newest(table)
     before = values(table)
-    held = table.pin_snapshot() if keeper == "hold" else None
-    if held is None:
+    pinned = table.pin_snapshot() if keeper == "hold" else None
+    if pinned is None:
         table.savepoint("keep")
     match how:
         case "overwrite":
@@ -160,8 +160,8 @@ def test_a_replacement_is_archived_after_the_last_file_it_replaced(
         assert values(again) == want
         assert values(again, as_of=snapshot) == before
     assert table.doctor().is_healthy, str(table.doctor())
-    if held is not None:
-        held.release()
+    if pinned is not None:
+        pinned.release()
     else:
         table.delete_savepoint(snapshot)
     table.upsert(rows(range(1, 4, 2), 20))
@@ -187,7 +187,7 @@ def test_a_clean_under_a_hold_does_not_retain_past_a_replacement(tmp_path: Path)
     assert (table.clean().kept_from or "") > replacement
 
 
-def test_writes_archive_behind_them_when_asked_to(tmp_path: Path) -> None:
+def test_writes_archive_behind_them_on_request(tmp_path: Path) -> None:
     inline = {"hoodie.table.services.enabled": "true", "hoodie.clean.automatic": "false"}
     table = table_of(tmp_path / "t", **{**FEW, **inline})
     for ts in range(2, 25):
@@ -212,7 +212,7 @@ def test_small_files_of_the_archive_are_made_into_one(tmp_path: Path) -> None:
     assert [i.time for i in table.archived_timeline] == gone
 
 
-def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_path: Path) -> None:
+def test_what_completed_during_a_write_stays_for_it_to_be_found(tmp_path: Path) -> None:
     table = long_table(tmp_path / "t", "cow", 14)
     commits = [i.time for i in table.timeline.commits]
     folder = tmp_path / "t" / ".hoodie"
@@ -228,7 +228,7 @@ def test_what_completed_beside_a_write_under_way_stays_for_it_to_be_found(tmp_pa
     assert plan.held_by == "a concurrent write"
 
 
-def test_an_archive_that_makes_no_sense_is_refused_at_the_door() -> None:
+def test_contradictory_archive_options_are_refused_by_the_api() -> None:
     with pytest.raises(OptionError, match="archival must retain fewer"):
         parse_options({"hoodie.keep.min.commits": "30"})
 
@@ -250,7 +250,7 @@ def test_no_write_reads_the_archive_or_all_of_the_timeline(tmp_path: Path) -> No
 def test_commits_that_are_archived_do_not_stay_in_memory(tmp_path: Path) -> None:
     """A table that is kept open holds what its timeline holds, however long its history is."""
 
-    def held() -> int:
+    def pinned() -> int:
         gc.collect()
         return sum(isinstance(each, CommitMetadata) for each in gc.get_objects())
 
@@ -258,12 +258,12 @@ def test_commits_that_are_archived_do_not_stay_in_memory(tmp_path: Path) -> None
         tmp_path / "t",
         **{**RETAIN_TWO, "hoodie.table.services.enabled": "true"},
     )
-    before = held()
+    before = pinned()
     most = 0
     for ts in range(2, 42):
         table.upsert(rows(range(2), ts))
         assert len(values(table)) == 8
         if ts % 20 == 1:
-            most = max(most, held() - before)
+            most = max(most, pinned() - before)
     archived = len(table.archived_timeline.commits)
     assert most < archived > 30

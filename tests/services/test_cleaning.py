@@ -59,10 +59,10 @@ def test_retained_commits_stay_readable_and_older_slices_go(tmp_path: Path, kind
     table = table_of(tmp_path / "t", kind)
     commits = [i.time for i in table.timeline.commits]
     before = len(files(tmp_path / "t"))
-    told = table.clean(dry_run=True)
-    assert told.files and len(files(tmp_path / "t")) == before
+    preview = table.clean(dry_run=True)
+    assert preview.files and len(files(tmp_path / "t")) == before
     report = table.clean()
-    assert (report.files, report.kept_from) == (told.files, commits[-2])
+    assert (report.files, report.kept_from) == (preview.files, commits[-2])
     assert len(files(tmp_path / "t")) < before
     assert values(table) == [5]
     # the slice before the earliest instant kept is what its readers still see
@@ -90,7 +90,7 @@ def test_what_a_savepoint_holds_stays(tmp_path: Path) -> None:
         assert oldest in outdated(group, Retention(newest), Claims())
 
 
-def test_the_versions_policy_keeps_as_many_slices_as_asked(tmp_path: Path) -> None:
+def test_the_versions_policy_retains_the_requested_number_of_slices(tmp_path: Path) -> None:
     table = table_of(
         tmp_path / "t",
         **{
@@ -147,7 +147,7 @@ def test_nothing_goes_that_a_planned_compaction_will_read(tmp_path: Path) -> Non
     assert values(table) == [9] == values(table, mode="read_optimized")
 
 
-def test_writes_clean_behind_them_when_asked_to(tmp_path: Path) -> None:
+def test_writes_clean_behind_them_on_request(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", **{"hoodie.table.services.enabled": "true"})
     report = table.upsert(rows(range(8), 6))
     assert any(note.startswith("clean ") for note in report.notes)
@@ -200,7 +200,7 @@ def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) ->
     assert plan.files == propose_clean(table._state(), everywhere).files and set(plan.files) == {
         "p0"
     }
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
     state = table._state()
 
     class Watched:
@@ -208,11 +208,11 @@ def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) ->
             return state.listing.partitions()
 
         def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
-            asked.append(list(partitions))
-            return state.listing.files(asked[-1])
+            requested.append(list(partitions))
+            return state.listing.files(requested[-1])
 
     propose_clean(replace(state, listing=Watched()), parse_options(FEW))
-    assert [wanted for wanted in asked if wanted] == [["p0"]]
+    assert [expected for expected in requested if expected] == [["p0"]]
 
 
 def test_a_savepoint_that_ended_lets_go_of_slices_anywhere(tmp_path: Path) -> None:

@@ -170,9 +170,9 @@ def test_large_groups_are_sorted_range_by_range(
     want = everything(table)
     assert table.cluster("name").new_file_groups == 2
     assert everything(table) == want
-    for piece in table.file_slices():
-        assert piece.base is not None
-        names = pq.read_table(tmp_path / "t" / piece.base.path, columns=["name"])["name"]
+    for file_slice in table.file_slices():
+        assert file_slice.base is not None
+        names = pq.read_table(tmp_path / "t" / file_slice.base.path, columns=["name"])["name"]
         assert names.to_pylist() == sorted(names.to_pylist())
 
 
@@ -214,7 +214,7 @@ def test_tasks_may_run_twice_and_elsewhere(tmp_path: Path) -> None:
         ({"plan.partition.filter.mode": "DAY_ROLLING"}, ["b/1"]),
     ],
 )
-def test_partitions_are_chosen_as_asked(options: dict[str, str], partitions: list[str]) -> None:
+def test_partitions_are_chosen_as_requested(options: dict[str, str], partitions: list[str]) -> None:
     parsed = parse_options({f"hoodie.clustering.{name}": text for name, text in options.items()})
     listed = ["a/1", "a/2", "b/1", "b/2"]
     assert chosen_partitions(listed, parsed.services.clustering.partitions, hour=2) == partitions
@@ -231,8 +231,8 @@ def test_groups_are_bounded_in_bytes_and_number(tmp_path: Path) -> None:
         ({prefix + "small.file.limit": "100"}, 0, 0),
         ({prefix + "class": "SparkSingleFileSortPlanStrategy"}, 6, 6),
     ):
-        asked = pyhudi.open_table(tmp_path / "t", options=SMALL | options)
-        plan = asked.cluster("x", dry_run=True)
+        reopened = pyhudi.open_table(tmp_path / "t", options=SMALL | options)
+        plan = reopened.cluster("x", dry_run=True)
         assert (plan.file_groups, plan.new_file_groups) == (groups, new), options
 
 
@@ -247,8 +247,8 @@ def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> No
         with pytest.raises(UserError, match="no such partition"):
             verb("x", partitions=["nowhere", ""])
     by_option = {"hoodie.clustering.plan.strategy.partition.selected": "nowhere"}
-    asked = pyhudi.open_table(tmp_path / "t", options=by_option)
-    assert asked.cluster("x").notes == (
+    reopened = pyhudi.open_table(tmp_path / "t", options=by_option)
+    assert reopened.cluster("x").notes == (
         "no such partition: nowhere", "no file group to rewrite",
     )  # fmt: skip
     assert table.timeline.last == newest
@@ -302,9 +302,7 @@ def test_updates_that_are_allowed_leave_the_plan_to_whoever_carries_it_out(
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_write_rolls_a_planned_clustering_back_where_that_is_asked_for(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_write_rolls_a_planned_clustering_back_where_requested(tmp_path: Path, kind: str) -> None:
     table = table_of_small_files(tmp_path / "t", kind)
     planned = table.schedule_clustering("y")
     lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | DROPS)
@@ -316,7 +314,7 @@ def test_a_write_rolls_a_planned_clustering_back_where_that_is_asked_for(
     assert not table.timeline.pending
 
 
-def test_clusterings_follow_the_commits_when_asked_to(tmp_path: Path) -> None:
+def test_clusterings_follow_the_commits_on_request(tmp_path: Path) -> None:
     table = table_of_small_files(tmp_path / "t", "mor")
     options = SMALL | {
         "hoodie.clustering.inline": "true",
@@ -389,7 +387,7 @@ class Meanwhile(LocalEngine):
         return super().run(task, items, label=label)
 
 
-def test_others_write_beside_a_clustering_but_not_into_it(tmp_path: Path) -> None:
+def test_others_write_during_a_clustering_but_not_into_its_groups(tmp_path: Path) -> None:
     table_of_small_files(tmp_path / "t", "mor")
     lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | DROPS)
     update = batch(0, 3).slice(1).set_column(1, "ts", pa.array([20, 20]))
@@ -415,8 +413,8 @@ def test_a_clustering_finds_the_update_that_came_while_it_ran(
     tmp_path: Path, kind: str, mode: str
 ) -> None:
     table_of_small_files(tmp_path / "t", kind)
-    beside = SMALL | ALLOWS | {"hoodie.write.concurrency.mode": mode}
-    lenient = pyhudi.open_table(tmp_path / "t", options=beside)
+    optimistic = SMALL | ALLOWS | {"hoodie.write.concurrency.mode": mode}
+    lenient = pyhudi.open_table(tmp_path / "t", options=optimistic)
     engine = Meanwhile(lambda: lenient.upsert(an_update()))
     table = pyhudi.open_table(tmp_path / "t", options=SMALL, engine=engine)
     with pytest.raises(WriteConflictError, match="the same file groups"):

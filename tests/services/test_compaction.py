@@ -68,20 +68,20 @@ def test_a_table_without_logs_is_left_alone(tmp_path: Path) -> None:
     assert table.timeline.last == newest
 
 
-def test_a_kept_write_is_neither_lost_nor_passed_over(tmp_path: Path) -> None:
+def test_a_deferred_write_is_neither_lost_nor_passed_over(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
-    kept = table.upsert(rows(range(3), 7), publish=False)
+    deferred = table.upsert(rows(range(3), 7), publish=False)
     for run in (table.compact, table.clean, table.schedule_compaction):
-        with pytest.raises(WriteConflictError, match=str(kept.instant)):
+        with pytest.raises(WriteConflictError, match=str(deferred.instant)):
             run()
-    assert kept.instant is not None
-    table.publish(kept.instant)
+    assert deferred.instant is not None
+    table.publish(deferred.instant)
     before = everything(table)
     table.compact()
     assert everything(table) == before
 
 
-def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_reports_and_changes_nothing(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     before = table.timeline
     report = table.compact(dry_run=True)
@@ -95,7 +95,7 @@ def test_copy_on_write_tables_are_refused(tmp_path: Path) -> None:
         table.compact()
 
 
-def test_logs_written_beside_a_planned_compaction_lie_on_top_of_it(tmp_path: Path) -> None:
+def test_logs_written_during_a_planned_compaction_lie_on_top_of_it(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     planned = table.schedule_compaction()
     table.upsert(rows(range(4, 8), 3))
@@ -111,7 +111,7 @@ def test_logs_written_beside_a_planned_compaction_lie_on_top_of_it(tmp_path: Pat
     assert everything(table) == before == everything(table, "read_optimized")
 
 
-def test_compactions_follow_the_delta_commits_when_asked_to(tmp_path: Path) -> None:
+def test_compactions_follow_the_delta_commits_on_request(tmp_path: Path) -> None:
     table = table_with_logs(
         tmp_path / "t",
         **{"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"},
@@ -174,7 +174,7 @@ def test_strategies_take_what_their_names_say(
 ) -> None:
     options = compaction(compaction__strategy=f"{strategy}CompactionStrategy", **more)
     chosen = compactable(slices_of(DAYS), options, today=date(2026, 11, 21))
-    assert [int(piece.partition[-2:]) for piece in chosen] == taken
+    assert [int(file_slice.partition[-2:]) for file_slice in chosen] == taken
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_triggers_count_commits_and_seconds(
                 compact__inline__max__delta__commits=counts[by_count],
                 compact__inline__max__delta__seconds=seconds[by_time],
             )
-            wanted = {
+            expected = {
                 "NUM_COMMITS": by_count,
                 "NUM_COMMITS_AFTER_LAST_REQUEST": by_count,
                 "TIME_ELAPSED": by_time,
                 "NUM_AND_TIME": by_count and by_time,
                 "NUM_OR_TIME": by_count or by_time,
             }[trigger]
-            assert service.compaction_is_due(state.timeline, state.zone, options) is wanted, (
+            assert service.compaction_is_due(state.timeline, state.zone, options) is expected, (
                 by_count,
                 by_time,
             )
@@ -238,8 +238,8 @@ def test_a_plan_that_nothing_stands_on_is_taken_back(tmp_path: Path) -> None:
     before = everything(table)
     planned = table.schedule_compaction()
     assert planned is not None
-    told = table.unschedule_compaction(planned, dry_run=True)
-    assert (told.file_groups, told.dry_run) == (2, True)
+    preview = table.unschedule_compaction(planned, dry_run=True)
+    assert (preview.file_groups, preview.dry_run) == (2, True)
     assert table.timeline.where({Action.COMPACTION})
     assert table.unschedule_compaction(planned).file_groups == 2
     assert not table.timeline.pending
@@ -320,12 +320,12 @@ def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> Non
     fs, log = table._fs, table._state().log
     mine = log.start(log.request(Action.DELTA_COMMIT))
     with claimed(fs, mine, parse_options({}).write):
-        piece = next(s for s in table._state().view().latest_slices() if s.logs)
-        name = LogFileName(piece.file_id, piece.instant, 9, "9-9-9")
-        lost = delete_block(pa.array(["k0"]), piece.partition, None, instant=mine.time)
-        fs.create(f"{piece.partition}/{name}", lost)
-        torn = LogFileName(piece.file_id, piece.instant, 10, "9-9-9")
-        fs.create(f"{piece.partition}/{torn}", lost[:-9])
+        file_slice = next(s for s in table._state().view().latest_slices() if s.logs)
+        name = LogFileName(file_slice.file_id, file_slice.instant, 9, "9-9-9")
+        lost = delete_block(pa.array(["k0"]), file_slice.partition, None, instant=mine.time)
+        fs.create(f"{file_slice.partition}/{name}", lost)
+        torn = LogFileName(file_slice.file_id, file_slice.instant, 10, "9-9-9")
+        fs.create(f"{file_slice.partition}/{torn}", lost[:-9])
         planned = table.schedule_compaction()
         assert planned is not None
         operations = log.requested(
@@ -334,7 +334,7 @@ def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> Non
         assert operations
         named = {path for o in operations for path in o["deltaFilePaths"]}
         assert named.isdisjoint({str(name), str(torn)})
-        fs.delete([f"{piece.partition}/{name}", f"{piece.partition}/{torn}"])
+        fs.delete([f"{file_slice.partition}/{name}", f"{file_slice.partition}/{torn}"])
     log.forget(mine)
     assert table.compact().instants == (planned,)
     assert everything(table) == before == everything(table, "read_optimized")

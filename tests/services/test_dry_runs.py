@@ -105,20 +105,20 @@ def test_a_dry_run_changes_nothing(
     before = files(path)
     with pytest.raises(SystemExit) as ended:
         run([*words, "--dry-run", "--json"])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     refused = name in ("rollback run", "compaction unschedule", "restore run", "table upgrade")
-    assert ended.value.code in ((0, 2, 4) if refused else (0,)), said.err
+    assert ended.value.code in ((0, 2, 4) if refused else (0,)), output.err
     if ended.value.code == 0:
-        assert isinstance(json.loads(said.out), dict)
+        assert isinstance(json.loads(output.out), dict)
     assert files(path) == before
 
 
 def test_what_a_dry_run_says_is_what_then_happens(path: Path) -> None:
     table = pyhudi.open_table(path)
-    told = table.savepoint("second", dry_run=True)
-    assert told.dry_run and len(table.savepoints()) == 1
+    preview = table.savepoint("second", dry_run=True)
+    assert preview.dry_run and len(table.savepoints()) == 1
     made = table.savepoint("second")
-    assert (told.instant, told.files, told.partitions) == (
+    assert (preview.instant, preview.files, preview.partitions) == (
         made.instant,
         made.files,
         made.partitions,

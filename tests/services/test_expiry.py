@@ -41,8 +41,8 @@ def test_partitions_end_a_number_of_days_after_their_last_commit(
 ) -> None:
     assert table.expire_partitions().notes == ("no partition has expired",)
     later(monkeypatch, 3.5)
-    told = table.expire_partitions(dry_run=True)
-    assert (told.partitions, told.instant, told.rows) == (("1", "2", "3"), None, 3)
+    preview = table.expire_partitions(dry_run=True)
+    assert (preview.partitions, preview.instant, preview.rows) == (("1", "2", "3"), None, 3)
     assert table.scan().count() == 3
     done = table.expire_partitions()
     assert (done.partitions, done.file_groups, done.rows) == (("1", "2", "3"), 3, 3)
@@ -64,7 +64,7 @@ def test_rows_in_logs_count_as_written(
     assert table.expire_partitions().partitions == ("1", "3")
 
 
-def test_partitions_are_chosen_and_counted_as_asked(
+def test_partitions_are_chosen_and_counted_as_requested(
     table: pyhudi.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(monkeypatch, 4)
@@ -75,8 +75,8 @@ def test_partitions_are_chosen_and_counted_as_asked(
         ({prefix + "management.strategy.type": "KEEP_BY_CREATION_TIME"}, ("1", "2", "3")),
         ({DAYS: "5"}, ()),
     ):
-        asked = pyhudi.open_table(tmp_path / "t", options={DAYS: "3"} | options)
-        assert asked.expire_partitions(dry_run=True).partitions == expected, options
+        reopened = pyhudi.open_table(tmp_path / "t", options={DAYS: "3"} | options)
+        assert reopened.expire_partitions(dry_run=True).partitions == expected, options
     with pytest.raises(OptionError, match="retention time"):
         pyhudi.open_table(tmp_path / "t").expire_partitions()
 

@@ -62,7 +62,7 @@ def test_an_index_that_was_written_is_exact(kind: TableType) -> None:
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_exactly_the_planted_faults_are_found_and_mended(kind: TableType, seed: int) -> None:
+def test_exactly_the_planted_faults_are_found_and_repaired(kind: TableType, seed: int) -> None:
     fs, table = made(kind)
     draw = random.Random(seed)
     true = places(table)
@@ -168,8 +168,8 @@ def test_a_write_by_another_index_counts_what_the_record_index_has_elsewhere(
     kind: TableType,
 ) -> None:
     fs, table = made(kind)
-    asked = OPTIONS | {"hoodie.index.type": "GLOBAL_SIMPLE"}
-    other = Table(fs, options=parse_options(asked), engine=LocalEngine(2))
+    requested = OPTIONS | {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    other = Table(fs, options=parse_options(requested), engine=LocalEngine(2))
     table.insert(rows(range(200, 203), 3))  # copies
     assert not other.upsert(rows(range(100, 450), 4)).notes  # new keys and deleted ones, too
     true = places(table)

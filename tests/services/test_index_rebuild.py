@@ -49,15 +49,15 @@ def made(kind: TableType, index: IndexKind = IndexKind.RECORD) -> tuple[MemoryFi
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_another_number_of_buckets_is_built_beside_and_swapped(kind: TableType) -> None:
+def test_another_number_of_buckets_is_built_separately_and_swapped(kind: TableType) -> None:
     fs, table = made(kind)
     before = table.scan().to_arrow()
-    told: list[Progress] = []
+    progress: list[Progress] = []
     planned = table.index.rebuild(5, dry_run=True)
     assert (planned.buckets, planned.buckets_before, planned.entries) == (5, 2, 0)
-    done = table.index.rebuild(5, progress=told.append)
+    done = table.index.rebuild(5, progress=progress.append)
     assert (done.buckets, done.entries) == (5, len(before))
-    assert list(dict.fromkeys(p.phase for p in told)) == ["keys", "buckets", "check", "swap"]
+    assert list(dict.fromkeys(p.phase for p in progress)) == ["keys", "buckets", "check", "swap"]
     assert table.index.verify().is_exact and table.index.verify().buckets == 5
     assert table.scan().to_arrow() == before
     table.upsert(rows(range(30, 99), 5))
@@ -77,7 +77,7 @@ def test_a_table_of_another_index_gets_a_first_one(kind: TableType) -> None:
     assert table.index.verify().is_exact
 
 
-def test_a_damaged_index_is_built_anew() -> None:
+def test_a_damaged_index_is_rebuilt() -> None:
     fs, table = made(TableType.MERGE_ON_READ)
     plant(fs, {"x": ("p0", "nobody-0")}, ["k0001", "k0002"])
     table.index.rebuild()

@@ -35,7 +35,7 @@ def made() -> Table:
     return Table(fs, options=options, engine=LocalEngine(1))
 
 
-def test_the_index_tells_where_keys_were_at_every_instant_through_its_compactions() -> None:
+def test_the_index_locates_keys_at_every_instant_through_its_compactions() -> None:
     table = made()
     alive: set[str] = set()
     seen: list[tuple[str, set[str]]] = []
@@ -48,16 +48,16 @@ def test_the_index_tells_where_keys_were_at_every_instant_through_its_compaction
         alive -= set(gone)
         seen.append((table.timeline.commits.last.time, set(alive)))  # type: ignore[union-attr]
     keys = [f"k{i:04d}" for i in range(120)]
-    told = 0
+    reported = 0
     for time, want in seen:
         try:
             found = table.index.lookup(keys, as_of=time)
         except SnapshotExpiredError:
-            assert not told  # only the oldest are gone
+            assert not reported  # only the oldest are gone
             continue
-        told += 1
+        reported += 1
         assert {k for k, f in zip(keys, found["found"].to_pylist(), strict=True) if f} == want
-    assert told > 10
+    assert reported > 10
     assert table.index.lookup(keys) == table.lookup(keys)
     assert not any(table.index.lookup(keys, as_of="20200101000000000")["found"].to_pylist())
     table.index.rebuild()
@@ -112,28 +112,28 @@ def test_advice_comes_before_a_bucket_is_full(entries: list[int], advice: str) -
 
 
 @pytest.mark.parametrize(("adaptive", "method"), [(True, "seek"), (False, "seek"), (False, "scan")])
-def test_a_lookup_tells_what_it_chose_and_what_it_cost(adaptive: bool, method: str) -> None:
+def test_a_lookup_reports_its_choice_and_its_cost(adaptive: bool, method: str) -> None:
     made_ = made()
     made_.bulk_insert(rows(range(50)))
     made_.upsert(rows(range(40, 60), 2))
-    asked = {"pyhudi.index.lookup.adaptive": adaptive, "pyhudi.index.lookup.method": method}
-    table = Table(made_._fs, options=parse_options(asked), engine=LocalEngine(1))
+    options = {"pyhudi.index.lookup.adaptive": adaptive, "pyhudi.index.lookup.method": method}
+    table = Table(made_._fs, options=parse_options(options), engine=LocalEngine(1))
     keys = [f"k{i:04d}" for i in range(0, 70, 2)]
     assert table.lookup(keys) == made_.lookup(keys)
     table.upsert(rows(range(55, 65), 3))
-    told = table.index.explain(keys).to_pylist()
-    assert sum(row["found"] for row in told) == 33
-    for row in told:
+    reported = table.index.explain(keys).to_pylist()
+    assert sum(row["found"] for row in reported) == 33
+    for row in reported:
         assert row["method"] in (("seek", "scan", "hash") if adaptive else (method,))
         assert row["seconds"] > 0 and min(row["seek_seconds"], row["scan_seconds"]) >= 0
 
 
-def test_a_write_tells_what_its_look_up_took() -> None:
+def test_a_write_reports_what_its_look_up_took() -> None:
     table = made()
     assert table.insert(rows(range(50))).lookup == {}
     table.upsert(rows(range(40, 60), 2))
-    told = table.upsert(rows(range(0, 60, 2), 3)).lookup
-    assert told["files"] == told["seek"] + told["scan"] + told["hash"] >= 2
-    assert told["keys"] >= 30 and told["seconds"] > 0
-    assert told["seek_seconds"] >= 0 and told["scan_seconds"] > 0
+    reported = table.upsert(rows(range(0, 60, 2), 3)).lookup
+    assert reported["files"] == reported["seek"] + reported["scan"] + reported["hash"] >= 2
+    assert reported["keys"] >= 30 and reported["seconds"] > 0
+    assert reported["seek_seconds"] >= 0 and reported["scan_seconds"] > 0
     assert WriteReport.from_dict(table.delete(keys=["k0001"]).to_dict()).lookup["files"] >= 1

@@ -39,8 +39,8 @@ def test_a_table_is_cleaned_and_archived_by_default(tmp_path: Path) -> None:
     assert any("archived " in note for report in reports for note in report.notes)
     assert not any(note for report in reports[:9] for note in report.notes)
     assert table.scan(["ts"]).to_arrow()["ts"].to_pylist() == [40, 40]
-    kept = [instant.time for instant in table.timeline.commits][-10:]
-    for instant in kept:
+    retained = [instant.time for instant in table.timeline.commits][-10:]
+    for instant in retained:
         assert table.scan(as_of=instant).to_arrow().num_rows == 2
     assert len(table.archived_timeline) + commits(tmp_path) >= 40
 
@@ -67,11 +67,11 @@ def test_cleaning_and_archival_are_switched_off_by_their_options(
 
 
 def test_no_service_runs_where_table_services_are_disabled(tmp_path: Path) -> None:
-    asked = {
+    requested = {
         "hoodie.table.services.enabled": "false", "hoodie.clustering.inline": "true",
         "hoodie.clustering.inline.max.commits": "1", "hoodie.clean.commits.retained": "1",
     }  # fmt: skip
-    table = table_of(tmp_path, **asked)
+    table = table_of(tmp_path, **requested)
     notes = [note for ts in range(1, 4) for note in table.upsert(rows(range(2), ts)).notes]
     assert notes == []
     assert table.clean().files  # the verb is an explicit request
@@ -136,6 +136,6 @@ def test_a_published_write_is_followed_by_the_services_too(tmp_path: Path) -> No
     for ts in (1, 2):
         table.upsert(rows(range(2), ts))
     before = versions(tmp_path)
-    kept = table.upsert(rows(range(2), 3), publish=False)
-    assert kept.notes == () and versions(tmp_path) == before + 1
-    assert any("clean " in note for note in table.publish(kept.instant).notes)
+    retained = table.upsert(rows(range(2), 3), publish=False)
+    assert retained.notes == () and versions(tmp_path) == before + 1
+    assert any("clean " in note for note in table.publish(retained.instant).notes)

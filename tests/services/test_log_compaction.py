@@ -70,13 +70,13 @@ def test_the_new_file_names_what_it_stands_for(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     merged = [i.time for i in table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)][1:]
     report = table.compact_logs()
-    (piece,) = [piece for piece in table.file_slices() if piece.logs]
-    blocks = blocks_of(table, piece.logs[-1].path)
+    (file_slice,) = [file_slice for file_slice in table.file_slices() if file_slice.logs]
+    blocks = blocks_of(table, file_slice.logs[-1].path)
     assert {block.instant for block in blocks} == {report.instant}
     assert {block.compacted_instants for block in blocks} == {tuple(reversed(merged))}
     assert blocks[-1].kind in (BlockKind.AVRO, BlockKind.PARQUET)
     named = table.scan(["_hoodie_file_name"]).to_arrow()["_hoodie_file_name"].to_pylist()
-    assert piece.file_id in named  # rows of logs name their file group
+    assert file_slice.file_id in named  # rows of logs name their file group
 
 
 def test_what_was_merged_is_merged_again_when_new_logs_have_come(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_few_blocks_are_left_alone(tmp_path: Path) -> None:
 def test_blocks_of_unfinished_writes_do_not_count_towards_the_threshold(tmp_path: Path) -> None:
     """As in Apache Hudi, which counts the blocks that a scan of the slice returns."""
     table = table_with_logs(tmp_path / "t", **{"hoodie.log.compaction.blocks.threshold": "6"})
-    (piece,) = (each for each in table.file_slices() if len(each.logs) == 5)
-    last = piece.logs[-1].path
+    (file_slice,) = (each for each in table.file_slices() if len(each.logs) == 5)
+    last = file_slice.logs[-1].path
     failed = "20990101000000000"
     more = tuple(delete_block(pa.array(["k0"]), "", None, instant=failed) for _ in range(3))
     with (tmp_path / "t" / last).open("ab") as log:
@@ -109,7 +109,7 @@ def test_blocks_of_unfinished_writes_do_not_count_towards_the_threshold(tmp_path
     assert table.compact_logs(dry_run=True).file_groups == 0
 
 
-def test_it_runs_after_a_write_where_asked_for(tmp_path: Path) -> None:
+def test_it_runs_after_a_write_where_requested(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t", **{"hoodie.log.compaction.inline": "true"})
     report = table.upsert(rows(range(0, 4, 2), 9))
     assert any("log compaction" in note for note in report.notes)
@@ -126,7 +126,7 @@ def test_a_log_compaction_may_be_taken_back(tmp_path: Path) -> None:
     assert everything(table) == before
 
 
-def test_a_plan_that_was_left_is_made_anew(tmp_path: Path) -> None:
+def test_a_plan_that_was_left_is_made_again(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     done = table.compact_logs()
     fs, folder = LocalFileSystem(tmp_path / "t"), ".hoodie"

@@ -26,7 +26,7 @@ def metadata_instants(path: Path, action: str) -> list[str]:
 
 @pytest.mark.parametrize("mode", [{}, OPTIMISTIC], ids=["alone", "beside others"])
 @pytest.mark.parametrize(("after", "compactions"), [("3", 4), ("30", 0)])
-def test_compaction_waits_for_as_many_delta_commits_as_asked(
+def test_compaction_waits_for_the_requested_number_of_delta_commits(
     tmp_path: Path, mode: dict[str, str], after: str, compactions: int
 ) -> None:
     table = table_of(tmp_path / "t", **{AFTER: after}, **mode)
@@ -35,7 +35,7 @@ def test_compaction_waits_for_as_many_delta_commits_as_asked(
     assert len(metadata_instants(tmp_path / "t", "commit")) == compactions
 
 
-def test_archival_leaves_the_delta_commits_that_the_next_compaction_is_told_by(
+def test_archival_leaves_the_delta_commits_that_trigger_the_next_compaction(
     tmp_path: Path,
 ) -> None:
     table = table_of(tmp_path / "t", **FEW, **{AFTER: "12"})

@@ -47,11 +47,11 @@ def test_a_restore_brings_a_savepoint_back(tmp_path: Path, kind: str, count: int
             table.compact()
     table.delete(keys=["k1", "k3"])
     later = [i.time for i in reversed(table.timeline.commits.instants) if i.time > saved]
-    told = table.restore(saved, dry_run=True)
-    assert told.instant is None and told.undone == tuple(later) and told.deleted
+    preview = table.restore(saved, dry_run=True)
+    assert preview.instant is None and preview.undone == tuple(later) and preview.deleted
     assert values(table) != want
     done = table.restore(saved)
-    assert (done.undone, sorted(done.deleted)) == (told.undone, sorted(told.deleted))
+    assert (done.undone, sorted(done.deleted)) == (preview.undone, sorted(preview.deleted))
     check_whole(table, want)
     logs = [f for f in files(tmp_path / "t") - there if "/." not in f]
     assert logs == []  # base files of what was undone are gone
@@ -99,7 +99,7 @@ def test_planned_compactions_and_cleans_after_it_end(tmp_path: Path) -> None:
     check_whole(table, want)
 
 
-def test_a_metadata_table_younger_than_the_instant_is_built_anew(tmp_path: Path) -> None:
+def test_a_metadata_table_younger_than_the_instant_is_rebuilt(tmp_path: Path) -> None:
     table = table_of(
         tmp_path / "t",
         **{"hoodie.metadata.index.column.stats.enable": "true"},

@@ -41,7 +41,7 @@ class Metadata:
     """Stands for the metadata table: remembers what it was told, and checks the order."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[InstantTime, InstantTime, Mapping[str, Mapping[str, int]]]] = []
+        self.metadata: list[tuple[InstantTime, InstantTime, Mapping[str, Mapping[str, int]]]] = []
 
     def __call__(
         self,
@@ -56,7 +56,7 @@ class Metadata:
     ) -> None:
         pending = {i.time for i in timeline.where({Action.ROLLBACK}, State.INFLIGHT)}
         assert at in pending
-        self.told.append((failed.time, at, log_files))
+        self.metadata.append((failed.time, at, log_files))
 
 
 def mor(fs: FileSystem) -> TableConfig:
@@ -86,10 +86,18 @@ def timeline_log(fs: FileSystem) -> TimelineLog:
 
 
 def undo(
-    fs: FileSystem, config: TableConfig, told: Metadata | None = None, *, by_markers: bool = True
+    fs: FileSystem,
+    config: TableConfig,
+    metadata: Metadata | None = None,
+    *,
+    by_markers: bool = True,
 ) -> list[InstantTime]:
     done = roll_back_failed(
-        fs, config, timeline_log(fs), metadata_rollback=told or Metadata(), by_markers=by_markers
+        fs,
+        config,
+        timeline_log(fs),
+        metadata_rollback=metadata or Metadata(),
+        by_markers=by_markers,
     )
     return [d.failed.time for d in done]
 
@@ -107,8 +115,8 @@ def test_a_failed_delta_commit_loses_its_files_and_gets_one_command_block_a_slic
     config = mor(fs)
     before = set(data_files(fs))
     failed = fail_upsert(fs)
-    told = Metadata()
-    assert undo(fs, config, told) == [failed.time]
+    metadata = Metadata()
+    assert undo(fs, config, metadata) == [failed.time]
     at = timeline_log(fs).load().last
     assert at is not None and at.action is Action.ROLLBACK and at.is_completed
     block = rollback_block(at.time, failed.time)
@@ -120,17 +128,17 @@ def test_a_failed_delta_commit_loses_its_files_and_gets_one_command_block_a_slic
     stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
     assert set(data_files(fs)) == before | stayed | set(commands(fs))
     assert pending(fs) == [] and not fs.exists(f".hoodie/.temp/{failed.time}")
-    assert told.told == []  # no metadata table is listed
+    assert metadata.metadata == []  # no metadata table is listed
 
 
-def test_the_metadata_table_is_told_the_exact_size_of_every_log_that_stays() -> None:
+def test_the_metadata_table_records_the_exact_size_of_every_log_that_stays() -> None:
     fs = MemoryFileSystem()
     mor(fs)
     config = shell_config(hoodie__table__metadata__partitions="files")
     failed = fail_upsert(fs)
-    told = Metadata()
-    undo(fs, config, told)
-    ((time, at, logs),) = told.told
+    metadata = Metadata()
+    undo(fs, config, metadata)
+    ((time, at, logs),) = metadata.metadata
     size = len(log_bytes(failed.time))
     assert time == failed.time < at
     assert logs == {
@@ -320,8 +328,8 @@ def test_a_rollback_that_dies_anywhere_is_finished_by_the_next_writer_under_its_
     stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
     count = 0
     for stop in every_stop(fs, lambda disk: undo(disk, config), after=True):
-        told = Metadata()
-        undo(stop.fs, config, told)
+        metadata = Metadata()
+        undo(stop.fs, config, metadata)
         assert set(data_files(stop.fs)) == before | stayed | set(commands(stop.fs)), stop
         rollbacks = timeline_log(stop.fs).load().where({Action.ROLLBACK})
         assert len(rollbacks) == 1 and len(commands(stop.fs)) == 2, stop
@@ -480,15 +488,17 @@ def test_a_plan_of_apache_hudi_is_finished_even_if_the_table_has_moved() -> None
         "RollbackRequests": [request, deletion],
     }
     at = timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
-    told = Metadata()
+    metadata = Metadata()
     (done,) = roll_back_failed(
         fs,
         config.changed(hoodie__table__metadata__partitions="files"),
         timeline_log(fs),
-        metadata_rollback=told,
+        metadata_rollback=metadata,
     )
     assert done.at == at.time and done.deleted == (f"p1/{base('new', failed.time, '7-1-2')}",)
-    assert told.told[0][2]["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(log_bytes(failed.time))
+    assert metadata.metadata[0][2]["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(
+        log_bytes(failed.time)
+    )
 
 
 @pytest.mark.parametrize(
@@ -519,7 +529,7 @@ def test_a_plan_that_names_strangers_is_refused(partition: str, file: str) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"Obj\x01half"])
-def test_a_rollback_whose_plan_was_cut_short_is_forgotten_and_planned_anew(content: bytes) -> None:
+def test_a_rollback_whose_plan_was_cut_short_is_forgotten_and_planned_again(content: bytes) -> None:
     fs = MemoryFileSystem()
     config = mor(fs)
     failed = fail_upsert(fs)

@@ -130,7 +130,7 @@ def test_what_it_wrote_before_it_died_is_deleted_by_the_next_writer(
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_what_it_wrote_is_never_believed_also_after_archival(tmp_path: Path, kind: str) -> None:
+def test_what_it_wrote_is_never_visible_also_after_archival(tmp_path: Path, kind: str) -> None:
     fs, seen = stalled(tmp_path / "t", kind, dies_after=True)
     left = {path: fs.read(path) for path in data_files(fs) - seen}
     table = opened(fs, **FEW)
@@ -186,7 +186,7 @@ def test_rollbacks_of_other_writers_are_remembered_too(tmp_path: Path) -> None:
     assert opened(fs).timeline.rolled_back == lost
 
 
-def test_a_planned_service_that_is_run_again_is_believed(tmp_path: Path) -> None:
+def test_a_planned_service_that_is_run_again_is_visible(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", "mor", **FEW)
     table.upsert(rows(range(8), 2))
     fs = LocalFileSystem(tmp_path / "t")

@@ -50,11 +50,11 @@ def test_a_rollback_takes_the_newest_commit_back_with_its_index(tmp_path: Path, 
     table.upsert(rows(range(2), 2))
     before, there = values(table), files(tmp_path / "t")
     table.upsert(rows(range(4, 12), 3))
-    told = table.rollback(newest(table), dry_run=True)
-    assert told.deleted and told.instant is None and len(values(table)) == 12
+    preview = table.rollback(newest(table), dry_run=True)
+    assert preview.deleted and preview.instant is None and len(values(table)) == 12
     done = table.rollback(newest(table))
     assert (done.undone, done.deleted, done.command_blocks) == (
-        told.undone, told.deleted, told.command_blocks,
+        preview.undone, preview.deleted, preview.command_blocks,
     )  # fmt: skip
     assert values(table) == before
     left = files(tmp_path / "t") - there
@@ -130,13 +130,13 @@ def test_a_savepoint_keeps_its_snapshot_from_cleaning(
     assert (saved.instant, saved.partitions, saved.comment) == (
         newest(table), 2, "before the migration",
     )  # fmt: skip
-    kept = values(table)
+    retained = values(table)
     for ts in range(3, 8):
         table.upsert(rows(range(8), ts))
         if kind == "mor":
             table.compact()
     assert table.clean().files
-    assert values(table, as_of=saved.instant) == kept
+    assert values(table, as_of=saved.instant) == retained
     assert [each.instant for each in table.savepoints()] == [saved.instant]
     table.delete_savepoint(saved.instant)
     assert table.savepoints() == []

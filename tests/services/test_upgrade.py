@@ -65,10 +65,10 @@ def test_an_upgraded_table_has_its_rows_and_is_written(name: str, tmp_path: Path
     table = opened(root)
     version, before = table.config.version, table.scan().to_arrow()
     files = {path for path in content(root) if "hoodie.properties" not in path}
-    told = table.upgrade(dry_run=True)
+    preview = table.upgrade(dry_run=True)
     done = table.upgrade()
     assert (done.from_version, done.to_version) == (version, 6)
-    assert told.dry_run and told.properties == done.properties
+    assert preview.dry_run and preview.properties == done.properties
     assert done.properties["hoodie.table.version"] == "6"
     assert files <= content(root).keys()
     assert table.config.version == 6 and not table.config.metadata_partitions
@@ -102,7 +102,7 @@ def test_an_upgraded_table_states_what_version_6_needs(name: str, tmp_path: Path
     assert after["hoodie.table.checksum"].isdigit()
 
 
-def test_columns_that_version_0_does_not_state_are_asked_for(tmp_path: Path) -> None:
+def test_columns_that_version_0_does_not_state_are_required(tmp_path: Path) -> None:
     root = foreign_table("mor_v5", tmp_path)
     rows = rows_of(opened(root))
     as_version_0(root)
@@ -259,11 +259,11 @@ def test_an_upgrade_cut_short_anywhere_leaves_a_table_that_is_read_and_upgraded(
         assert not table.doctor().findings, stop
 
 
-def test_the_command_reports_asks_and_upgrades(tmp_path: Path) -> None:
+def test_the_command_reports_confirms_and_upgrades(tmp_path: Path) -> None:
     root = foreign_table("mor_v4", tmp_path)
     before = content(root)
-    told = answer("table", "upgrade", root, "--dry-run")
-    assert isinstance(told, dict) and (told["from_version"], told["dry_run"]) == (4, True)
+    preview = answer("table", "upgrade", root, "--dry-run")
+    assert isinstance(preview, dict) and (preview["from_version"], preview["dry_run"]) == (4, True)
     unanswered = run("table", "upgrade", root)
     assert unanswered.returncode == 1 and "cannot be undone" in unanswered.stdout
     assert content(root) == before

@@ -56,8 +56,8 @@ def reader(path: Path, filters: Sequence[Any] = (), **options: str) -> DataSourc
         plain: DataSourceReader = found.reader(schema)
         assert isinstance(plain, TableReader) and not isinstance(plain, FilteringReader)
         return again(plain)
-    asked = read_request({"path": str(path), **named})
-    mine = FilteringReader(asked, schema, found._pin)
+    request = read_request({"path": str(path), **named})
+    mine = FilteringReader(request, schema, found._pin)
     assert list(mine.pushFilters(list(filters))) == list(filters), "Spark has to apply them too"
     return again(mine)
 

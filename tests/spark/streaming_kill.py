@@ -115,13 +115,13 @@ def arrived(path: Path, kills: int) -> Outcome:
 def run(folder: Path, *, seed: int, kills: int, commits: int) -> tuple[Outcome, Outcome]:
     """(wanted, found) after runs that were killed and one that was not."""
     dice = random.Random(seed)
-    wanted = fill(folder / "from", commits)
+    expected = fill(folder / "from", commits)
     done = 0
     while done < kills and not is_through(folder):
         doom = Doom(dice.randrange(3), dice.uniform(0.0, 2.0))
         done += one_run(folder, commits=1, doom=doom)
     one_run(folder, commits=commits, doom=None)
-    return wanted, arrived(folder / "to", done)
+    return expected, arrived(folder / "to", done)
 
 
 @dataclass(frozen=True)
@@ -189,17 +189,19 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--commits", type=int, default=0)
     parser.add_argument("--drive", type=Path)
-    asked = parser.parse_args()
-    if asked.drive:
-        drive(asked.drive, asked.commits)
+    arguments = parser.parse_args()
+    if arguments.drive:
+        drive(arguments.drive, arguments.commits)
         return 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        commits = asked.commits or 6 * asked.kills
-        wanted, found = run(Path(folder), seed=asked.seed, kills=asked.kills, commits=commits)
-    print(f"seed {asked.seed}, {time.monotonic() - began:.0f} s: {found}")
-    same = (wanted.count, wanted.checksum) == (found.count, found.checksum)
-    print("every row arrived once" if same else f"wanted {wanted}")
+        commits = arguments.commits or 6 * arguments.kills
+        expected, found = run(
+            Path(folder), seed=arguments.seed, kills=arguments.kills, commits=commits
+        )
+    print(f"seed {arguments.seed}, {time.monotonic() - began:.0f} s: {found}")
+    same = (expected.count, expected.checksum) == (found.count, found.checksum)
+    print("every row arrived once" if same else f"wanted {expected}")
     return 0 if same else 1
 
 

@@ -64,7 +64,7 @@ print("all of it held")
 
 
 @pytest.mark.parametrize("script", [SCRIPT, SOURCE], ids=["verbs", "source"])
-def test_the_door_on_spark_connect(tmp_path: Path, script: str) -> None:
+def test_the_api_on_spark_connect(tmp_path: Path, script: str) -> None:
     lacking = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if lacking:
         pytest.skip(f"Spark Connect needs {', '.join(lacking)}: pip install 'pyspark[connect]'")

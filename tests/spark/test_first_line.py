@@ -45,7 +45,7 @@ def test_opening_what_is_no_table(spark: Any, tmp_path: Path) -> None:
     assert "pyhudi.create_table" in beginning(raised.value).splitlines()[0]
 
 
-def test_an_option_that_nobody_knows(spark: Any, path: Path) -> None:
+def test_an_unknown_option_name(spark: Any, path: Path) -> None:
     with pytest.raises(PySparkException) as raised:
         spark.read.format("pyhudi").option("hoodie.nope", "1").load(str(path))
     assert "OptionError: unknown option; option=hoodie.nope" in beginning(raised.value)

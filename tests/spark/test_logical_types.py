@@ -61,5 +61,5 @@ def test_variants_are_variants_of_spark(spark: Any, tmp_path: Path) -> None:
 def test_the_source_gives_vectors_of_apache_hudi(name: str, tmp_path: Path) -> None:
     root = foreign_table(name, tmp_path)
     rows = {row["id"]: row["f"] for row in source.load(root)}
-    wanted = pyhudi.open_table(root).scan().to_arrow().to_pylist()
-    assert rows == {row["id"]: row["f"] for row in wanted} and rows["0"] == [1.5, 20.0]
+    expected = pyhudi.open_table(root).scan().to_arrow().to_pylist()
+    assert rows == {row["id"]: row["f"] for row in expected} and rows["0"] == [1.5, 20.0]

@@ -16,7 +16,7 @@ import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.spark.source.batch_reader import read_slices
 from pyhudi.spark.types import to_spark
-from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_parked
+from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_staging
 from tests.spark import source
 
 sql = pytest.importorskip("pyspark.sql.datasource")
@@ -126,12 +126,12 @@ def test_a_time_before_the_first_commit_gives_no_rows_as_in_apache_hudi(
         ({"as__of__instant": "yesterday"}, "not a point in time"),
     ],
 )
-def test_reads_asked_wrongly_are_refused(table: Path, options: dict[str, str], what: str) -> None:
+def test_invalid_reads_are_refused(table: Path, options: dict[str, str], what: str) -> None:
     with pytest.raises(UserError, match=what):
         source.load(table, **options)
 
 
-def test_no_table_is_said_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_table_is_reported_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         source.source(tmp_path / "nothing").schema()
     with pytest.raises(TableNotFoundError, match="delete from"):
@@ -169,7 +169,7 @@ def test_filters_leave_the_rows_they_should(table: Path, one: Any, left: str) ->
 
 
 @needs_filters
-def test_keys_are_asked_of_the_record_index(table: Path) -> None:
+def test_keys_are_looked_up_in_the_record_index(table: Path) -> None:
     """Only file groups that hold a key are read, whatever else is filtered."""
     every = source.reader(table).partitions()
     one = source.reader(table, [sql.EqualTo(("id",), "k3"), sql.IsNotNull(("ts",))]).partitions()
@@ -182,7 +182,7 @@ def test_keys_are_asked_of_the_record_index(table: Path) -> None:
 
 
 @needs_filters
-def test_keys_of_several_columns_are_asked_too(tmp_path: Path) -> None:
+def test_keys_of_several_columns_are_looked_up_too(tmp_path: Path) -> None:
     rows = some_rows("k1", "k2", "k3", "k4")
     by = {"hoodie__datasource__write__recordkey__field": "id,ts"}
     source.save(tmp_path / "t", rows, **by)
@@ -194,7 +194,7 @@ def test_keys_of_several_columns_are_asked_too(tmp_path: Path) -> None:
 
 
 @needs_filters
-def test_snapshots_of_the_past_are_not_asked_of_the_index(table: Path) -> None:
+def test_snapshots_of_the_past_do_not_use_the_index(table: Path) -> None:
     first = pyhudi.open_table(table).timeline.commits.first
     assert first is not None
     source.save(
@@ -358,7 +358,7 @@ def test_an_aborted_batch_leaves_nothing(tmp_path: Path) -> None:
     assert keys(source.load(path)) == "k1"
 
 
-def test_rows_of_attempts_that_were_not_told_are_not_written(tmp_path: Path) -> None:
+def test_rows_of_unreported_attempts_are_not_written(tmp_path: Path) -> None:
     """A task that ran twice parked twice: what its first attempt parked is dropped."""
     path = tmp_path / "t"
     mine = source.writer(path, some_rows("k1").schema)
@@ -374,7 +374,7 @@ def test_the_sweep_takes_what_is_days_old(tmp_path: Path) -> None:
     old, new = "parked-1700000000000-0123456789abcdef", "parked-9999999999999-0123456789abcdef"
     for name in (old, new, "20240101000000000"):
         (temp / name).mkdir(parents=True)
-    sweep_parked(table._fs)
+    sweep_staging(table._fs)
     assert sorted(p.name for p in temp.iterdir()) == ["20240101000000000", new]
     assert AGE_DAYS_MAX >= 1
     table.upsert(pa.table({"id": ["a"]}))

@@ -78,7 +78,7 @@ def times(path: Path) -> list[str]:
     return [instant.time for instant in pyhudi.open_table(path).timeline.commits]
 
 
-def test_a_stream_starts_where_it_is_told(path: Path) -> None:
+def test_a_stream_starts_at_the_requested_instant(path: Path) -> None:
     first, *_, last = times(path)
     name = "hoodie__datasource__streaming__startoffset"
     assert batches(reader(path)) == ["k1 k2 k3 k4"]
@@ -93,7 +93,7 @@ def test_a_stream_starts_where_it_is_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, wanted",
+    "options, expected",
     [
         ({"maxCommitsPerTrigger": "1"}, ["k1 k2", "k2 k3", "k4"]),
         ({"maxCommitsPerTrigger": "2"}, ["k1 k2 k3", "k4"]),
@@ -103,25 +103,27 @@ def test_a_stream_starts_where_it_is_told(path: Path) -> None:
         ({"maxBytesPerTrigger": "1g"}, ["k1 k2 k3 k4"]),
     ],
 )
-def test_limits_cut_between_commits(path: Path, options: dict[str, str], wanted: list[str]) -> None:
+def test_limits_cut_between_commits(
+    path: Path, options: dict[str, str], expected: list[str]
+) -> None:
     """A batch gives of each key the state at its end, and takes one commit whatever it holds."""
     mine = reader(path, **options)
     assert isinstance(mine.getDefaultReadLimit(), ReadMaxRows)
-    assert batches(mine, mine.getDefaultReadLimit()) == wanted
+    assert batches(mine, mine.getDefaultReadLimit()) == expected
     assert batches(mine) == ["k1 k2 k3 k4"], "Spark may ask for everything"
     assert isinstance(reader(path).getDefaultReadLimit(), ReadAllAvailable)
 
 
-def test_older_pyspark_tells_no_start(path: Path) -> None:
+def test_older_pyspark_reports_no_start(path: Path) -> None:
     """PySpark 4.0 and 4.1: the reader remembers where it is, and reads all after a restart."""
-    asked = stream_request({"path": str(path), "maxCommitsPerTrigger": "1"})
-    mine = PlainStream(asked, source.source(path).schema())
+    request = stream_request({"path": str(path), "maxCommitsPerTrigger": "1"})
+    mine = PlainStream(request, source.source(path).schema())
     at, found = mine.initialOffset(), []
     while (end := mine.latestOffset()) != at:
         found.append(read(mine, at, end))
         at = end
     assert found == ["k1 k2", "k2 k3", "k4"]
-    assert PlainStream(asked, mine.schema).latestOffset() == at
+    assert PlainStream(request, mine.schema).latestOffset() == at
 
 
 def test_available_now_ends_where_it_began(path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_batch_that_is_read_again_is_the_same(path: Path) -> None:
     assert reader(path).partitions(end, end) == []
 
 
-def test_cleaned_files_fail_the_stream_or_are_passed_over_when_asked(tmp_path: Path) -> None:
+def test_cleaned_files_fail_the_stream_or_are_passed_over_on_request(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for number in range(3):
         source.save(path, some_rows("k1", f"x{number}", ts=number))
@@ -240,7 +242,7 @@ def test_a_replayed_batch_is_passed_over(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_commit_removes_what_older_runs_parked(tmp_path: Path) -> None:
+def test_a_commit_removes_what_older_runs_staged(tmp_path: Path) -> None:
     """But not what a later batch parks meanwhile, nor another stream."""
     path = tmp_path / "t"
     rows = some_rows("k1")
@@ -280,7 +282,7 @@ def test_a_batch_without_a_stream_is_refused(tmp_path: Path) -> None:
         StreamBatch.of({CHECKPOINT: "7"})
 
 
-def test_only_what_may_mend_is_tried_again() -> None:
+def test_only_transient_failures_are_retried() -> None:
     tries: list[int] = []
 
     def fails(error: Exception, times: int) -> WriteReport:

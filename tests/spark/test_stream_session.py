@@ -136,6 +136,6 @@ def test_a_stream_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
 
 
 def killed(folder: Path, *, seed: int, kills: int) -> None:
-    wanted, found = streaming_kill.run(folder, seed=seed, kills=kills, commits=5 * kills + 1)
-    assert (found.count, found.checksum) == (wanted.count, wanted.checksum)
+    expected, found = streaming_kill.run(folder, seed=seed, kills=kills, commits=5 * kills + 1)
+    assert (found.count, found.checksum) == (expected.count, expected.checksum)
     assert found.kills == kills

@@ -18,7 +18,7 @@ import pyhudi.spark as hudi
 from tests.spark import writer_process
 
 SCHEMA = "id string, n int, part string"
-BESIDE = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+OPTIMISTIC = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 ROUNDS = 3
 
 
@@ -46,8 +46,8 @@ def together(*work: Callable[[], None]) -> None:
         raise raised[0]
 
 
-@pytest.mark.parametrize(("kind", "door"), [("cow", "verbs"), ("mor", "format")])
-def test_two_writers_lose_no_update(spark: Any, tmp_path: Path, kind: str, door: str) -> None:
+@pytest.mark.parametrize(("kind", "api"), [("cow", "verbs"), ("mor", "format")])
+def test_two_writers_lose_no_update(spark: Any, tmp_path: Path, kind: str, api: str) -> None:
     path = tmp_path / "t"
     first = [row for writer in range(2) for row in rows(writer, -1)[:4]]
     hudi.upsert(
@@ -58,17 +58,17 @@ def test_two_writers_lose_no_update(spark: Any, tmp_path: Path, kind: str, door:
     def write(writer: int) -> None:
         for turn in range(ROUNDS):
             frame = spark.createDataFrame(rows(writer, turn), SCHEMA)
-            if door == "verbs":
-                hudi.open_table(spark, path, options=BESIDE).upsert(frame)
+            if api == "verbs":
+                hudi.open_table(spark, path, options=OPTIMISTIC).upsert(frame)
             else:
-                frame.write.format("pyhudi").options(**BESIDE).mode("append").save(str(path))
+                frame.write.format("pyhudi").options(**OPTIMISTIC).mode("append").save(str(path))
 
     together(lambda: write(0), lambda: write(1))
     table = pyhudi.open_table(path)
-    held = {r["id"]: r["n"] for r in table.scan(["id", "n"]).to_arrow().to_pylist()}
+    stored = {r["id"]: r["n"] for r in table.scan(["id", "n"]).to_arrow().to_pylist()}
     want = {f"w{w}-{n}": ROUNDS - 1 for w in range(2) for n in range(4)}
     want |= {f"new-{w}-{turn}": turn for w in range(2) for turn in range(ROUNDS)}
-    assert held == want
+    assert stored == want
     assert table.index.verify().is_exact and not table.timeline.pending
 
 
@@ -102,13 +102,13 @@ def test_two_sessions_lose_no_update_of_keys_they_share(tmp_path: Path, kind: st
     table = pyhudi.open_table(path)
     assert set(written) <= {str(i.time) for i in table.timeline.commits}
     found = table.scan(["id", "n", "_hoodie_commit_time"]).to_arrow().to_pylist()
-    held = {row["id"]: row["n"] for row in found}
+    stored = {row["id"]: row["n"] for row in found}
     newest = int(written[max(written)])
     want = dict.fromkeys(writer_process.SHARED, newest)
     for writer in range(2):
         last = writer_process.value(writer, turns - 1)
         want |= {f"own-{writer}-{n}": last for n in range(4)}
-    assert held == want and len(found) == len(held)
+    assert stored == want and len(found) == len(stored)
     assert all(str(row["n"]) == written[row["_hoodie_commit_time"]] for row in found)
     assert table.index.verify().is_exact and not table.timeline.pending
 

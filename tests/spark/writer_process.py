@@ -15,7 +15,7 @@ import pyhudi.spark as hudi
 
 SCHEMA = "id string, n int, part string"
 SHARED = tuple(f"shared-{number}" for number in range(4))
-BESIDE = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+OPTIMISTIC = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 
 
 def value(writer: int, turn: int) -> int:
@@ -42,7 +42,7 @@ def main(path: str, writer: int, turns: int) -> None:
     sys.stdin.readline()
     for turn in range(turns):
         frame = spark.createDataFrame(rows(writer, value(writer, turn)), SCHEMA)
-        done = hudi.open_table(spark, path, options=BESIDE).upsert(frame)
+        done = hudi.open_table(spark, path, options=OPTIMISTIC).upsert(frame)
         print(done.instant, value(writer, turn), flush=True)
     spark.stop()
 

@@ -89,7 +89,7 @@ def test_a_create_that_meets_a_fault_does_not_win_over_another(
     assert fs.read("f") == b"first"
 
 
-def test_a_412_without_an_object_is_asked_again(fs: ObjectStoreFileSystem, proxy: Proxy) -> None:
+def test_a_412_without_an_object_is_retried(fs: ObjectStoreFileSystem, proxy: Proxy) -> None:
     proxy.faults.append(Fault("PUT", "/f", status=412))
     assert fs.create("f", b"mine") is True
     proxy.faults.append(Fault("PUT", "/g", status=412, times=100))
@@ -126,7 +126,7 @@ def test_a_read_that_meets_a_passing_fault_is_tried_again(
     assert fs.read("f") == data
 
 
-def test_a_listing_that_breaks_off_is_asked_for_again(
+def test_a_listing_that_breaks_off_is_requested_again(
     fs: ObjectStoreFileSystem, proxy: Proxy
 ) -> None:
     fs.create("p/f", b"1")
@@ -157,21 +157,21 @@ def test_a_write_ends_whole_or_with_an_error_and_nothing(
     url = f"s3://bucket/faulty/{next(_NAMES)}"
     table = pyhudi.create_table(url, SCHEMA, record_key="id", storage_options=options)
     table.upsert(rows(("a", 0)))
-    held = {"a": 0}
+    acknowledged = {"a": 0}
     for number, (part, (status, done)) in enumerate(cases):
         for times in (1, 100):  # passing, and lasting for this write
             proxy.faults[:] = [Fault("PUT", part, status=status, done=done, times=times)]
             key = f"{number}:{times}"
             try:
                 table.upsert(rows((key, number)))
-                held[key] = number
+                acknowledged[key] = number
             except PyhudiError:
                 assert times > 1, part
             proxy.faults.clear()
             again = pyhudi.open_table(url, storage_options=shared_s3().options)
             found = again.scan(["id", "v"]).to_arrow().to_pylist()
-            assert {row["id"]: row["v"] for row in found} == held, part
-            assert again.lookup([key]).column("found").to_pylist() == [key in held]
+            assert {row["id"]: row["v"] for row in found} == acknowledged, part
+            assert again.lookup([key]).column("found").to_pylist() == [key in acknowledged]
 
 
 @pytest.mark.parametrize("fault", ["503", "never answered", "cut"])

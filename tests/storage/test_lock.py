@@ -73,7 +73,7 @@ def test_one_thread_at_a_time(fs: FileSystem) -> None:
     assert most == 1 and len(order) == 20
 
 
-def test_waiting_in_vain_tells_who_holds_it(fs: FileSystem) -> None:
+def test_waiting_in_vain_reports_who_holds_it(fs: FileSystem) -> None:
     caught: list[LockError] = []
 
     def intrude() -> None:
@@ -143,7 +143,7 @@ HOLD = """
 """
 
 
-def test_another_process_is_kept_out_until_the_holder_leaves(tmp_path: Path) -> None:
+def test_another_process_is_locked_out_until_the_holder_leaves(tmp_path: Path) -> None:
     fs = LocalFileSystem(tmp_path)
     with spawn(HOLD, str(tmp_path)) as child:
         assert child.stdout is not None and child.stdin is not None

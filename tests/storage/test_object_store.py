@@ -66,17 +66,17 @@ class Register:
             raise StorageError("cut off", retryable=True)
 
 
-def test_a_dead_holder_is_followed_after_one_lease() -> None:
+def test_a_crashed_holder_is_followed_after_one_lease() -> None:
     register = Register()
-    dead = LeaseMutex(register, "t", lease_seconds=0.2)
-    assert dead.acquire(0)
-    dead._ended.set()  # as a process that stopped: nobody renews
+    crashed = LeaseMutex(register, "t", lease_seconds=0.2)
+    assert crashed.acquire(0)
+    crashed._ended.set()  # as a process that stopped: nobody renews
     heir = LeaseMutex(register, "t", lease_seconds=0.2)
     assert not heir.acquire(0.05)
     assert heir.acquire(2)
-    assert dead.is_lost and not heir.is_lost
-    assert heir.token == dead.token + 1 and not dead.confirm() and heir.confirm()
-    dead.release()
+    assert crashed.is_lost and not heir.is_lost
+    assert heir.token == crashed.token + 1 and not crashed.confirm() and heir.confirm()
+    crashed.release()
     assert not LeaseMutex(register, "t").acquire(0)
     heir.release()
     assert LeaseMutex(register, "t").acquire(0)
@@ -121,7 +121,7 @@ def test_one_of_many_takers_of_a_silent_lock_wins() -> None:
     assert len(won) == 1
 
 
-def test_the_lock_object_stays_and_nobody_holds_it(s3: S3Server) -> None:
+def test_the_lock_object_stays_and_no_process_holds_it(s3: S3Server) -> None:
     fs = fresh_s3()
     for token in (1, 2):
         with TableLock(fs, purpose="test"):

@@ -29,13 +29,13 @@ def closed_port() -> int:
 @contextmanager
 def silent_server() -> Iterator[int]:
     """A server that takes connections and never answers."""
-    held = []
+    connections = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def take() -> None:
             while True:
                 try:
-                    held.append(server.accept())
+                    connections.append(server.accept())
                 except OSError:
                     return
 
@@ -43,7 +43,7 @@ def silent_server() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_dead_endpoint_is_given_up_in_time_and_named() -> None:
+def test_an_unreachable_endpoint_is_given_up_in_time_and_named() -> None:
     endpoint = f"http://127.0.0.1:{closed_port()}"
     began = time.monotonic()
     with pytest.raises(StorageError, match="does not answer") as raised:

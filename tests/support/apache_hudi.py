@@ -33,7 +33,7 @@ class ApacheHudi:
             text=True,
         )
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
         """The answer to one command; its error fails the test."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
@@ -48,7 +48,7 @@ class ApacheHudi:
         """The rows it sees in a table; query: what its command `read` takes."""
         with TemporaryDirectory() as made:
             out = Path(made) / "rows.parquet"
-            self.ask("read", path=str(path), out=str(out), **query)
+            self.call("read", path=str(path), out=str(out), **query)
             return pq.ParquetFile(out).read()
 
     def close(self) -> None:

@@ -70,20 +70,20 @@ class FakeHBase:
         self, tableName: Any, rows: Sequence[Any], columns: Sequence[Any], attributes: Any
     ) -> list[Any]:
         self._called("getRowsWithColumns")
-        table, wanted = self.tables[_bytes(tableName)], {_bytes(c) for c in columns}
+        table, expected = self.tables[_bytes(tableName)], {_bytes(c) for c in columns}
         found = []
         with self._lock:
             for row in rows:
                 cells = table.get(_bytes(row), {})
-                held = {c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items()}
-                held = {c: cell for c, cell in held.items() if c in wanted}
-                if held:
-                    found.append(thrift.TRowResult(row=_bytes(row), columns=held))
+                stored = {c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items()}
+                stored = {c: cell for c, cell in stored.items() if c in expected}
+                if stored:
+                    found.append(thrift.TRowResult(row=_bytes(row), columns=stored))
         return found
 
     def scannerOpenWithScan(self, tableName: Any, scan: Any, attributes: Any) -> int:
         self._called("scannerOpenWithScan")
-        table, wanted = self.tables[_bytes(tableName)], {_bytes(c) for c in scan.columns}
+        table, expected = self.tables[_bytes(tableName)], {_bytes(c) for c in scan.columns}
         start = _bytes(scan.startRow or b"")
         with self._lock:
             rows = [(row, dict(table[row])) for row in sorted(table) if row >= start]
@@ -92,7 +92,7 @@ class FakeHBase:
             thrift.TRowResult(
                 row=row,
                 columns={
-                    c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items() if c in wanted
+                    c: thrift.TCell(value=v, timestamp=1) for c, v in cells.items() if c in expected
                 },
             )
             for row, cells in rows

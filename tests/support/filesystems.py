@@ -45,13 +45,13 @@ class Steps:
 
     stop: int | None = None
     when: Literal["before", "after"] = "before"
-    dead: bool = False
+    crashed: bool = False
 
     def __post_init__(self) -> None:
         self.trace: list[str] = []
 
     def alive(self) -> None:
-        if self.dead:
+        if self.crashed:
             raise Crash("a dead process touched the store")
 
     def take(self, what: str, act: Callable[[], Any]) -> Any:
@@ -59,12 +59,12 @@ class Steps:
         self.alive()
         dies = self.stop == len(self.trace)
         if dies and self.when == "before":
-            self.dead = True
+            self.crashed = True
             raise Crash(f"before: {what}")
         result = act()
         self.trace.append(what)
         if dies:
-            self.dead = True
+            self.crashed = True
             raise Crash(f"after: {what}")
         return result
 
@@ -241,7 +241,7 @@ class _TracingSink:
     def abandon(self) -> None:
         if self._open:
             self._open = False
-            if not self._fs.steps.dead:
+            if not self._fs.steps.crashed:
                 self._fs._step("abandon", self._path, self._inner.abandon)
 
     def __enter__(self) -> Self:
@@ -310,7 +310,7 @@ def every_stop(
             dying = CrashingFileSystem(disk, stop=number, when=when)
             with suppress(Crash):
                 act(dying)
-            assert dying.steps.dead, f"step {number} of the dry run did not come again"
+            assert dying.steps.crashed, f"step {number} of the dry run did not come again"
             yield Stop(disk, tuple(dying.trace), f"{when} {watched.trace[number]}")
     yield Stop(dry, tuple(watched.trace), None)
 

@@ -48,8 +48,8 @@ class _Bucket:
             return made.generation
 
 
-def _listed(bucket: _Bucket, asked: dict[str, list[str]]) -> bytes:
-    prefix, delimiter = asked.get("prefix", [""])[0], asked.get("delimiter", [""])[0]
+def _listed(bucket: _Bucket, requested: dict[str, list[str]]) -> bytes:
+    prefix, delimiter = requested.get("prefix", [""])[0], requested.get("delimiter", [""])[0]
     contents, folders = [], dict[str, None]()
     with bucket.lock:
         for name in sorted(bucket.objects, key=str.encode):
@@ -113,11 +113,11 @@ class _Requests(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             self._say(200, headers={**headers, "Content-Length": str(size)})
             return
-        asked = self.headers.get("Range")
-        if asked is None:
+        requested = self.headers.get("Range")
+        if requested is None:
             self._say(200, found.data, headers)
             return
-        first, last = asked.removeprefix("bytes=").split("-")
+        first, last = requested.removeprefix("bytes=").split("-")
         start = int(first) if first else max(size - int(last), 0)
         end = min(int(last), size - 1) if first and last else size - 1
         if start >= size:

@@ -87,7 +87,7 @@ def prepare() -> None:
         return
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        wanted = "".join(
+        expected = "".join(
             f"<dependency><groupId>org.apache.hbase</groupId><artifactId>{name}</artifactId>"
             f"<version>{_VERSION}</version></dependency>"
             for name in _ARTIFACTS
@@ -95,7 +95,7 @@ def prepare() -> None:
         Path(folder, "pom.xml").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>pyhudi.test</groupId>"
             "<artifactId>hbase</artifactId><version>1</version>"
-            f"<dependencies>{wanted}</dependencies></project>"
+            f"<dependencies>{expected}</dependencies></project>"
         )
         copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         subprocess.run(copy, check=True, cwd=folder)

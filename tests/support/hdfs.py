@@ -70,7 +70,7 @@ def prepare() -> None:
         return
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        wanted = "".join(
+        expected = "".join(
             f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId>"
             f"<version>{v}</version></dependency>"
             for g, a, v in _ARTIFACTS
@@ -78,7 +78,7 @@ def prepare() -> None:
         Path(folder, "pom.xml").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>pyhudi.test</groupId>"
             "<artifactId>hdfs</artifactId><version>1</version>"
-            f"<dependencies>{wanted}</dependencies></project>"
+            f"<dependencies>{expected}</dependencies></project>"
         )
         copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         subprocess.run(copy, check=True, cwd=folder)
@@ -151,10 +151,10 @@ def hdfs() -> Iterator[Hdfs]:
 def _await(found: Hdfs, servers: list[subprocess.Popen[bytes]], log: Path) -> None:
     """Until a file can be written: the data node has told the name node of itself."""
     end = time.monotonic() + _UP_SECONDS
-    ask = f"http://127.0.0.1:{found.http_port}/webhdfs/v1/up?op=CREATE&user.name=pyhudi"
+    request = f"http://127.0.0.1:{found.http_port}/webhdfs/v1/up?op=CREATE&user.name=pyhudi"
     while all(s.poll() is None for s in servers) and time.monotonic() < end:
         with suppress(OSError):
-            put = urllib.request.Request(ask + "&noredirect=true", method="PUT")
+            put = urllib.request.Request(request + "&noredirect=true", method="PUT")
             urllib.request.urlopen(put, timeout=5).read()
             return
         time.sleep(0.3)

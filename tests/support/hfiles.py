@@ -114,10 +114,10 @@ class _File:
         offset = len(self.data)
         packed = zlib.compress(body, 6, 31) if self.dialect.gz else body
         summed = 33 + len(packed)
-        pieces = -(-summed // CHUNK) if self.dialect.sums else 0
+        sum_count = -(-summed // CHUNK) if self.dialect.sums else 0
         header = magic + struct.pack(
             ">iiqBii",
-            len(packed) + 4 * pieces,
+            len(packed) + 4 * sum_count,
             len(body),
             self.previous.get(magic, -1),
             self.dialect.checksum,
@@ -127,7 +127,7 @@ class _File:
         block = header + packed
         sum_of = {0: lambda _: 0, 1: binascii.crc32, 2: crc32c}[self.dialect.checksum]
         sums = [sum_of(block[i : i + CHUNK]) for i in range(0, len(block), CHUNK)]
-        self.data += block + b"".join(struct.pack(">I", s) for s in sums[:pieces])
+        self.data += block + b"".join(struct.pack(">I", s) for s in sums[:sum_count])
         self.previous[magic] = offset
         return offset, len(self.data) - offset
 

@@ -51,10 +51,10 @@ class Indexed:
         options = parse_options({**SMALL, **self.options, **names})
         fs = MemoryFileSystem() if fs is None else fs
         if not fs.exists(PROPERTIES):
-            wanted = NewTable(
+            definition = NewTable(
                 SCHEMA, "t", table_type, ("id",), ("part",), ("ts",), options, self.kind
             )
-            create(fs, wanted)
+            create(fs, definition)
         return Table(fs, options=options, engine=engine or LocalEngine(2))
 
 

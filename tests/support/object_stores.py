@@ -67,8 +67,8 @@ def s3_server() -> Iterator[S3Server]:
     log.setLevel(logging.INFO)
     log.addHandler(handler)
     try:
-        ask = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
-        urllib.request.urlopen(ask).read()
+        request = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
+        urllib.request.urlopen(request).read()
         yield found
     finally:
         log.removeHandler(handler)

@@ -148,7 +148,7 @@ def made(**changes: str | None) -> TableConfig:
 
 def test_a_new_table_has_every_key_readers_need() -> None:
     properties = made().properties
-    wanted = {
+    expected = {
         "hoodie.table.name": "trips",
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": "6",
@@ -163,7 +163,7 @@ def test_a_new_table_has_every_key_readers_need() -> None:
         "hoodie.archivelog.folder": "archived",
         "hoodie.table.checksum": str(checksum("", "trips")),
     }
-    assert wanted.items() <= properties.items()
+    assert expected.items() <= properties.items()
     config = TableConfig(properties)
     assert config.merge_mode is MergeMode.EVENT_TIME
     assert config.key_generator is KeyGeneratorKind.SIMPLE
@@ -206,7 +206,7 @@ def stored(config: TableConfig) -> MemoryFileSystem:
     return fs
 
 
-def test_no_table_is_said_so() -> None:
+def test_a_missing_table_is_reported() -> None:
     with pytest.raises(TableNotFoundError):
         load_config(MemoryFileSystem())
 

@@ -93,7 +93,7 @@ def test_a_failed_write_older_than_every_commit_is_invisible() -> None:
     assert set(shown(view_of(names, [*failed, *done(T[2])]).latest_slices())) == {"b"}
 
 
-def test_commits_kept_by_a_savepoint_do_not_start_the_timeline() -> None:
+def test_commits_retained_by_a_savepoint_do_not_start_the_timeline() -> None:
     """T1 is savepointed and stays while T2, T3 are archived: T3's files are committed."""
     saved = [Instant(T[1], Action.SAVEPOINT, State.COMPLETED)]
     view = view_of([base("a", T[3])], [*done(T[1], T[6]), *saved])
@@ -180,12 +180,12 @@ def test_at_layout_two_a_log_joins_the_slice_its_completion_falls_into() -> None
     assert (older.instant, older.logs) == (T[1], ())
 
 
-def test_at_layout_two_the_archive_tells_when_an_archived_commit_completed() -> None:
+def test_at_layout_two_the_archive_reports_when_an_archived_commit_completed() -> None:
     """It is read only where the slice of a log depends on it."""
-    asked = []
+    requested = []
 
     def archived() -> dict[InstantTime, InstantTime]:
-        asked.append(True)
+        requested.append(True)
         return {T[2]: T[5]}
 
     names = [base("a", T[1]), delta("a", T[2], 1), base("a", T[3])]
@@ -193,9 +193,9 @@ def test_at_layout_two_the_archive_tells_when_an_archived_commit_completed() -> 
     found = view_of(names, instants, layout=2, completions={T[3]: T[4]}, archived=archived)
     (newest, _) = found.groups[GROUP_A].slices
     assert [log.name.instant for log in newest.logs] == [T[2]]
-    assert asked == [True]
+    assert requested == [True]
     view_of(names[:2], instants, layout=2, completions={}, archived=archived)
-    assert asked == [True]
+    assert requested == [True]
 
 
 def test_at_layout_two_logs_without_a_base_make_one_slice() -> None:
@@ -226,10 +226,10 @@ def test_a_view_does_not_depend_on_the_order_of_files_and_shows_only_what_is_vis
     view = view_of(list(names), instants, limit=limit)
     random.shuffle(names)  # type: ignore[attr-defined]
     assert view_of(list(names), instants, limit=limit) == view
-    for piece in view.latest_slices():
-        for file in piece.files:
+    for file_slice in view.latest_slices():
+        for file in file_slice.files:
             assert view.visibility.sees(file.name.instant)
-        assert list(piece.logs) == sorted(piece.logs, key=lambda log: log.name.order)  # type: ignore[union-attr]
+        assert list(file_slice.logs) == sorted(file_slice.logs, key=lambda log: log.name.order)  # type: ignore[union-attr]
 
 
 def test_plans_are_read_from_the_timeline() -> None:
@@ -305,7 +305,7 @@ def test_every_golden_view_has_one_base_a_slice_and_all_its_files(name: str) -> 
     log = TimelineLog(fs)
     view = load_view(log, log.load(), StoreListing(fs))
     assert view.latest_slices()
-    for piece in view.latest_slices():
-        assert fs.size(piece.files[0].path) == piece.files[0].size_bytes
-        versions = [log_file.name.order for log_file in piece.logs]  # type: ignore[union-attr]
+    for file_slice in view.latest_slices():
+        assert fs.size(file_slice.files[0].path) == file_slice.files[0].size_bytes
+        versions = [log_file.name.order for log_file in file_slice.logs]  # type: ignore[union-attr]
         assert versions == sorted(set(versions))

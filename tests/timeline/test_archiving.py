@@ -21,24 +21,26 @@ def records_of(schema: str) -> Fields:
     """The fields of every record in a schema: their types by name, in order."""
     found: Fields = {}
 
-    def told(kind: Any) -> Any:
+    def reported(kind: Any) -> Any:
         if isinstance(kind, list):
-            return [told(each) for each in kind]
+            return [reported(each) for each in kind]
         if isinstance(kind, str):
             return kind.rsplit(".", 1)[-1]
         match kind["type"]:
             case "record":
-                fields = {f["name"]: (told(f["type"]), f.get("default")) for f in kind["fields"]}
+                fields = {
+                    f["name"]: (reported(f["type"]), f.get("default")) for f in kind["fields"]
+                }
                 found[kind["name"]] = fields
                 return kind["name"]
             case "array":
-                return ["array", told(kind["items"])]
+                return ["array", reported(kind["items"])]
             case "map":
-                return ["map", told(kind["values"])]
+                return ["map", reported(kind["values"])]
             case other:
-                return told(other)
+                return reported(other)
 
-    told(json.loads(schema))
+    reported(json.loads(schema))
     return found
 
 
@@ -55,7 +57,7 @@ def test_the_schema_is_that_of_apache_hudi_less_what_is_never_archived() -> None
         assert list(fields) == [f for f in theirs[name] if f in fields], name
 
 
-def test_an_archived_instant_says_what_its_files_said() -> None:
+def test_an_archived_instant_reports_what_its_files_contained() -> None:
     for name in ("cow_cleaned", "mor_cleaned", "mor_overwritten", "cow_clustered"):
         fs = golden_table(name)
         log = TimelineLog(fs)
@@ -74,13 +76,13 @@ def test_an_archived_instant_says_what_its_files_said() -> None:
             assert [s.path for s in archived.metadata.stats] == [s.path for s in before.stats]
         for clean in archive.cleans:
             instant = next(i for i in done if i.time == clean.time)
-            told = log.record(instant)
-            assert clean.record["earliestCommitToRetain"] == told["earliestCommitToRetain"]
+            reported = log.record(instant)
+            assert clean.record["earliestCommitToRetain"] == reported["earliestCommitToRetain"]
         files.remove(done)
         assert not log.load().where(None, State.COMPLETED).instants
 
 
-def test_the_time_of_a_state_is_that_of_its_file_where_the_store_tells() -> None:
+def test_the_time_of_a_state_is_that_of_its_file_where_the_store_reports_it() -> None:
     fs = golden_table("cow_cleaned")
     log = TimelineLog(fs)
     (info, state), *_ = next(iter(state_files(log).values()))

@@ -53,8 +53,8 @@ CLUSTERING = ClusteringPlan(
 )
 
 
-def clustering_record(**piece: Any) -> dict[str, Any]:
-    planned = {"fileId": "a", "partitionPath": "p"} | piece
+def clustering_record(**file_slice: Any) -> dict[str, Any]:
+    planned = {"fileId": "a", "partitionPath": "p"} | file_slice
     plan = {"inputGroups": [{"slices": [planned]}]}
     return {"operationType": "CLUSTER", "clusteringPlan": plan}
 

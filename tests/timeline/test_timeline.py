@@ -178,7 +178,7 @@ def test_layout_two_lives_in_its_own_folder() -> None:
 @pytest.mark.parametrize(
     "content", [b"{", b"[]", b"\xff", b"Obj\x01", b'{"partitionToWriteStats":3}']
 )
-def test_damaged_commit_metadata_is_said_to_be_damaged(content: bytes) -> None:
+def test_damaged_commit_metadata_is_reported_as_damaged(content: bytes) -> None:
     fs = MemoryFileSystem()
     fs.create(f".hoodie/{T[1]}.commit", content)
     log = log_of(fs)

@@ -158,7 +158,7 @@ def test_a_compaction_plan_reads_and_writes_nothing_outside(home: Path, evil: st
 
 
 @pytest.mark.parametrize("evil", UP[:6])
-def test_markers_of_a_dead_write_delete_nothing_outside(home: Path, evil: str) -> None:
+def test_markers_of_a_crashed_write_delete_nothing_outside(home: Path, evil: str) -> None:
     hoodie, at = home / "table" / ".hoodie", "29990101000000000"
     put(hoodie / f"{at}.deltacommit.requested", b"")
     put(hoodie / f"{at}.deltacommit.inflight", b"")
@@ -174,8 +174,10 @@ def test_markers_of_a_dead_write_delete_nothing_outside(home: Path, evil: str) -
 )  # fmt: skip
 def test_properties_lead_nowhere(home: Path, line: str) -> None:
     path = home / "table" / ".hoodie" / "hoodie.properties"
-    kept = [x for x in path.read_text().splitlines() if not x.startswith("hoodie.table.checksum")]
-    path.write_text("\n".join([*kept, line, ""]))
+    retained = [
+        x for x in path.read_text().splitlines() if not x.startswith("hoodie.table.checksum")
+    ]
+    path.write_text("\n".join([*retained, line, ""]))
     with suppress(PyhudiError):
         use(home)
 

@@ -126,7 +126,7 @@ def test_the_commit_names_its_logs_and_the_metadata_table_lists_them(tmp_path: P
     ("mode", "names"),
     [("OP_KEY_ONLY", ["op", "record_key"]), ("DATA_BEFORE", ["op", "record_key", "before"])],
 )
-def test_the_shorter_modes_log_less_and_tell_the_same(
+def test_the_shorter_modes_log_less_and_report_the_same(
     tmp_path: Path, mode: str, names: list[str]
 ) -> None:
     table = new_table(tmp_path / "t", **{MODE: mode})
@@ -142,9 +142,9 @@ def test_logs_are_cleaned_with_their_base_files(tmp_path: Path) -> None:
     for ts in range(1, 6):
         table.upsert(rows(("a", ts)))
     table.clean()
-    held = {path.name.split("_")[-1].split(".")[0] for path in (tmp_path / "t").rglob("*.parquet")
+    stored = {path.name.split("_")[-1].split(".")[0] for path in (tmp_path / "t").rglob("*.parquet")
             if ".hoodie" not in path.parts}  # fmt: skip
-    assert {path.name.split("_")[1].split(".")[0] for path in logs(tmp_path / "t")} <= held
+    assert {path.name.split("_")[1].split(".")[0] for path in logs(tmp_path / "t")} <= stored
     assert len(logs(tmp_path / "t")) < 4
     assert not table.metadata.verify().findings
 

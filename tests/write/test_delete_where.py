@@ -125,10 +125,10 @@ def test_rows_that_another_writer_changes_while_they_are_deleted_stay(
     """First committer wins: the delete looks at the rows as the other writer left them."""
     table = table_of(tmp_path, kind, index)
     table.insert(rows(range(4), "a"))
-    beside = {MODE: "optimistic_concurrency_control"}
+    optimistic = {MODE: "optimistic_concurrency_control"}
     newer = rows(range(2), "a", ts=9)
-    engine = Pausing("write", lambda: opened(pyhudi.Table, table, beside).upsert(newer))
-    report = opened(pyhudi.Table, table, beside, engine).delete(where=pc.field("ts") == 1)
+    engine = Pausing("write", lambda: opened(pyhudi.Table, table, optimistic).upsert(newer))
+    report = opened(pyhudi.Table, table, optimistic, engine).delete(where=pc.field("ts") == 1)
     assert (report.deleted, report.conflicts) == (2, 1)
     assert stored(table) == {("k0", "a"), ("k1", "a")}
 

@@ -53,9 +53,9 @@ def test_lost_attempts_leave_nothing_behind(tmp_path: Path, kind: str, index: st
     assert (report.inserted, report.deleted) == (4, 300)
     batches = rows(range(6), 4).to_batches(max_chunksize=2)
     stream = pa.RecordBatchReader.from_batches(SCHEMA, batches)
-    kept = table().insert_overwrite_table(stream, publish=False)
-    assert kept.instant is not None and len(stored()) == 304
-    table().publish(kept.instant)
+    deferred = table().insert_overwrite_table(stream, publish=False)
+    assert deferred.instant is not None and len(stored()) == 304
+    table().publish(deferred.instant)
     assert stored() == {f"k{i:04d}": 4 for i in range(6)}
     doomed = (pc.field("part") == "b") & (pc.field("id") > "k0001")
     assert table().delete(where=doomed).deleted == 2
@@ -64,7 +64,7 @@ def test_lost_attempts_leave_nothing_behind(tmp_path: Path, kind: str, index: st
     if index == "record":
         found = table().lookup([f"k{i:04d}" for i in range(600)])["found"].to_pylist()
         assert found == [i == 1 for i in range(600)]
-    known = {file.path for piece in table().file_slices() for file in piece.files}
+    known = {file.path for file_slice in table().file_slices() for file in file_slice.files}
     data = (p for p in path.rglob("*.parquet") if ".hoodie" not in p.parts)
     commits = table().timeline.commits
     named = {

@@ -43,20 +43,20 @@ def stored(table: Table) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
-@pytest.mark.parametrize("given, values, kept", CASES, ids=lambda v: str(v)[:30])
+@pytest.mark.parametrize("given, values, retained", CASES, ids=lambda v: str(v)[:30])
 def test_types_with_a_like_in_apache_hudi_are_written(
-    table_type: str, given: pa.DataType, values: list[Any], kept: pa.DataType
+    table_type: str, given: pa.DataType, values: list[Any], retained: pa.DataType
 ) -> None:
     schema = pa.schema([("id", pa.string()), ("c", given)])
     table = made(schema, table_type=table_type)
-    if kept != pa.null():
-        assert table.schema.field("c").type == kept
+    if retained != pa.null():
+        assert table.schema.field("c").type == retained
     rows = pa.table({"id": ["1", "2"], "c": pa.array([*values, None], given)}, schema)
     for _ in range(2):
         table.upsert(rows)
     table.bulk_insert(rows.slice(1).set_column(0, "id", pa.array(["3"])))
-    wanted = pa.array(values, given).to_pylist()
-    assert stored(table) == {"1": wanted[0], "2": None, "3": None}
+    expected = pa.array(values, given).to_pylist()
+    assert stored(table) == {"1": expected[0], "2": None, "3": None}
     table.delete(rows.slice(0, 1))
     assert sorted(stored(table)) == ["2", "3"]
 

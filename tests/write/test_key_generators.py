@@ -208,7 +208,7 @@ def own_keys(rows: pa.Table) -> list[str]:
     return [f"<{key}>" for key in rows["id"].to_pylist()]
 
 
-def test_functions_make_keys_and_paths_and_are_asked_for_again(tmp_path) -> None:
+def test_functions_make_keys_and_paths_and_are_requested_again(tmp_path) -> None:
     functions = PythonKeys(own_paths, own_keys, ("city",))
     create_table(tmp_path, SCHEMA, record_key="id", partition_by=functions).upsert(ROWS)
     rows = open_table(tmp_path).scan().to_arrow().sort_by("id")
@@ -234,7 +234,7 @@ def test_paths_of_functions_stay_within_the_table(tmp_path, paths) -> None:
         table.upsert(ROWS)
 
 
-def test_a_key_generator_nobody_knows_is_not_written() -> None:
+def test_an_unknown_key_generator_is_not_written() -> None:
     config = load_config(golden_table("kg_simple_hive"))
     own = config.with_properties({"hoodie.table.keygenerator.class": "org.example.MyKeys"})
     assert own.key_generator is KeyGeneratorKind.USER_PROVIDED

@@ -72,9 +72,9 @@ def test_a_text_is_one_column_for_every_read() -> None:
     assert table.changes("000", columns="v").to_arrow().column_names == ["v"]
     assert table.fetch(["a"], "v").column_names == ["v"]
     assert table.diff("000", columns="v").num_rows == 5
-    kept = table.upsert(pa.table({"id": ["a"], "v": [9]}), publish=False)
-    assert kept.instant is not None
-    assert table.preview(kept.instant, "v").to_arrow().column_names == ["v"]
+    deferred = table.upsert(pa.table({"id": ["a"], "v": [9]}), publish=False)
+    assert deferred.instant is not None
+    assert table.preview(deferred.instant, "v").to_arrow().column_names == ["v"]
 
 
 def test_one_key_of_a_history_may_stand_in_a_list() -> None:

@@ -17,10 +17,10 @@ def test_a_file_whose_rows_all_stay_is_not_written_again(index: str) -> None:
         index=index,
     )  # fmt: skip
     table.upsert(pa.table({"id": ["a", "b"], "p": ["x", "y"], "ts": [5, 5], "v": [1, 1]}))
-    files = {file.path for piece in table.file_slices() for file in piece.files}
+    files = {file.path for file_slice in table.file_slices() for file in file_slice.files}
     late = table.upsert(pa.table({"id": ["a", "b"], "p": ["x", "y"], "ts": [4, 4], "v": [2, 2]}))
     assert (late.unchanged, late.updated, late.files, late.bytes_written) == (2, 0, 0, 0)
-    assert {file.path for piece in table.file_slices() for file in piece.files} == files
+    assert {file.path for file_slice in table.file_slices() for file in file_slice.files} == files
     mixed = table.upsert(pa.table({"id": ["a", "b"], "p": ["x", "y"], "ts": [4, 6], "v": [3, 3]}))
     assert (mixed.unchanged, mixed.updated, mixed.files) == (1, 1, 1)
     found = {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()}

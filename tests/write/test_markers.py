@@ -129,7 +129,7 @@ def test_failed_attempts_are_removed_before_the_commit_and_nothing_else() -> Non
     old.commit()
     write = ShellWrite(fs, log).start()
     write.put("p", base("b", write.time, "1-1-1")).put("p", delta("a", T[0], 2, "1-1-1"))
-    kept = list(write.stats)
+    retained = list(write.stats)
     before = set(data_files(fs))
     write.put("p", base("b", write.time, "1-1-2"))  # the same tasks once more
     write.put("p", delta("a", T[0], 3, "1-1-2"))
@@ -137,7 +137,7 @@ def test_failed_attempts_are_removed_before_the_commit_and_nothing_else() -> Non
     announce(fs, write.time, "p", base("c", write.time), kind=MarkerKind.CREATE)  # never written
     announce(fs, write.time, "p", base("a", T[0]), kind=MarkerKind.CREATE)  # another's instant
     announce(fs, write.time, "none", delta("y", T[0], 1), kind=MarkerKind.APPEND)
-    gone = remove_leftovers(fs, write.time, stats=kept)
+    gone = remove_leftovers(fs, write.time, stats=retained)
     assert set(data_files(fs)) == before
     files = [p for p in gone if not p.endswith(".cdc")]
     assert [p for p in files if "c_0-1-2" not in p] == sorted(
@@ -153,15 +153,15 @@ def test_the_log_of_changes_of_a_failed_attempt_goes_with_its_base_file(kind: Ma
     """A file group of logs alone gets its first base file, with such a log, by a merge."""
     fs = MemoryFileSystem()
     write = ShellWrite(fs, TimelineLog(fs, clock=ticking())).start()
-    lost, kept = (base("a", write.time, token) for token in ("1-1-1", "1-1-2"))
-    write.put("p", kept)
-    for name in (lost, kept):
+    lost, retained = (base("a", write.time, token) for token in ("1-1-1", "1-1-2"))
+    write.put("p", retained)
+    for name in (lost, retained):
         announce(fs, write.time, "p", name, kind=kind)
         fs.create(f"p/{name}", b"rows")
         fs.create(f"p/{cdc_log_of(name)}", b"changes")
     remove_leftovers(fs, write.time, stats=write.stats)
     left = {info.path for info in fs.children("p") if parse_data_file(info.name)}
-    assert left == {f"p/{kept}", f"p/{cdc_log_of(kept)}"}
+    assert left == {f"p/{retained}", f"p/{cdc_log_of(retained)}"}
 
 
 _TOKENS = st.from_regex(r"[0-9]{1,4}-[0-9]{1,4}-[0-9]{1,9}", fullmatch=True)
@@ -176,7 +176,7 @@ _TIMES = st.from_regex(r"20[0-9]{15}", fullmatch=True).map(InstantTime)
     ),
     st.sampled_from(["", "p", "a=1/b=2", "Zürich/x y"]),
 )
-def test_a_marker_tells_file_group_token_and_slice(
+def test_a_marker_reports_file_group_token_and_slice(
     file: BaseFileName | LogFileName, partition: str
 ) -> None:
     fs = MemoryFileSystem()

@@ -1,4 +1,4 @@
-"""Merge rules from the door: what a table records, what is refused, functions, unchanged rows."""
+"""Merge rules from the API: what a table records, what is refused, functions, unchanged rows."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_rows_that_change_nothing_of_a_partial_update_are_left_out(
     assert prices(table) == {"a": 1.0, "b": 2.0}
 
 
-def test_a_dry_run_tells_what_would_stay(tmp_path: Path) -> None:
+def test_a_dry_run_reports_what_would_stay(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(rows(("a", 1, "x", 1.0)))
     report = table.upsert(rows(("a", 1, "x", 1.0)), skip_unchanged=True, dry_run=True)

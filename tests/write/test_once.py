@@ -50,7 +50,7 @@ def test_the_newest_commit_of_a_stream_counts() -> None:
     assert written_before(StreamBatch("a", 4), log, Archived()) == ("20261121093000001", 4)
 
 
-def test_archived_commits_are_asked_last() -> None:
+def test_archived_commits_are_read_last() -> None:
     old = ArchivedCommit(InstantTime("20200101000000000"), Action.COMMIT, marked("a", 7))
     assert written_before(StreamBatch("a", 7), log_of(CommitMetadata()), Archived((old,)))
     assert not written_before(StreamBatch("a", 7), log_of(marked("a", 6)), Archived((old,)))

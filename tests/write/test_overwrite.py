@@ -181,7 +181,7 @@ def test_deleting_a_partition_that_is_not_there_changes_nothing(fs: MemoryFileSy
 
 
 @pytest.mark.parametrize("verb", ["insert_overwrite", "insert_overwrite_table", "delete"])
-def test_a_dry_run_tells_what_would_leave_and_changes_nothing(
+def test_a_dry_run_reports_what_would_leave_and_changes_nothing(
     fs: MemoryFileSystem, verb: str
 ) -> None:
     files = tree(fs)
@@ -225,8 +225,8 @@ def test_a_key_that_also_lives_elsewhere_stays_in_the_index(fs: MemoryFileSystem
 
 
 def test_file_groups_in_a_pending_clustering_are_not_replaced(fs: MemoryFileSystem) -> None:
-    piece = table(fs).file_slices("a")[0]
-    planned = {"fileId": piece.file_id, "partitionPath": "a"}
+    file_slice = table(fs).file_slices("a")[0]
+    planned = {"fileId": file_slice.file_id, "partitionPath": "a"}
     plan = {"clusteringPlan": {"inputGroups": [{"slices": [planned]}]}, "operationType": "CLUSTER"}
     at = TimelineLog(fs).request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, plan))
     for act in (
@@ -250,13 +250,13 @@ def test_replace_commits_are_written_as_apache_hudi_writes_them(fs: MemoryFileSy
     done = ours.load().where({Action.REPLACE_COMMIT}, State.COMPLETED)
     models = theirs.load().where({Action.REPLACE_COMMIT}, State.COMPLETED)
     for mine, model in zip(done, models, strict=True):
-        written, wanted = ours.commit(mine), theirs.commit(model)
-        assert written.operation == wanted.operation
+        written, expected = ours.commit(mine), theirs.commit(model)
+        assert written.operation == expected.operation
         assert {len(s.path.split("/")) for s in written.stats} <= {2}
-        assert bool(written.stats) == bool(wanted.stats) and written.replaced
+        assert bool(written.stats) == bool(expected.stats) and written.replaced
         for log, instant in ((ours, mine), (theirs, model)):
             profile = log.commit(replace(instant, state=State.INFLIGHT))
-            assert profile.operation == wanted.operation
+            assert profile.operation == expected.operation
             # Ours names them early: writers beside it see what it takes out.
             assert profile.replaced == (written.replaced if log is ours else None)
             assert all(s.file_id == "" and s.insert_count for s in profile.stats)

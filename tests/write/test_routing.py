@@ -99,7 +99,7 @@ def tagged(
         moves=moves,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record, "lookup_shard", lambda fs, shard, keys, told: answer(index, keys))
+        patch.setattr(record, "lookup_shard", lambda fs, shard, keys, reported: answer(index, keys))
         finder = RecordFinder(object())  # type: ignore[arg-type]
         return [tag_shard(TagTask(plan, number, finder)) for number in range(SHARDS)]
 
@@ -215,9 +215,9 @@ def test_rows_that_lose_are_left_out(
         table = pa.table({"position": pa.array(picked, pa.int64())})
         lost.append(MemoryStaging().put("lost", table) if picked else None)
     router = Router.of(parts, shards, assigned.routes, lost)
-    kept = {
+    retained = {
         n
         for number in range(len(assigned.targets))
         for n in router.rows_of(number).rows.column("n").to_pylist()
     }
-    assert kept == {row[0] for row in expected(batch, index, moves=False)} - gone
+    assert retained == {row[0] for row in expected(batch, index, moves=False)} - gone

@@ -107,7 +107,7 @@ def test_a_new_column_needs_a_type() -> None:
     assert refused(changed(new=pa.null())) == ["+ new: null (new, without a type)"]
 
 
-def test_missing_columns_are_filled_where_that_is_asked_for() -> None:
+def test_missing_columns_are_filled_where_requested() -> None:
     batch = changed(m=None, n=None, s=pa.struct([("y", pa.string())]))
     assert fitted(batch, fills_missing=True).table == TABLE
 

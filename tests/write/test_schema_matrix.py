@@ -55,11 +55,11 @@ def test_what_is_allowed_reads_back_equal(tmp_path, old: str, new: str, table_ty
     target = pa.schema([*before.schema][:2]).append(
         pa.field("c", TYPES[new] if widened else TYPES[old])
     )
-    wanted = pa.concat_tables([conform(t, target) for t in (before, after.slice(0, 1))])
-    assert stored(table).equals(wanted.combine_chunks())
+    expected = pa.concat_tables([conform(t, target) for t in (before, after.slice(0, 1))])
+    assert stored(table).equals(expected.combine_chunks())
     again = before.slice(0, 1)
     table.upsert(again)
-    assert stored(table).equals(wanted.combine_chunks())
+    assert stored(table).equals(expected.combine_chunks())
 
 
 @pytest.mark.parametrize(("old", "new"), list(pairs("refused")))
@@ -87,5 +87,5 @@ def test_filters_find_widened_rows(tmp_path, old: str, new: str, table_type: str
     found = stored(table)
     for value in found["c"]:
         for filter_ in (pc.field("c") == value, pc.field("c") <= value, pc.field("c") >= value):
-            kept = table.scan(["id"], filter_).to_arrow()["id"].to_pylist()
-            assert sorted(kept) == found.filter(filter_)["id"].to_pylist()
+            retained = table.scan(["id"], filter_).to_arrow()["id"].to_pylist()
+            assert sorted(retained) == found.filter(filter_)["id"].to_pylist()

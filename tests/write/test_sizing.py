@@ -78,7 +78,7 @@ def test_many_small_batches_end_in_well_sized_files(
         assert all(size < 1.25 * MAX for size in sizes)
 
 
-def test_updates_beside_inserts_keep_files_sized_on_copy_on_write() -> None:
+def test_updates_with_inserts_keep_files_sized_on_copy_on_write() -> None:
     table = table_of(**sized())
     for number in range(20):
         fresh = rows(range(number * 150, number * 150 + 150), ts=number)
@@ -134,10 +134,10 @@ def test_a_log_that_grows_too_large_goes_on_in_the_next_version(log_format: str)
     table.bulk_insert(first)
     report = table.upsert(rows(range(3000), ts=2))
     assert (report.updated, report.inserted) == (3000, 0)
-    (piece,) = logs(table)
-    versions = [log.name.version for log in piece.logs if isinstance(log.name, LogFileName)]
+    (file_slice,) = logs(table)
+    versions = [log.name.version for log in file_slice.logs if isinstance(log.name, LogFileName)]
     assert versions == list(range(1, len(versions) + 1)) and len(versions) > 3
-    assert all(log.size_bytes <= 20 << 10 for log in piece.logs)
+    assert all(log.size_bytes <= 20 << 10 for log in file_slice.logs)
     assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {2}
     written = table._state().log.commit(table.timeline.commits.instants[-1])
     assert [s.log_version for s in written.stats] == versions

@@ -121,7 +121,7 @@ print(report.inserted, pa.default_memory_pool().max_memory() >> 20)
 
 
 @pytest.mark.parametrize("mode", ["NONE", "GLOBAL_SORT"])
-def test_memory_follows_the_pieces_not_the_input(mode: str, tmp_path: Path) -> None:
+def test_memory_follows_the_chunks_not_the_input(mode: str, tmp_path: Path) -> None:
     """600 MB of rows; Arrow's own peak, as resident memory depends on the machine."""
     done = subprocess.run(
         [sys.executable, "-c", POUR, str(tmp_path / "t"), mode],

@@ -39,7 +39,7 @@ def test_numbers_count_in_the_unit_of_the_type(kind: str, number: int) -> None:
     [("DAYS", 19675), ("HOURS", 472_222), ("MINUTES", 28_333_333), ("SECONDS", 1_700_000_000),
      ("MILLISECONDS", 1_700_000_000_000), ("NANOSECONDS", 1_700_000_000 * 10**9)],
 )  # fmt: skip
-def test_scalars_count_in_the_unit_that_is_said(unit: str, number: int) -> None:
+def test_scalars_count_in_the_stated_unit(unit: str, number: int) -> None:
     found = texts([number], timestamp_type="SCALAR", scalar_unit=unit, output_format="yyyyMMdd")
     assert found == ["20231114"]
 

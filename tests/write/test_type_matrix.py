@@ -118,7 +118,7 @@ def stored(table: pyhudi.Table) -> dict[str, Any]:
     return {row.pop("id"): {name: repr(value) for name, value in row.items()} for row in found}
 
 
-def wanted(keys: str, pick: int) -> dict[str, Any]:
+def expected_row(keys: str, pick: int) -> dict[str, Any]:
     by_key = {}
     for row in rows(keys, pick).to_pylist():
         key = row.pop("id")
@@ -140,10 +140,10 @@ def test_every_type_comes_back_equal_from_every_file(kind: str, tmp_path: Path) 
         options={"hoodie.logfile.data.block.format": kind[4:] or "parquet"},
     )  # fmt: skip
     table.insert(pa.concat_tables([rows("ab", 0), rows("cd", 1), rows("e", 2)]))
-    expected = {**wanted("ab", 0), **wanted("cd", 1), **wanted("e", 2)}
+    expected = {**expected_row("ab", 0), **expected_row("cd", 1), **expected_row("e", 2)}
     assert stored(table) == expected
     table.upsert(pa.concat_tables([rows("af", 1), rows("c", 2), rows("e", 0)]))
-    expected |= {**wanted("af", 1), **wanted("c", 2), **wanted("e", 0)}
+    expected |= {**expected_row("af", 1), **expected_row("c", 2), **expected_row("e", 0)}
     assert stored(table) == expected
     if kind != "cow":
         table.compact()

@@ -74,20 +74,20 @@ def test_vectors_come_back_from_every_file_they_go_through(kind: str, log_format
         table_type=kind, ordering="ts",
         options={"hoodie.logfile.data.block.format": log_format, "hoodie.table.cdc.enabled": True},
     )  # fmt: skip
-    wanted = {**by_id(rows(0, 20, 1)), **by_id(rows(5, 25, 2))}
+    expected = {**by_id(rows(0, 20, 1)), **by_id(rows(5, 25, 2))}
     table.insert(rows(0, 20, 1))
     table.upsert(rows(5, 25, 2))
-    assert stored(table) == wanted
+    assert stored(table) == expected
     if kind == "mor":
         table.compact()
-        assert stored(table) == wanted
+        assert stored(table) == expected
     table.cluster()
-    assert stored(table) == wanted
+    assert stored(table) == expected
     table.delete(keys=["7"])
     table.bulk_insert(rows(30, 31, 3))
-    del wanted["7"]
-    assert stored(table) == {**wanted, **by_id(rows(30, 31, 3))}
-    assert table.fetch("8")["f"].to_pylist() == [wanted["8"]["f"]]
+    del expected["7"]
+    assert stored(table) == {**expected, **by_id(rows(30, 31, 3))}
+    assert table.fetch("8")["f"].to_pylist() == [expected["8"]["f"]]
 
 
 def test_a_vector_is_stored_as_apache_hudi_stores_it(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_table_of_apache_hudi_goes_on_with_its_vectors(tmp_path: Path) -> None
     root = foreign_table("vectors_mor_v6", tmp_path)
     table = pyhudi.open_table(root, options={"hoodie.index.type": "BLOOM"})
     before = stored(table)
-    wanted = by_id(expected_rows(tmp_path).select(["id", "f", "g", "ts"]))
-    assert before == wanted
+    expected = by_id(expected_rows(tmp_path).select(["id", "f", "g", "ts"]))
+    assert before == expected
     table.upsert(
         pa.table(
             {
@@ -244,6 +244,6 @@ def test_a_table_of_apache_hudi_goes_on_with_its_vectors(tmp_path: Path) -> None
         "1": {"id": "1", "f": [7.0, 8.0], "g": None, "ts": 5},
         "9": {"id": "9", "f": None, "g": [9.0, 10.0], "ts": 5},
     }
-    assert stored(table) == {**wanted, **new_rows}
+    assert stored(table) == {**expected, **new_rows}
     table.compact()
-    assert stored(table) == {**wanted, **new_rows}
+    assert stored(table) == {**expected, **new_rows}

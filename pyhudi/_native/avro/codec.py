@@ -49,11 +49,11 @@ class AvroCodec:
 
         Raises CorruptFileError for bytes that are not such rows, UserError for an unknown field.
         """
-        wanted = self._wanted(fields)
-        arrays, _, rows = self._decoder.decode_framed(data, count, wanted, path)
-        if not wanted:
+        positions = self._selected_positions(fields)
+        arrays, _, rows = self._decoder.decode_framed(data, count, positions, path)
+        if not positions:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._projected(wanted))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._projected(positions))
 
     def decode_column(
         self,
@@ -67,14 +67,14 @@ class AvroCodec:
         fields, path, errors: as in `decode_framed`.  Under a null row a non-nullable column
         contains zeros or empty strings; `StructArray.flatten` shows nulls there.
         """
-        wanted = self._wanted(fields)
+        positions = self._selected_positions(fields)
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
             raise UserError("datums come as a binary column", type=values.type)
-        arrays, validity, rows = self._decoder.decode_column(values, wanted, path)
+        arrays, validity, rows = self._decoder.decode_column(values, positions, path)
         return pa.Array.from_buffers(
-            pa.struct(list(self._projected(wanted))), rows, [validity], children=arrays
+            pa.struct(list(self._projected(positions))), rows, [validity], children=arrays
         )
 
     def encode_column(self, rows: pa.RecordBatch | pa.StructArray) -> pa.BinaryArray:
@@ -94,7 +94,7 @@ class AvroCodec:
         """Each row's datum after its length as a big-endian i32; otherwise as `encode_column`."""
         return self._encoder.encode_framed(rows)
 
-    def _wanted(self, fields: Sequence[str] | None) -> list[int]:
+    def _selected_positions(self, fields: Sequence[str] | None) -> list[int]:
         if fields is None:
             return list(range(len(self._positions)))
         unknown = [name for name in fields if name not in self._positions]
@@ -102,5 +102,5 @@ class AvroCodec:
             raise UserError("the Avro schema has no such field", fields=unknown)
         return [self._positions[name] for name in dict.fromkeys(fields)]
 
-    def _projected(self, wanted: list[int]) -> pa.Schema:
-        return pa.schema([self.arrow_schema.field(i) for i in wanted])
+    def _projected(self, positions: list[int]) -> pa.Schema:
+        return pa.schema([self.arrow_schema.field(i) for i in positions])

@@ -19,16 +19,16 @@ class BlockCache:
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
         self.bytes_max = bytes_max
-        self.bytes_held = 0
-        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.bytes_stored = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._turn = threading.Lock()
 
     def get(self, key: Hashable) -> Any | None:
         with self._turn:
-            entry = self._held.get(key)
+            entry = self._entries.get(key)
             if entry is None:
                 return None
-            self._held.move_to_end(key)
+            self._entries.move_to_end(key)
             return entry[0]
 
     def get_all(self, keys: Iterable[Hashable]) -> list[Any | None]:
@@ -36,11 +36,11 @@ class BlockCache:
         with self._turn:
             entries: list[Any | None] = []
             for key in keys:
-                entry = self._held.get(key)
+                entry = self._entries.get(key)
                 if entry is None:
                     entries.append(None)
                 else:
-                    self._held.move_to_end(key)
+                    self._entries.move_to_end(key)
                     entries.append(entry[0])
             return entries
 
@@ -50,11 +50,11 @@ class BlockCache:
             return False
         with self._turn:
             self._forget(key)
-            self._held[key] = (value, size_bytes)
-            self.bytes_held += size_bytes
-            while self.bytes_held > self.bytes_max:
-                _, (_, freed) = self._held.popitem(last=False)
-                self.bytes_held -= freed
+            self._entries[key] = (value, size_bytes)
+            self.bytes_stored += size_bytes
+            while self.bytes_stored > self.bytes_max:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self.bytes_stored -= freed
         return True
 
     def forget(self, key: Hashable) -> None:
@@ -64,18 +64,18 @@ class BlockCache:
     def clear(self) -> None:
         """Remove everything."""
         with self._turn:
-            self._held.clear()
-            self.bytes_held = 0
+            self._entries.clear()
+            self.bytes_stored = 0
 
     def _forget(self, key: Hashable) -> None:
-        entry = self._held.pop(key, None)
+        entry = self._entries.pop(key, None)
         if entry is not None:
-            self.bytes_held -= entry[1]
+            self.bytes_stored -= entry[1]
 
     def check(self) -> None:
         """All invariants, for tests."""
-        assert self.bytes_held == sum(size for _, size in self._held.values())
-        assert self.bytes_held <= self.bytes_max
+        assert self.bytes_stored == sum(size for _, size in self._entries.values())
+        assert self.bytes_stored <= self.bytes_max
 
 
 SHARED = BlockCache()

@@ -48,20 +48,22 @@ _WAITING: Final = pa.schema({"key": pa.string(), "partition": pa.string(), "file
 _LOG: Final = logging.getLogger("pyhudi")
 
 
-def look_up_hbase(place: HBasePlace, believed: Visibility, keys: pa.Array) -> tuple[Located, Longs]:
+def look_up_hbase(
+    place: HBasePlace, visibility: Visibility, keys: pa.Array
+) -> tuple[Located, Longs]:
     """(places of keys, the commit of each), of entries whose commits are visible, including file
     groups that the table no longer has.  Cost: some Python objects a key."""
-    wanted = keys.cast(pa.binary()).to_pylist()
-    found = place.get(list(dict.fromkeys(wanted)))
+    raw_keys = keys.cast(pa.binary()).to_pylist()
+    found = place.get(list(dict.fromkeys(raw_keys)))
     groups: dict[tuple[bytes, bytes], int] = {}
     sees: dict[bytes, bool] = {}
     rows, homes, times = [], [], []
-    for row, key in enumerate(wanted):
+    for row, key in enumerate(raw_keys):
         entry = found.get(key)
         if entry is None:
             continue
         if entry.commit not in sees:
-            sees[entry.commit] = believed.sees(InstantTime(entry.commit.decode()))
+            sees[entry.commit] = visibility.sees(InstantTime(entry.commit.decode()))
         if sees[entry.commit]:
             rows.append(row)
             homes.append(groups.setdefault((entry.partition, entry.file_id), len(groups)))
@@ -76,13 +78,13 @@ class HBaseFinder:
     """Looks up the rows of one hash part."""
 
     place: HBasePlace
-    believed: Visibility
+    visibility: Visibility
     live: SpilledTable
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         if not rows.num_rows:
             return Located.nothing()
-        found, _ = look_up_hbase(self.place, self.believed, one_array(rows.column(RECORD_KEY)))
+        found, _ = look_up_hbase(self.place, self.visibility, one_array(rows.column(RECORD_KEY)))
         return only_live(found, self.live)
 
 
@@ -103,7 +105,7 @@ def put_entries(task: PutTask) -> int:
     """Write entries of new keys, and stage those that have to wait; returns how many wait for the
     commit.  May run twice: staged entries are then written twice."""
     table = task.changes.load()
-    waits = np.asarray(table.column("held").to_numpy(), np.bool_)
+    waits = np.asarray(table.column("has_entry").to_numpy(), np.bool_)
     key, new = one_array(table.column("key")), np.flatnonzero(~waits)
     target = np.asarray(table.column("target").to_numpy())
     if task.all_wait:
@@ -134,7 +136,7 @@ def _stage(task: PutTask, prefix: str, keys: pa.Array, target: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SettleTask:
+class DeferredPutTask:
     """One file of staged entries."""
 
     fs: FileSystem
@@ -143,7 +145,7 @@ class SettleTask:
     instant: InstantTime
 
 
-def put_waiting(task: SettleTask) -> None:
+def put_waiting(task: DeferredPutTask) -> None:
     """Write staged entries to HBase.  May run twice."""
     table = pa.ipc.open_file(task.fs.arrow_file(task.path)).read_all()
     task.place.put(_entries(table, task.instant))
@@ -159,14 +161,14 @@ def _entries(table: pa.Table, instant: InstantTime) -> Iterator[tuple[bytes, Ent
 
 @dataclass(frozen=True)
 class HBaseStore:
-    """The index of one table.  fs: rooted at the data table; believed: the visible commits.
+    """The index of one table.  fs: rooted at the data table; visibility: the visible commits.
 
     concurrent: whether other writers write at the same time.
     """
 
     fs: FileSystem
     place: HBasePlace
-    believed: Visibility
+    visibility: Visibility
     engine: Engine
     concurrent: bool = False
     notes: tuple[str, ...] = ()
@@ -180,7 +182,7 @@ class HBaseStore:
         return None
 
     def finder(self, part: int, part_count: int, live: SpilledTable) -> HBaseFinder:
-        return HBaseFinder(self._shared(part_count), self.believed, live)
+        return HBaseFinder(self._shared(part_count), self.visibility, live)
 
     def _shared(self, tasks: int) -> HBasePlace:
         return replace(self.place, share=max(1, min(tasks, self.engine.parallelism)))
@@ -200,7 +202,7 @@ class HBaseStore:
         if self.concurrent:
             self.fs.delete(put_laid_down(self, written, new=True))
 
-    def settle(self, written: InstantTime) -> None:
+    def apply_deferred(self, written: InstantTime) -> None:
         try:
             put_committed(self, written)
         except StorageError as error:
@@ -208,7 +210,7 @@ class HBaseStore:
 
     def lookup(self, keys: pa.Array, live: SpilledTable, engine: Engine) -> pa.Table:
         valid = np.flatnonzero(np.asarray(keys.is_valid()))
-        found, commits = look_up_hbase(self.place, self.believed, keys.take(pa.array(valid)))
+        found, commits = look_up_hbase(self.place, self.visibility, keys.take(pa.array(valid)))
         keep = are_live(found, live)
         rows = valid[found.rows[keep]]
         return places(keys, Located(rows, found.homes[keep], found.groups), commits[keep])
@@ -228,7 +230,7 @@ def put_laid_down(store: HBaseStore, instant: InstantTime, *, new: bool) -> list
     ]
     files = [f.path for f in found if f.name.startswith(_NEW) or not new]
     place = store._shared(len(files))
-    tasks = [SettleTask(store.fs, place, path, instant) for path in files]
+    tasks = [DeferredPutTask(store.fs, place, path, instant) for path in files]
     store.engine.run(put_waiting, tasks, label="index")
     return files
 

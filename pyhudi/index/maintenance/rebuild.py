@@ -89,7 +89,7 @@ class BuildPlan:
 
     hash: KeyHash
     tasks: tuple[RunTask, ...]
-    kept: dict[str, str]  # names of tasks whose keys are already staged, and their files
+    staged: dict[str, str]  # names of tasks whose keys are already staged, and their files
     groups: tuple[FileGroupId, ...]
 
     @property
@@ -112,13 +112,13 @@ def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
     store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
     tasks = run_tasks(state, slices, hash, store) if slices else []
     found = store.found()
-    kept = {task.name: found[task.name] for task in tasks if task.name in found}
-    return BuildPlan(hash, tuple(tasks), kept, tuple(s.group for s in slices))
+    staged = {task.name: found[task.name] for task in tasks if task.name in found}
+    return BuildPlan(hash, tuple(tasks), staged, tuple(s.group for s in slices))
 
 
 def gather_keys(plan: BuildPlan, engine: Engine, report: ReportProgress) -> list[KeyRun]:
     """The runs of a plan: those of an earlier build, and the others made now."""
-    missing = [task for task in plan.tasks if task.name not in plan.kept]
+    missing = [task for task in plan.tasks if task.name not in plan.staged]
     made = {
         task.name: run
         for task, run in zip(
@@ -126,7 +126,8 @@ def gather_keys(plan: BuildPlan, engine: Engine, report: ReportProgress) -> list
         )
     }
     return [
-        made.get(task.name) or KeyRun(FileStaged(task.fs, plan.kept[task.name]), task.slices[0][0])
+        made.get(task.name)
+        or KeyRun(FileStaged(task.fs, plan.staged[task.name]), task.slices[0][0])
         for task in plan.tasks
     ]
 
@@ -193,18 +194,20 @@ def build_files(
     """
     plan = plan_build(state, hash)
     runs = tuple(gather_keys(plan, engine, report))
-    own = state.fs.sub(root)
+    index_fs = state.fs.sub(root)
     folder = f"{TEMP}/{BUILD_FOLDER}-{_digest(plan, state)}"
-    done = {f.name.split(".")[0]: f.path for f in own.children(folder) if f.name.endswith(HFILE)}
+    done = {
+        f.name.split(".")[0]: f.path for f in index_fs.children(folder) if f.name.endswith(HFILE)
+    }
     last = state.timeline.where(None, State.COMPLETED).last
     millis = epoch_millis(last.time, state.log.zone) if last else 0
     tasks = [
-        BucketTask(own, folder, number, runs, plan.groups, millis, done.get(f"{number:05d}"))
+        BucketTask(index_fs, folder, number, runs, plan.groups, millis, done.get(f"{number:05d}"))
         for number in range(plan.bucket_count)
     ]
     files = in_waves(engine, build_index_bucket, tasks, "buckets", report)
     _check(state, plan, runs, files, root, engine, report=report)
-    return MadeFiles(root, folder, tuple(files), len(plan.kept))
+    return MadeFiles(root, folder, tuple(files), len(plan.staged))
 
 
 def remove_build(fs: FileSystem) -> None:
@@ -223,7 +226,7 @@ def _digest(plan: BuildPlan, state: TableState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """One bucket to build.  fs: rooted at the metadata table.  kept: its earlier file."""
+    """One bucket to build.  fs: rooted at the metadata table.  built: its earlier file."""
 
     fs: FileSystem
     folder: str
@@ -231,7 +234,7 @@ class BucketTask:
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
     epoch_millis: int
-    kept: str | None
+    built: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +248,9 @@ class BucketFile:
 
 def build_index_bucket(task: BucketTask) -> BucketFile:
     """Write one bucket in key order.  May run twice; all its files are equal."""
-    if task.kept is not None:
-        reader = HFileReader(task.fs.open(task.kept))
-        file = StoredFile(task.kept, task.fs.size(task.kept))
+    if task.built is not None:
+        reader = HFileReader(task.fs.open(task.built))
+        file = StoredFile(task.built, task.fs.size(task.built))
         return BucketFile(task.number, file, reader.entry_count)
     keys = BucketKeys(task.runs, task.number)
     name = BaseFileName(f"{task.number:05d}", new_write_token(), InstantTime("0"), HFILE)
@@ -260,7 +263,7 @@ def _rows(keys: BucketKeys, task: BucketTask) -> Iterator[tuple[pa.Array, pa.Arr
     """Sorted, distinct keys and their values, a chunk at a time; the last of equal keys wins."""
     partitions = pa.array([group.partition for group in task.groups], pa.string())
     ids = pa.array([group.file_id for group in task.groups], pa.string())
-    for key, home in keys.pieces(_ROWS):
+    for key, home in keys.chunks(_ROWS):
         order = pa.array(argsort(key))
         key, home = key.take(order), home.take(order)
         if not is_strictly_sorted(key):

@@ -91,9 +91,9 @@ def check_changes(state: TableState, engine: Engine, since: str, until: str) -> 
 
 def _changed_rows(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
     """[record_key, partition_path, file_id] of rows that the range's commits wrote."""
-    wanted = ChangeRange(since, until)
+    change_range = ChangeRange(since, until)
     columns = (RECORD_KEY, PARTITION_PATH, FILE_NAME)
-    scan = Scan(lambda: state, ScanRequest(columns=columns, changes=wanted), engine=engine)
+    scan = Scan(lambda: state, ScanRequest(columns=columns, changes=change_range), engine=engine)
     table = scan.to_arrow()
     names = pc.utf8_ltrim(table.column(FILE_NAME), ".")
     ids = pc.list_element(pc.split_pattern(names, "_", max_splits=1), 0)

@@ -26,5 +26,5 @@ def planned_groups(
     slices = state.view().latest_slices()
     rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
     per_group = entries or max(1, rules.group_bytes // _ENTRY_BYTES)
-    wanted = min(ceil(rows * rules.growth / per_group), rules.groups_max)
-    return max(at_least or options.shard_count, wanted)
+    needed = min(ceil(rows * rules.growth / per_group), rules.groups_max)
+    return max(at_least or options.shard_count, needed)

@@ -150,7 +150,7 @@ class BucketKeys:
                 self._at[number] = end
         return pa.concat_arrays(keys), pa.concat_arrays(homes)
 
-    def pieces(self, rows_max: int) -> Iterator[tuple[pa.Array, pa.Array]]:
+    def chunks(self, rows_max: int) -> Iterator[tuple[pa.Array, pa.Array]]:
         """The remaining keys in chunks of at most about `rows_max` rows; equal keys are in one
         chunk."""
         while (left := self.left) > rows_max:

@@ -128,8 +128,8 @@ def _advice(found: Sequence[BucketFigures], planned: int) -> str:
         return "no action is needed"
     if _is_skewed(fullest, entries, count):
         return _skew_advice(fullest)
-    wanted = _wanted(entries, count, planned)
-    return f"bucket {fullest.bucket} is near its planned size: run table.index.rebuild({wanted})"
+    needed = _buckets_needed(entries, count, planned)
+    return f"bucket {fullest.bucket} is near its planned size: run table.index.rebuild({needed})"
 
 
 def _is_skewed(fullest: BucketFigures, entries: int, count: int) -> bool:
@@ -140,7 +140,7 @@ def _skew_advice(fullest: BucketFigures) -> str:
     return f"bucket {fullest.bucket} is much fuller than others: check the hash of the keys"
 
 
-def _wanted(entries: int, count: int, planned: int) -> int:
+def _buckets_needed(entries: int, count: int, planned: int) -> int:
     return max(count + 1, -(-int(entries * _ROOM) // planned))
 
 
@@ -151,10 +151,10 @@ def elastic_advice(groups: Sequence[Sequence[BucketFigures]], rule: IndexRule) -
     entries, count = sum(f.entries_max for f in every), len(newest)
     most = max(f.file_groups for f in newest) if len(groups) == 1 else len(groups)
     fullest = max(newest, key=lambda f: f.entries_max / f.file_groups)
-    wanted = _wanted(entries, count, rule.entries)
+    needed = _buckets_needed(entries, count, rule.entries)
     if most > 1:
         return (
-            f"a lookup of a key reads up to {most} file groups: table.index.rebuild({wanted}) "
+            f"a lookup of a key reads up to {most} file groups: table.index.rebuild({needed}) "
             "reduces them to one"
         )
     if fullest.entries_max < _NEAR * rule.entries:
@@ -164,7 +164,7 @@ def elastic_advice(groups: Sequence[Sequence[BucketFigures]], rule: IndexRule) -
     what = "its next file group" if rule.growth is Growth.SEAL else "another group of buckets"
     return (
         f"bucket {fullest.bucket} is near its planned size: {what} will be opened, and lookups "
-        f"read it too; table.index.rebuild({wanted}) avoids this"
+        f"read it too; table.index.rebuild({needed}) avoids this"
     )
 
 

@@ -111,14 +111,14 @@ class EntryRun:
 class _EntryTask:
     fs: FileSystem
     shard: IndexShard
-    own: KeyHash
+    stored_hash: KeyHash
     into: KeyHash
     store: Staging
 
 
 def _stage_entries(task: _EntryTask) -> EntryRun:
     """Stage a bucket's entries.  May run twice."""
-    table, starts = stored_entries(task.fs, task.shard, task.own, task.into)
+    table, starts = stored_entries(task.fs, task.shard, task.stored_hash, task.into)
     facts = {_STARTS: starts.tobytes()}
     name = f"entries-{task.shard.group:03d}-{task.shard.number:05d}"
     return EntryRun(task.store.put(name, table.replace_schema_metadata(facts)))
@@ -205,7 +205,7 @@ def _compared(bucket: CheckedBucket, chunks: Iterable[IndexEntries]) -> BucketCh
         found += faults
         copies += copied
     nothing = IndexEntries(pa.array([], pa.string()), Locations.none(0))
-    for some, homes in keys.pieces(_ROWS):
+    for some, homes in keys.chunks(_ROWS):
         faults, copied = compare(some, homes, nothing)
         found += faults
         copies += copied

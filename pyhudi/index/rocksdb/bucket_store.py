@@ -75,14 +75,14 @@ class OpenBucket:
         """(position in groups or -1, commit) of each key.  Cost: a Python object a key and one a
         result, as the library's interface uses lists."""
         order = np.asarray(argsort(keys), np.int64)  # adjacent keys share blocks
-        wanted = keys.take(pa.array(order)).cast(pa.binary()).to_pylist()
+        sorted_keys = keys.take(pa.array(order)).cast(pa.binary()).to_pylist()
         absent = np.array([(_ABSENT, 0)], _VALUE).tobytes()
-        answer = b"".join(value or absent for value in self._db.get(wanted))
+        answer = b"".join(value or absent for value in self._db.get(sorted_keys))
         values = np.empty(len(keys), _VALUE)
         values[order] = np.frombuffer(answer, _VALUE)
         return values["group"].astype(np.int32), values["instant"].astype(np.int64)
 
-    def pieces(self, rows: int) -> Iterator[tuple[pa.Array, npt.NDArray[np.int32], Longs]]:
+    def chunks(self, rows: int) -> Iterator[tuple[pa.Array, npt.NDArray[np.int32], Longs]]:
         """(keys in byte order, position in groups, commit) of every entry, `rows` at a time.
 
         Raises CorruptFileError for an entry without a valid group."""
@@ -104,9 +104,9 @@ class OpenBucket:
         count = self._db.property_int_value("rocksdb.estimate-num-keys") or 0
         return max(0, count - len(self.groups))
 
-    def keys_of(self, wanted: Sequence[int]) -> pa.Array:
+    def keys_of(self, positions: Sequence[int]) -> pa.Array:
         """The keys in some of the groups.  Cost: a pass over the store."""
-        numbers = frozenset(int(number).to_bytes(4, "little") for number in wanted)
+        numbers = frozenset(int(number).to_bytes(4, "little") for number in positions)
         items = self._db.items()
         found = [key for key, value in items if value[:4] in numbers and key[:1] != _GROUP]
         return pa.array(found, pa.binary()).cast(pa.string())

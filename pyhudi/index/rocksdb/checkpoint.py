@@ -82,7 +82,7 @@ def newest_valid(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Checkp
         if _time(name) not in timeline.commits.times:
             continue
         found = Checkpoint.from_json(fs.read(name), path=name)
-        if found.covered.is_believed(log, timeline):
+        if found.covered.is_visible(log, timeline):
             return found
     return None
 
@@ -122,13 +122,13 @@ def remove_outdated_checkpoints(fs: FileSystem, timeline: Timeline, *, keep: int
                 retained[name] = Checkpoint.from_json(fs.read(name), path=name)
     fs.delete(name for name in names if name not in retained)
     buckets = [bucket for checkpoint in retained.values() for bucket in checkpoint.buckets]
-    wanted = {f"{bucket.folder}/{name}" for bucket in buckets for name in _files(bucket)}
+    referenced = {f"{bucket.folder}/{name}" for bucket in buckets for name in _files(bucket)}
     for folder in fs.children():
         if folder.is_folder:
             fs.delete(
                 f.path
                 for f in fs.children(folder.path)
-                if f.path not in wanted and _time(f.name) not in pending
+                if f.path not in referenced and _time(f.name) not in pending
             )
 
 

@@ -164,10 +164,10 @@ class RocksStore:
                 )  # fmt: skip
         publish_checkpoint(self.place.fs, written)
 
-    def settle(self, written: Checkpoint) -> None:
+    def apply_deferred(self, written: Checkpoint) -> None:
         try:
             remove_outdated_checkpoints(
-                self.place.fs, self.log.load(), keep=self.rules.checkpoints_kept
+                self.place.fs, self.log.load(), keep=self.rules.checkpoints_retained
             )
         except StorageError as error:
             _LOG.warning("old checkpoints of the RocksDB index were not removed: %s", error)

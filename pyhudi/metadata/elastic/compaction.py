@@ -62,10 +62,10 @@ def tend(
     done = _compacted(fs, state, due, engine).grown()
     if done is state:
         return state
-    own = fs.sub(ROOT)
-    done = replace(done, sequence=next_sequence(own))
-    done = replace(done, path=publish_state(own, done))
-    remove_outdated_states(own, data)
+    index_fs = fs.sub(ROOT)
+    done = replace(done, sequence=next_sequence(index_fs))
+    done = replace(done, path=publish_state(index_fs, done))
+    remove_outdated_states(index_fs, data)
     return done
 
 
@@ -122,7 +122,7 @@ class _Rewrite:
     buckets."""
 
     fs: FileSystem
-    piece: MapSlice
+    map_slice: MapSlice
     file_id: str
     instant: str
     older: tuple[MapSlice, ...]
@@ -131,17 +131,17 @@ class _Rewrite:
 
 def _rewrite(task: _Rewrite) -> Segment:
     """Rewrite the file group's entries as a base file.  May run twice."""
-    own = task.fs.sub(ROOT)
-    found = layers(own, task.piece)
+    index_fs = task.fs.sub(ROOT)
+    found = layers(index_fs, task.map_slice)
     name = BaseFileName(
-        task.file_id, new_write_token(task.piece.number), InstantTime(task.instant), HFILE
+        task.file_id, new_write_token(task.map_slice.number), InstantTime(task.instant), HFILE
     )
     chunks = _merged_chunks(task, found)
     first = next(chunks, None)
     if first is None:
         return Segment()
     size, count = write_base_in_chunks(
-        own, RECORD_INDEX.path, name, chain([first], chunks), entries_max=_at_most(found)
+        index_fs, RECORD_INDEX.path, name, chain([first], chunks), entries_max=_at_most(found)
     )
     return Segment(ElasticFile(str(name), size, count, 0))
 
@@ -152,8 +152,8 @@ def _at_most(found: Sequence[Layer]) -> int:
 
 
 def _merged_chunks(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.Array, pa.Array]]:
-    own = task.fs.sub(ROOT)
-    older = tuple(layer for file_slice in task.older for layer in layers(own, file_slice))
+    index_fs = task.fs.sub(ROOT)
+    older = tuple(layer for file_slice in task.older for layer in layers(index_fs, file_slice))
 
     def is_below(keys: pa.Array) -> NDArray[np.bool_]:
         """Which keys have a location in older files."""
@@ -164,7 +164,7 @@ def _merged_chunks(task: _Rewrite, found: Sequence[Layer]) -> Iterator[tuple[pa.
         for hit in hits:
             located[hit.positions] = _is_place(hit.values)
         if task.beneath is not None and len(left):
-            below, _ = task.beneath.ask(task.fs, keys.take(pa.array(left)), method="auto")
+            below, _ = task.beneath.look_up(task.fs, keys.take(pa.array(left)), method="auto")
             for hit in below:
                 located[left[hit.positions]] = _is_place(hit.values)
         return located

@@ -76,16 +76,16 @@ def first_state(
 
     fs: rooted at the data table.  buckets: the single file group of each bucket.
     """
-    own, last = fs.sub(ROOT), data.commits.last
+    index_fs, last = fs.sub(ROOT), data.commits.last
     state = IndexState(
-        next_sequence(own),
+        next_sequence(index_fs),
         last.time if last else "",
         first_write(data),
         frozenset(data.commits.times),
         rule,
         (BucketGroup(0, tuple((segment,) for segment in buckets)),),
     ).grown()
-    publish_state(own, state)
+    publish_state(index_fs, state)
     return state
 
 

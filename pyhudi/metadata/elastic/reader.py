@@ -43,7 +43,7 @@ def elastic_index(
         shards.append(
             tuple(
                 IndexShard(
-                    piece=bucket[-1].slice(at), zone=zone, method=method, root=ROOT,
+                    map_slice=bucket[-1].slice(at), zone=zone, method=method, root=ROOT,
                     sealed=tuple(segment.slice(at) for segment in bucket[:-1]), beneath=beneath,
                     group=number,
                 )
@@ -61,12 +61,12 @@ class OlderGroups:
     path: str
     hashes: tuple[KeyHash, ...]
 
-    def ask(
+    def look_up(
         self, fs: FileSystem, keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
     ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
         """Like `hfile_slices.asked`; each group is searched for keys not found in a newer one."""
-        own = fs.sub(ROOT)
-        state = read_state(own, self.path)
+        index_fs = fs.sub(ROOT)
+        state = read_state(index_fs, self.path)
         found: list[LayerMatches] = []
         left = np.arange(len(keys), dtype=np.int64)
         for group, hash in reversed(list(zip(state.groups, self.hashes, strict=False))):
@@ -76,7 +76,9 @@ class OlderGroups:
             for bucket in np.unique(homes).tolist():
                 at = np.flatnonzero(homes == bucket)
                 file_slices = [segment.slice(bucket) for segment in group.buckets[bucket]]
-                files = [layer for file_slice in file_slices for layer in layers(own, file_slice)]
+                files = [
+                    layer for file_slice in file_slices for layer in layers(index_fs, file_slice)
+                ]
                 hits, unknown = look_up_layers(
                     files, some.take(pa.array(at)), method=method, costs=costs
                 )

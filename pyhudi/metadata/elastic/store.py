@@ -38,11 +38,11 @@ from pyhudi.timeline.timeline import Timeline
 
 ROOT: Final = f"{HOODIE}/.elastic_index"
 STATES: Final = "states"
-OWN_INDEX_TYPE: Final = "pyhudi.index.type"
+PYHUDI_INDEX_TYPE: Final = "pyhudi.index.type"
 """A separate property for an index type that Apache Hudi does not have: its writers fail on unknown
 index types."""
 
-ELASTIC_PROPERTIES: Final = {OWN_INDEX_TYPE: "ELASTIC"}
+ELASTIC_PROPERTIES: Final = {PYHUDI_INDEX_TYPE: "ELASTIC"}
 
 STATES_RETAINED: Final = 20
 """Number of states whose files are retained for time travel and restores."""
@@ -52,7 +52,7 @@ _KEEPS_PLACES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 
 def is_elastic(config: TableConfig) -> bool:
     """Whether the table has an elastic index."""
-    return config.properties.get(OWN_INDEX_TYPE, "").strip().upper() == "ELASTIC"
+    return config.properties.get(PYHUDI_INDEX_TYPE, "").strip().upper() == "ELASTIC"
 
 
 def check_one(config: TableConfig) -> None:
@@ -179,10 +179,10 @@ def missed_commits(
 
 def last_state(fs: FileSystem) -> IndexState | None:
     """The newest readable state, visible or not.  fs: rooted at the data table."""
-    own = fs.sub(ROOT)
-    for name in state_names(own):
+    index_fs = fs.sub(ROOT)
+    for name in state_names(index_fs):
         try:
-            return read_state(own, name.path)
+            return read_state(index_fs, name.path)
         except (CorruptFileError, FileMissingError):
             continue
     return None
@@ -207,14 +207,14 @@ def remove_undone(fs: FileSystem, instants: Iterable[str]) -> None:
 
     fs: rooted at the data table.  May be repeated.
     """
-    gone, own = frozenset(instants), fs.sub(ROOT)
-    own.delete(name.path for name in state_names(own) if name.instant in gone)
+    gone, index_fs = frozenset(instants), fs.sub(ROOT)
+    index_fs.delete(name.path for name in state_names(index_fs) if name.instant in gone)
     undone = []
-    for info in own.children(RECORD_INDEX.path):
+    for info in index_fs.children(RECORD_INDEX.path):
         name = parse_data_file(info.name)
         if name is not None and not info.name.endswith(".hfile") and name.instant in gone:
             undone.append(info.path)
-    own.delete(undone)
+    index_fs.delete(undone)
 
 
 def remove_outdated_states(fs: FileSystem, data: Timeline) -> tuple[int, int]:

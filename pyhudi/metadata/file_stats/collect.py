@@ -81,14 +81,14 @@ def entries_of(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
         at = np.flatnonzero(homes == number)
         if not len(at):
             continue
-        wanted = keys.take(pa.array(at))
+        remaining = keys.take(pa.array(at))
         live: list[tuple[pa.StructArray, Any]] = []
         for layer in layers(metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid)):
             if isinstance(layer, DeleteLayer):
-                ended = layer.table.contains(wanted)
+                ended = layer.table.contains(remaining)
                 live = [(entries, valid & ~ended) for entries, valid in live]
                 continue
-            values = layer.reader.get_many(wanted)
+            values = layer.reader.get_many(remaining)
             if values.null_count == len(values):
                 continue
             entries = decode_ranges(values, layer.schema, path=layer.path)
@@ -121,13 +121,13 @@ def _ranges(entries: pa.StructArray, kind: pa.DataType, is_log: Any) -> ColumnRa
         pc.struct_field(entries, side).fill_null(-1).to_numpy(zero_copy_only=False)
         for side in ("valueCount", "nullCount")
     )
-    none_said = _flags(pc.struct_field(entries, "minValue").is_null())
+    no_minimum = _flags(pc.struct_field(entries, "minValue").is_null())
     return ColumnRanges(
         low,
         high,
         bounded,
         ~known | (nulls != 0),
-        ~(known & none_said & (values >= 0) & (values == nulls)),
+        ~(known & no_minimum & (values >= 0) & (values == nulls)),
         known,
     )
 

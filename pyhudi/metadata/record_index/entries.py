@@ -59,7 +59,7 @@ def bucket_entries(
     order: discard those results and read such a bucket with `whole`.
     """
     if whole:
-        keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.piece)
+        keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.map_slice)
         chunks = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
     else:
         chunks = merged_chunks((*under, *shard.layers(fs)), _in_our_schema)
@@ -70,13 +70,13 @@ def bucket_entries(
 
 
 def stored_entries(
-    fs: FileSystem, shard: IndexShard, own: KeyHash, into: KeyHash
+    fs: FileSystem, shard: IndexShard, stored_hash: KeyHash, into: KeyHash
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """A bucket's newest entries grouped by target bucket: ([key, value], start of each target).
 
-    own: the hash that assigned keys to the bucket; into: that of the target buckets.  In each
-    target, keys ascend; deleted keys have an empty value.  Entries that no look-up finds are left
-    out.  Cost: reads the bucket's files once, and memory for the bucket.
+    stored_hash: the hash that assigned keys to the bucket; into: that of the target buckets.  In
+    each target, keys ascend; deleted keys have an empty value.  Entries that no look-up finds are
+    left out.  Cost: reads the bucket's files once, and memory for the bucket.
     """
 
     def all_of(keys: pa.Array) -> NDArray[np.bool_]:
@@ -87,7 +87,7 @@ def stored_entries(
     values = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[1] for chunk in chunks)])
     texts = keys.cast(pa.string())
     homes = into.buckets(texts)
-    at = np.flatnonzero(own.buckets(texts) == shard.number)
+    at = np.flatnonzero(stored_hash.buckets(texts) == shard.number)
     at = at[np.argsort(homes[at], kind="stable")]
     starts = np.concatenate([[0], np.cumsum(np.bincount(homes[at], minlength=into.count))])
     take = pa.array(at)

@@ -48,7 +48,7 @@ class FiguresTask:
 def bucket_figures(task: FiguresTask) -> BucketFigures:
     """Count a bucket's entries from the trailers of its files."""
     shard = task.shard
-    bases = [file_slice.base for file_slice in shard.pieces if file_slice.base]
+    bases = [file_slice.base for file_slice in shard.slices if file_slice.base]
     paths = {file.path for file in bases}
     base, logs, ends = 0, 0, 0
     for layer in shard.layers(task.fs):
@@ -58,9 +58,9 @@ def bucket_figures(task: FiguresTask) -> BucketFigures:
             base += layer.reader.entry_count
         else:
             logs += layer.reader.entry_count
-    files = [*bases, *(log for file_slice in shard.pieces for log in file_slice.logs)]
+    files = [*bases, *(log for file_slice in shard.slices for log in file_slice.logs)]
     size = sum(file.size_bytes for file in files)
-    count = len(shard.pieces)
+    count = len(shard.slices)
     return BucketFigures(shard.number, base, logs, ends, len(files), size, shard.group, count)
 
 

@@ -249,11 +249,11 @@ def combine_parts(
 
 
 def transcode_locations(
-    values: pa.Array, schema: str, *, path: str, wanted: str = SCHEMA
+    values: pa.Array, schema: str, *, path: str, target: str = SCHEMA
 ) -> pa.Array:
     """Re-encode values of `record_index` from another writer's schema to the wanted one; keeps
     nulls."""
-    if schema == wanted:
+    if schema == target:
         return values
     coded = values.dictionary_encode()
     rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
@@ -263,4 +263,4 @@ def transcode_locations(
     location = pa.StructArray.from_arrays(
         [info.field(name) for name in LOCATION_FIELDS], names=list(LOCATION_FIELDS)
     )
-    return _location_rows(location, wanted).take(coded.indices)
+    return _location_rows(location, target).take(coded.indices)

@@ -39,7 +39,7 @@ _PARALLEL_KEYS_MIN: Final = 4096  # with fewer keys, starting threads costs more
 class Beneath(Protocol):
     """Older groups of buckets below those of an index; picklable."""
 
-    def ask(
+    def look_up(
         self, fs: FileSystem, keys: pa.Array, *, method: str, costs: list[LookupCost] | None = None
     ) -> tuple[list[LayerMatches], NDArray[np.int64]]:
         """Like `hfile_slices.asked`; fs: rooted at the data table."""
@@ -56,7 +56,7 @@ class IndexShard:
     the bucket's group.
     """
 
-    piece: MapSlice
+    map_slice: MapSlice
     zone: tzinfo | None
     method: str = "auto"
     root: str = METADATA_TABLE
@@ -66,22 +66,24 @@ class IndexShard:
 
     @property
     def number(self) -> int:
-        return self.piece.number
+        return self.map_slice.number
 
     @property
-    def pieces(self) -> tuple[MapSlice, ...]:
+    def slices(self) -> tuple[MapSlice, ...]:
         """Every file group of the bucket, oldest first."""
-        return (*self.sealed, self.piece)
+        return (*self.sealed, self.map_slice)
 
     def dated_layers(self, fs: FileSystem) -> tuple[tuple[Layer, str | None], ...]:
         """`hfile_slices.dated_layers` of the bucket, oldest first; fs: rooted at the data table."""
-        own = fs.sub(self.root)
-        return tuple(layer for file_slice in self.pieces for layer in dated_layers(own, file_slice))
+        index_fs = fs.sub(self.root)
+        return tuple(
+            layer for file_slice in self.slices for layer in dated_layers(index_fs, file_slice)
+        )
 
     def layers(self, fs: FileSystem) -> tuple[Layer, ...]:
         return tuple(layer for layer, _ in self.dated_layers(fs))
 
-    def ask(
+    def look_up(
         self, fs: FileSystem, keys: pa.Array, *, costs: list[LookupCost] | None = None
     ) -> list[LayerMatches]:
         """The newest value of each key; a key in no match is absent or deleted.
@@ -91,7 +93,9 @@ class IndexShard:
         hits, left = look_up_layers(self.layers(fs), keys, method=self.method, costs=costs)
         if self.beneath is None or not len(left):
             return hits
-        below, _ = self.beneath.ask(fs, keys.take(pa.array(left)), method=self.method, costs=costs)
+        below, _ = self.beneath.look_up(
+            fs, keys.take(pa.array(left)), method=self.method, costs=costs
+        )
         return hits + [replace(hit, positions=left[hit.positions]) for hit in below]
 
 
@@ -155,9 +159,9 @@ class RecordIndex:
         cuts = _cuts(keys, self.hash)
         tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
         if engine is None or len(tasks) < 2:
-            answers = [_ask(task) for task in tasks]
+            answers = [_look_up_shard(task) for task in tasks]
         else:
-            answers = engine.run(_ask, tasks, label="lookup")
+            answers = engine.run(_look_up_shard, tasks, label="lookup")
         return [
             replace(hit, positions=at[hit.positions])
             for (_, _, at), answer in zip(cuts, answers, strict=True)
@@ -173,14 +177,16 @@ class RecordIndex:
         for group in reversed(range(len(hashes))):
             for number, some, at in _cuts(keys, hashes[group]):
                 shard = shards[group, number]
-                for file_slice in reversed(shard.pieces):
+                for file_slice in reversed(shard.slices):
                     tasks.append(
                         _FileGroupTask(self._fs.sub(shard.root), file_slice, some, shard.method)
                     )
                     places.append(at)
         known = np.zeros(len(keys), np.bool_)
         found: list[LayerMatches] = []
-        for at, answer in zip(places, engine.run(_ask_one, tasks, label="lookup"), strict=True):
+        for at, answer in zip(
+            places, engine.run(_look_up_group, tasks, label="lookup"), strict=True
+        ):
             for hit in answer.hits:
                 where = at[hit.positions]
                 fresh = ~known[where]
@@ -240,8 +246,8 @@ class LookupTask:
     keys: pa.Array
 
 
-def _ask(task: LookupTask) -> list[LayerMatches]:
-    return task.shard.ask(task.fs, task.keys)
+def _look_up_shard(task: LookupTask) -> list[LayerMatches]:
+    return task.shard.look_up(task.fs, task.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +255,7 @@ class _FileGroupTask:
     """Keys for one file group of a bucket.  fs: rooted at the index."""
 
     fs: FileSystem
-    piece: MapSlice
+    map_slice: MapSlice
     keys: pa.Array
     method: str
 
@@ -262,8 +268,8 @@ class _Answer:
     known: NDArray[np.int64]
 
 
-def _ask_one(task: _FileGroupTask) -> _Answer:
-    hits, left = look_up_layers(layers(task.fs, task.piece), task.keys, method=task.method)
+def _look_up_group(task: _FileGroupTask) -> _Answer:
+    hits, left = look_up_layers(layers(task.fs, task.map_slice), task.keys, method=task.method)
     known = np.ones(len(task.keys), np.bool_)
     known[left] = False
     return _Answer(hits, np.flatnonzero(known))
@@ -305,7 +311,7 @@ def lookup_shard(
     fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
     costs: the cost of each file is appended.
     """
-    found = _places(shard.ask(fs, keys, costs=costs), len(keys), shard.zone).spread()
+    found = _places(shard.look_up(fs, keys, costs=costs), len(keys), shard.zone).spread()
     return pa.RecordBatch.from_arrays(
         [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
         schema=LOOKUP_SCHEMA,

@@ -41,11 +41,11 @@ def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Ar
     file_slices = metadata.slices(index.partition)
     if index.part is HashedPart.VALUE:
         homes = shard_of(prefixes, len(file_slices))
-        wanted = [prefixes.filter(pa.array(homes == n)) for n in range(len(file_slices))]
+        requested = [prefixes.filter(pa.array(homes == n)) for n in range(len(file_slices))]
     else:
-        wanted = [prefixes] * len(file_slices)
+        requested = [prefixes] * len(file_slices)
     found = [pa.array([], pa.string())]
-    for number, (file_slice, mine) in enumerate(zip(file_slices, wanted, strict=True)):
+    for number, (file_slice, mine) in enumerate(zip(file_slices, requested, strict=True)):
         if len(mine):
             group = MapSlice.of(file_slice, number, metadata.valid)
             keys = live_keys(metadata.log.fs, group, mine.to_pylist())
@@ -55,14 +55,14 @@ def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Ar
 
 def live_keys(fs: FileSystem, group: MapSlice, prefixes: Iterable[str]) -> pa.Array:
     """The keys (binary) of a file group's live entries that have one of the prefixes."""
-    wanted = list(prefixes)
+    requested = list(prefixes)
     keys, alive = [pa.array([], pa.binary())], [np.empty(0, np.bool_)]
     for layer in layers(fs, group):
         if isinstance(layer, DeleteLayer):
             keys.append(layer.keys.cast(pa.binary()))
             alive.append(np.zeros(len(layer.keys), np.bool_))
             continue
-        for prefix in wanted:
+        for prefix in requested:
             for batch in layer.reader.prefix(prefix):
                 keys.append(batch.column(0))
                 alive.append(~ended(batch.column(1), layer.schema, path=layer.path))

@@ -56,7 +56,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "pyhudi.index.rocksdb.checkpoints.retained", count(1),
-        "write.index_rules.rocksdb.checkpoints_kept",
+        "write.index_rules.rocksdb.checkpoints_retained",
     ),
     honoured(
         "pyhudi.index.rocksdb.update.partition.path", FLAG, "write.index_rules.rocksdb.moves",

@@ -148,8 +148,8 @@ _ARCHIVAL: Final = (
         "hoodie.archive.merge.small.file.limit.bytes", count(1), "services.archive_merge_bytes"
     ),
     honoured("hoodie.commits.archival.batch", count(1), "services.archive_batch"),
-    honoured("hoodie.keep.max.commits", count(2), "services.commits_kept_max"),
-    honoured("hoodie.keep.min.commits", count(1), "services.commits_kept_min"),
+    honoured("hoodie.keep.max.commits", count(2), "services.commits_retained_max"),
+    honoured("hoodie.keep.min.commits", count(1), "services.commits_retained_min"),
     *without_effect(
         "the number of tasks follows the files", "hoodie.archive.delete.parallelism",
     ),

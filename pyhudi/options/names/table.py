@@ -24,7 +24,7 @@ _GENERATORS: Final = {
     for avro in ("", "Avro")
 }  # fmt: skip
 _PARSER: Final = {"HoodieDateTimeParser": "HoodieDateTimeParser"}
-_OWN: Final = "the writer sets this property"
+_SET_BY_WRITER: Final = "the writer sets this property"
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -182,7 +182,7 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.timeline.path", "for tables of version 8", harmless=("timeline",)),
     refused("hoodie.timeline.history.path", "for tables of version 8", harmless=("history",)),
     *refused_all(
-        _OWN, "leave it out",
+        _SET_BY_WRITER, "leave it out",
         "hoodie.table.checksum",
         "hoodie.table.create.schema",
         "hoodie.table.index.defs.path",

@@ -34,8 +34,8 @@ def against_before(window: ChangeWindow, tasks: Sequence[ReadTask]) -> list[Read
 def _before(
     view: TableView, group: FileGroupId, replaced: frozenset[FileGroupId]
 ) -> tuple[FileSlice, ...]:
-    own = view.groups.get(group)
-    groups = [own] if own is not None else [
+    file_group = view.groups.get(group)
+    groups = [file_group] if file_group is not None else [
         view.groups[other]
         for other in sorted(replaced)
         if other.partition == group.partition and other in view.groups

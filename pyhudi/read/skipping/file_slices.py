@@ -79,22 +79,22 @@ class SkippingRequest:
     fixed: frozenset[str] = frozenset()
 
 
-def skip(state: TableState, slices: Sequence[FileSlice], wanted: SkippingRequest) -> Skipped:
+def skip(state: TableState, slices: Sequence[FileSlice], request: SkippingRequest) -> Skipped:
     """Remove slices that cannot contain a matching row.  Reads only the metadata table."""
     metadata = state.metadata
-    node = parse_filter(wanted.where)
+    node = parse_filter(request.where)
     left = list(slices)
     counts: dict[str, int] = {}
     if node is None or not left:
         return Skipped(left)
-    use = secondary_use(state, node, wanted.schema, is_newest=wanted.is_newest)
+    use = secondary_use(state, node, request.schema, is_newest=request.is_newest)
     refused = () if use.refused is None else (f"not used: {use.refused}",)
     if metadata is None:
         return Skipped(left, notes=refused)
     secondary = _Secondary(state, metadata, use.lookups)
     for name, rule_out in [
         *secondary.rules(),
-        *_indexes(state, metadata, node, wanted),
+        *_indexes(state, metadata, node, request),
     ]:
         before = len(left)
         try:
@@ -139,22 +139,22 @@ _Rule = Callable[[list[FileSlice]], list[FileSlice]]
 
 
 def _indexes(
-    state: TableState, metadata: MetadataTable, node: Predicate, wanted: SkippingRequest
+    state: TableState, metadata: MetadataTable, node: Predicate, request: SkippingRequest
 ) -> list[tuple[str, _Rule]]:
     """The indexes of this table that apply to this filter, the most selective first."""
     listed = metadata.partitions_listed
     found: list[tuple[str, _Rule]] = []
-    keys = _keys(state.config, node, wanted.schema)
+    keys = _keys(state.config, node, request.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
         is_indexed = RECORD_INDEX.path in listed and state.log.layout == 1
-        if wanted.is_newest and is_indexed and keys_are_unique(state):
+        if request.is_newest and is_indexed and keys_are_unique(state):
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
             found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))
     columns = {
-        name: wanted.schema.field(name).type
-        for name in wanted.columns
-        if name not in wanted.fixed and not pt.is_nested(wanted.schema.field(name).type)
+        name: request.schema.field(name).type
+        for name in request.columns
+        if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
     if columns and COLUMN_STATS.path in listed:
         # each row is stored whole in one file; logs of layout 2 may hold partial updates

@@ -60,25 +60,27 @@ def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConf
     another index.
     """
     state = load_state(fs, options.read)
-    config, wanted = state.config, options.write
+    config, write_options = state.config, options.write
     check_one(config)
-    check_alone(wanted)
+    check_alone(write_options)
     commits = state.timeline.commits
     fresh = not len(commits) and not state_names(fs.sub(ROOT))
     if fresh or (not is_elastic(config) and not len(commits)):
-        return create_elastic(fs, config, state.timeline, wanted)
+        return create_elastic(fs, config, state.timeline, write_options)
     if not is_elastic(config):
-        build_elastic(state, new_rule(wanted.index_rules), wanted.shard_count, engine, silent)
+        build_elastic(
+            state, new_rule(write_options.index_rules), write_options.shard_count, engine, silent
+        )
         return load_config(fs)
     newest = newest_state(fs, state.log, state.timeline)
-    check_rule(newest.rule, wanted.index_rules)
-    after = wanted.metadata_compact_after
+    check_rule(newest.rule, write_options.index_rules)
+    after = write_options.metadata_compact_after
     tend(fs, newest, state.timeline, compact_after=after, engine=engine)
     return config
 
 
 def build_elastic(
-    state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, tell: ReportProgress
+    state: TableState, rule: IndexRule, bucket_count: int, engine: Engine, progress: ReportProgress
 ) -> Built:
     """Build, verify and publish the index of an existing table: one group of buckets.
 
@@ -86,11 +88,11 @@ def build_elastic(
     """
     fs = state.fs
     config = create_metadata(fs, state.config, state.log, records=None)
-    made = build_files(state, KeyHash.named(rule.hash, bucket_count), ROOT, engine, tell)
+    made = build_files(state, KeyHash.named(rule.hash, bucket_count), ROOT, engine, progress)
     last = state.timeline.commits.last
     time = InstantTime(last.time if last else "0")
     places = [_Place(fs.sub(ROOT), file, time) for file in made.files]
-    segments = in_waves(engine, _placed, places, "swap", tell)
+    segments = in_waves(engine, _placed, places, "swap", progress)
     first_state(fs, state.timeline, rule, segments)
     # open readers detect by these properties that they have to reload the index
     build = {BUILD_PROPERTY: new_write_token(bucket_count)}

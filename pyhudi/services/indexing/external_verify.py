@@ -51,12 +51,12 @@ class RocksEntries:
     place: Place
     state: BucketState
 
-    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
+    def chunks(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
         store = open_bucket(self.place, self.state)
         if store is None:
             return
         is_live = np.array([group in live for group in store.groups], np.bool_)
-        for keys, codes, commits in store.pieces(_ROWS):
+        for keys, codes, commits in store.chunks(_ROWS):
             keep = is_live[codes]
             some = keys.filter(pa.array(keep))
             yield IndexEntries(some, _locations(store.groups, codes[keep], commits[keep]))
@@ -67,16 +67,16 @@ class HBaseEntries:
     """The rows of an HBase table that lookups use.  Cost: some Python objects per row."""
 
     place: HBasePlace
-    believed: Visibility
+    visibility: Visibility
 
-    def pieces(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
+    def chunks(self, live: frozenset[FileGroupId]) -> Iterator[IndexEntries]:
         sees: dict[bytes, bool] = {}
         groups: dict[FileGroupId, int] = {}
         for page in self.place.pages(_ROWS):
             keys, codes, commits = [], [], []
             for key, entry in page:
                 if entry.commit not in sees:
-                    sees[entry.commit] = self.believed.sees(InstantTime(entry.commit.decode()))
+                    sees[entry.commit] = self.visibility.sees(InstantTime(entry.commit.decode()))
                 group = FileGroupId(entry.partition.decode(), entry.file_id.decode())
                 if sees[entry.commit] and group in live:
                     keys.append(key)
@@ -107,7 +107,7 @@ class StoreCheckTask:
 
 def check_store_bucket(task: StoreCheckTask) -> BucketCheck:
     """Compare the entries of a bucket with the keys that belong to it.  May run twice."""
-    return task.bucket.check(task.entries.pieces(frozenset(task.bucket.groups)))
+    return task.bucket.check(task.entries.chunks(frozenset(task.bucket.groups)))
 
 
 def check_store(
@@ -132,7 +132,7 @@ def check_store(
 
 def _sources(opened: OpenStore) -> list[RocksEntries | HBaseEntries]:
     if isinstance(opened, HBaseStore):
-        return [HBaseEntries(opened.place, opened.believed)]
+        return [HBaseEntries(opened.place, opened.visibility)]
     return [RocksEntries(opened.place, bucket) for bucket in opened.buckets]
 
 

@@ -76,13 +76,13 @@ def put_groups(state: TableState, store: HBaseStore, groups: Iterable[FileGroupI
     newest = state.timeline.commits.last
     if newest is None:
         return 0
-    wanted = None if groups is None else frozenset(groups)
+    requested = None if groups is None else frozenset(groups)
     slices = state.view().latest_slices()
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     tasks = [
         GroupTask(state.fs, spec, store.place, slice_, newest.time)
         for slice_ in slices
-        if wanted is None or slice_.group in wanted
+        if requested is None or slice_.group in requested
     ]
     return sum(store.engine.run(put_group, tasks, label="index"))
 

@@ -39,7 +39,7 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
     kind = index_that_answers(state, options)
     answer = _query(state, options, kind, keys, engine)
     shadow = options.write.shadow
-    if shadow is None or shadow is kind or not shadow.keeps_entries:
+    if shadow is None or shadow is kind or not shadow.stores_entries:
         return answer
     count = differences(answer, _query(state, options, shadow, keys, engine))
     if count:

@@ -54,7 +54,7 @@ class StoreOpening:
     staging: Staging
     bucket_count: int
     publishes: bool
-    tell: ReportProgress = silent
+    progress: ReportProgress = silent
 
 
 def open_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> RocksStore:
@@ -124,7 +124,7 @@ def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Roc
     assert last is not None
     if opening.publishes:
         plan = plan_build(state, KeyHash(opening.bucket_count))
-        groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.tell))
+        groups, runs = plan.groups, tuple(gather_keys(plan, engine, opening.progress))
     else:
         slices = state.view().latest_slices()
         groups = tuple(slice_.group for slice_ in slices)
@@ -133,7 +133,7 @@ def build_rocks(state: TableState, engine: Engine, opening: StoreOpening) -> Roc
         BuildTask(place, BucketState(number), runs, groups, last.time)
         for number in range(opening.bucket_count)
     ]
-    buckets = tuple(in_waves(engine, build_store_bucket, tasks, "buckets", opening.tell))
+    buckets = tuple(in_waves(engine, build_store_bucket, tasks, "buckets", opening.progress))
     if opening.publishes:
         remove_build(state.fs)
     note = f"RocksDB index: built from the keys of {len(groups)} file groups"

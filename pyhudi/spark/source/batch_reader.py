@@ -28,7 +28,7 @@ from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 
 _BATCH_ROWS: Final = 32 * 1024
-_TASKS_WANTED: Final = 32
+_TASKS_TARGET: Final = 32
 """Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
@@ -185,7 +185,7 @@ def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:
     """Tasks grouped into partitions of about equal size, none much above `bytes_max`: small file
     slices are combined, large ones without logs are split by row groups."""
     total = sum(task.slice.size_bytes for task in tasks)
-    target = min(bytes_max, max(_PARTITION_BYTES_MIN, total // _TASKS_WANTED))
+    target = min(bytes_max, max(_PARTITION_BYTES_MIN, total // _TASKS_TARGET))
     group: list[ReadTask] = []
     size = 0
     for task in sorted(tasks, key=lambda t: (-t.slice.size_bytes, t.slice.group)):
@@ -203,9 +203,9 @@ def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:
 
 def _cut(task: ReadTask, bytes_max: int) -> Iterator[Slices]:
     """One file slice split by row groups into partitions of at most about `bytes_max`."""
-    parts = list(task.pieces())
-    wanted = max(1, -(-task.slice.size_bytes // bytes_max))
-    step = max(1, -(-len(parts) // wanted))
+    parts = list(task.split())
+    task_count = max(1, -(-task.slice.size_bytes // bytes_max))
+    step = max(1, -(-len(parts) // task_count))
     for start in range(0, len(parts), step):
         yield Slices(parts[start : start + step])
 
@@ -216,6 +216,6 @@ def read_slices(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return  # PySpark's placeholder for an empty list of partitions
     with line_first():
         for task in partition.tasks:
-            for part in task.pieces():
+            for part in task.split():
                 schema = as_spark(part.spec.schema)
                 yield from spark_batches(read_task(part), schema, rows=_BATCH_ROWS)

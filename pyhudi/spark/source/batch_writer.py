@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import UserError, line_first
 from pyhudi.spark.source.save_mode import SaveRequest, check, save, save_request
 from pyhudi.spark.types import to_arrow
-from pyhudi.storage.spill import parking_folder
+from pyhudi.storage.spill import new_staging_folder
 from pyhudi.write.input.batch import in_bounded_batches
-from pyhudi.write.input.staged_rows import Parked, park
+from pyhudi.write.input.staged_rows import StagedFile, stage_tables
 from pyhudi.write.write_report import WriteReport
 
 _LOG: Final = logging.getLogger("pyhudi")
@@ -37,10 +37,10 @@ def writer(
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedBatch(WriterCommitMessage):
+class StagedBatch(WriterCommitMessage):
     """The files that one task spilled; `is_whole` is false if it stopped above the limits."""
 
-    files: tuple[Parked, ...]
+    files: tuple[StagedFile, ...]
     is_whole: bool
 
 
@@ -50,18 +50,18 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, settings: SaveRequest, schema: pa.Schema) -> None:
         self.settings = settings
         self.schema = schema
-        self.folder = parking_folder()
+        self.folder = new_staging_folder()
 
     @line_first()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> ParkedBatch:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedBatch:
         """Runs on workers."""
-        return parked_batch(self.settings, self.folder, iterator)
+        return stage_records(self.settings, self.folder, iterator)
 
     @line_first()
     def commit(self, messages: list[Any]) -> None:
         fs = self.settings.fs
         try:
-            files = parked_files(self.settings, messages)
+            files = files_of_batches(self.settings, messages)
             logged(save(fs, self.settings, self.schema, files))
         finally:
             fs.delete_folder(self.folder)
@@ -71,21 +71,21 @@ class TableWriter(DataSourceArrowWriter):
         self.settings.fs.delete_folder(self.folder)
 
 
-def parked_batch(
+def stage_records(
     settings: SaveRequest, folder: str, batches: Iterator[pa.RecordBatch]
-) -> ParkedBatch:
+) -> StagedBatch:
     """Spill the rows of a task, up to the limits of a batch: a larger batch is rejected."""
-    files: list[Parked] = []
-    for parked in park(settings.fs, folder, in_bounded_batches(batches)):
-        files.append(parked)
+    files: list[StagedFile] = []
+    for staged_file in stage_tables(settings.fs, folder, in_bounded_batches(batches)):
+        files.append(staged_file)
         if not settings.limits.allow(files):
-            return ParkedBatch(tuple(files), is_whole=False)
-    return ParkedBatch(tuple(files), is_whole=True)
+            return StagedBatch(tuple(files), is_whole=False)
+    return StagedBatch(tuple(files), is_whole=True)
 
 
-def parked_files(
-    settings: SaveRequest, messages: Sequence[ParkedBatch | None]
-) -> tuple[Parked, ...]:
+def files_of_batches(
+    settings: SaveRequest, messages: Sequence[StagedBatch | None]
+) -> tuple[StagedFile, ...]:
     """All files of a batch.  Raises UserError if the batch is too large."""
     came = [message for message in messages if message is not None]
     files = tuple(file for message in came for file in message.files)

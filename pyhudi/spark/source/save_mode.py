@@ -29,12 +29,12 @@ from pyhudi.records import without_meta
 from pyhudi.spark.source.source_options import Given, given
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import LOCK, TableLock
-from pyhudi.storage.spill import is_parked, sweep_parked
+from pyhudi.storage.spill import is_writer_staging, sweep_staging
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import fit_schema, schema_rules
-from pyhudi.write.input.staged_rows import Parked, ParkedKeys, ParkedRows, partitions_of
+from pyhudi.write.input.staged_rows import StagedFile, StagedKeys, StagedRows, partitions_of
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
 
@@ -65,7 +65,7 @@ class SaveLimits:
     rows_max: int
     bytes_max: int
 
-    def allow(self, files: Sequence[Parked]) -> bool:
+    def allow(self, files: Sequence[StagedFile]) -> bool:
         rows = sum(file.row_count for file in files)
         return rows <= self.rows_max and sum(f.byte_count for f in files) <= self.bytes_max
 
@@ -90,7 +90,7 @@ class SaveRequest:
         return self.mode is not SaveMode.OVERWRITE or self.operation in _KEEP_TABLE
 
     @property
-    def goes_beside(self) -> bool:
+    def is_concurrent(self) -> bool:
         """Whether an existing table is written concurrently with other writers."""
         must_not_exist = self.mode in (SaveMode.IGNORE, SaveMode.ERROR)
         optimistic = self.options.write.concurrency.optimistic
@@ -118,7 +118,7 @@ def save_request(options: Mapping[str, str], *, overwrite: bool) -> SaveRequest:
 
 
 def _mode(found: Given, overwrite: bool) -> SaveMode:
-    text = found.own.get("savemode")
+    text = found.source.get("savemode")
     if text is None:
         return SaveMode.OVERWRITE if overwrite else SaveMode.APPEND
     plain = {"error": "errorifexists"}.get(text.strip().lower(), text.strip().lower())
@@ -152,8 +152,8 @@ def check(settings: SaveRequest, schema: pa.Schema) -> None:
         rules = schema_rules(config, settings.options.write)
         fit_schema(schema, without_meta(table.schema), rules)
         return
-    wanted = config.record_key_fields if settings.operation == "delete" else ()
-    absent = [name for name in wanted if name not in schema.names]
+    required = config.record_key_fields if settings.operation == "delete" else ()
+    absent = [name for name in required if name not in schema.names]
     if absent:
         raise SchemaError(
             "key columns are missing in the rows to delete", columns=", ".join(absent),
@@ -170,12 +170,12 @@ def existing(fs: FileSystem) -> TableConfig | None:
 
 
 def save(
-    fs: FileSystem, settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]
+    fs: FileSystem, settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]
 ) -> WriteReport:
     """Write spilled rows.  Raises the errors of the table's write method, after which the table is
     unchanged; but a table that is being overwritten is lost once its first file is deleted."""
     config = existing(fs)
-    if config is not None and settings.goes_beside:
+    if config is not None and settings.is_concurrent:
         return _written(_receiver(fs, settings, config), settings, schema, files)
     with TableLock(
         fs,
@@ -192,7 +192,7 @@ def save(
             _rehearse(settings, schema, files)
             clear(fs)
             config = _create(settings.path, settings, schema)
-        sweep_parked(fs)
+        sweep_staging(fs)
         return _written(_receiver(fs, settings, config), settings, schema, files)
 
 
@@ -212,20 +212,20 @@ def _receiver(fs: FileSystem, settings: SaveRequest, config: TableConfig) -> Rec
 
 
 def _written(
-    table: Receiver, settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]
+    table: Receiver, settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]
 ) -> WriteReport:
     if settings.operation == "delete":
         has_paths = set(table.config.partition_fields) <= set(schema.names)
-        return table.delete_rows(ParkedKeys(files, has_paths))
+        return table.delete_rows(StagedKeys(files, has_paths))
     if settings.operation == "delete_partition":
         named = settings.options.request.partitions_to_delete
         return table.delete_partitions(named or partitions_of(files, table.key_rule()))
     verb = getattr(table, settings.operation)
-    report: WriteReport = verb(ParkedRows(schema, files))
+    report: WriteReport = verb(StagedRows(schema, files))
     return report
 
 
-def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...]) -> None:
+def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]) -> None:
     """Create the new table in memory and plan the write there, so that errors of either are raised
     before the path is changed."""
     if settings.operation in _WITHOUT_ROWS:
@@ -237,7 +237,7 @@ def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[Parked, ...
         config = _create(f"{stage}/table", settings, schema)
         if files:
             table = _receiver(locate(f"{stage}/table"), settings, config)
-            getattr(table, settings.operation)(ParkedRows(schema, files), dry_run=True)
+            getattr(table, settings.operation)(StagedRows(schema, files), dry_run=True)
     finally:
         locate(stage).delete_folder("table")
 
@@ -276,7 +276,7 @@ def clear(fs: FileSystem) -> None:
         if entry.path not in (TEMP, PROPERTIES) and not entry.path.startswith(_LOCKS):
             _remove(fs, entry.path, is_folder=entry.is_folder)
     for entry in fs.children(TEMP):
-        if not is_parked(entry.name):
+        if not is_writer_staging(entry.name):
             _remove(fs, entry.path, is_folder=entry.is_folder)
     fs.delete([PROPERTIES])
 

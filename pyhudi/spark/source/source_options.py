@@ -1,7 +1,8 @@
 """Options of `format("pyhudi")`.
 
 Spark passes option names in lower case.  `hoodie.*` options have their meaning in Apache Hudi; the
-options of this source, in Spark's spelling, are in `OWN`; any other name is an OptionError.
+options of this source, in Spark's spelling, are in `SOURCE_OPTIONS`; any other name is an
+OptionError.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 
-OWN: Final[Mapping[str, str]] = {
+SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "columns": "read these columns only: comma-separated names, or a JSON list",
     "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
     "maxBatchBytes": "largest batch that one commit of this source writes, as Arrow data (1g)",
@@ -47,21 +48,21 @@ _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Options by origin: `own` (of this source, in lower case), `hoodie` (in full spelling) and
+    """Options by origin: `source` (of this source, in lower case), `hoodie` (in full spelling) and
     `sparks` (of Spark).
 
     storage: settings of the storage at `path`.
     """
 
     path: str
-    own: Mapping[str, str]
+    source: Mapping[str, str]
     hoodie: Mapping[str, str]
     sparks: Mapping[str, str]
     storage: Mapping[str, Any]
 
     def size(self, name: str, default: int) -> int:
         """The value of an option of this source: a whole number, with or without a unit."""
-        text = self.own.get(name.lower())
+        text = self.source.get(name.lower())
         if text is None:
             return default
         match = _SIZE.fullmatch(text.strip().lower())
@@ -74,8 +75,8 @@ class Given:
 def given(options: Mapping[str, str]) -> Given:
     """Sort options by origin.  Raises OptionError for an unknown name or a missing path."""
     spelling = {name.lower(): name for name in BY_NAME}
-    own_names = {name.lower() for name in OWN}
-    own, hoodie, sparks = {}, {}, {}
+    source_names = {name.lower() for name in SOURCE_OPTIONS}
+    source, hoodie, sparks = {}, {}, {}
     storage: dict[str, Any] = {}
     for name, value in options.items():
         low = name.lower()
@@ -83,8 +84,8 @@ def given(options: Mapping[str, str]) -> Given:
             storage = {**_object(value), **storage}
         elif low.startswith(f"{_STORAGE}."):
             storage[low.removeprefix(f"{_STORAGE}.")] = value
-        elif low in own_names:
-            own[low] = value
+        elif low in source_names:
+            source[low] = value
         elif low in _SPARKS:
             sparks[low] = value
         elif low in spelling or low.startswith(("hoodie.", "_")):
@@ -93,7 +94,7 @@ def given(options: Mapping[str, str]) -> Given:
             raise _unknown(name)
     if "path" not in sparks:
         raise OptionError("no path given", option="path", hint="load(path), save(path)")
-    return Given(sparks["path"], own, hoodie, sparks, storage)
+    return Given(sparks["path"], source, hoodie, sparks, storage)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -102,14 +103,14 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise OptionError("invalid option value", option=_STORAGE, hint=OWN[_STORAGE])
+        raise OptionError("invalid option value", option=_STORAGE, hint=SOURCE_OPTIONS[_STORAGE])
     return found
 
 
 def _unknown(name: str) -> OptionError:
-    spelling = {n.lower(): n for n in (*OWN, *BY_NAME)}
+    spelling = {n.lower(): n for n in (*SOURCE_OPTIONS, *BY_NAME)}
     near = difflib.get_close_matches(name.lower(), spelling, n=1, cutoff=0.6)
-    known = f"supported: {', '.join(OWN)} and hoodie.*"
+    known = f"supported: {', '.join(SOURCE_OPTIONS)} and hoodie.*"
     hint = f"did you mean {spelling[near[0]]}?" if near else known
     return OptionError('unknown option of format("pyhudi")', option=name, hint=hint)
 
@@ -133,7 +134,7 @@ def read_request(options: Mapping[str, str]) -> ReadRequest:
     """The batch read described by options.  Raises OptionError."""
     found = given(options)
     parsed = parse_options(found.hoodie)
-    columns = _columns(found.own.get("columns"))
+    columns = _columns(found.source.get("columns"))
     request = _request(parsed, columns)
     size = found.size("maxPartitionBytes", 128 << 20)
     return ReadRequest(found.path, request, parsed, size, found.storage)
@@ -178,5 +179,7 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
             names = None
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return tuple(names)
-        raise OptionError("invalid option value", option="columns", value=text, hint=OWN["columns"])
+        raise OptionError(
+            "invalid option value", option="columns", value=text, hint=SOURCE_OPTIONS["columns"]
+        )
     return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -104,7 +104,7 @@ def stream_request(options: Mapping[str, str]) -> StreamRequest:
 
 
 def _flag(found: Given, name: str) -> bool:
-    text = found.own.get(name.lower(), "true").strip().lower()
+    text = found.source.get(name.lower(), "true").strip().lower()
     if text not in ("true", "false"):
         raise OptionError("invalid option value", option=name, value=text, hint="true or false")
     return text == "true"

@@ -31,11 +31,11 @@ from pyhudi.errors import (
     line_first,
 )
 from pyhudi.options import StreamOptions
-from pyhudi.spark.source.batch_writer import ParkedBatch, logged, parked_batch, parked_files
+from pyhudi.spark.source.batch_writer import StagedBatch, files_of_batches, logged, stage_records
 from pyhudi.spark.source.save_mode import SaveMode, SaveRequest, save, save_request
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import parked_of, parking_folder
+from pyhudi.storage.spill import new_staging_folder, staging_folders_of
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from pyhudi.write.write_report import WriteReport
 
@@ -55,7 +55,7 @@ def sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPart(ParkedBatch):
+class StreamPart(StagedBatch):
     """The files that one task of a batch spilled.  identifier: the stream of the batch."""
 
     identifier: str
@@ -80,8 +80,8 @@ class TableSink(DataSourceStreamArrowWriter):
                 "the streaming query of this batch is unknown",
                 hint="set option hoodie.datasource.write.streaming.checkpoint.identifier",
             )
-        folder = parking_folder(_owner(identifier))
-        done = parked_batch(self.settings, folder, iterator)
+        folder = new_staging_folder(_owner(identifier))
+        done = stage_records(self.settings, folder, iterator)
         return StreamPart(done.files, done.is_whole, identifier, folder)
 
     @line_first()
@@ -92,11 +92,11 @@ class TableSink(DataSourceStreamArrowWriter):
         fs = self.settings.fs
         batch = StreamBatch(parts[0].identifier, batchId)
         try:
-            files = parked_files(self.settings, parts)
+            files = files_of_batches(self.settings, parts)
             mine = replace(self.settings, hoodie={**self.settings.hoodie, **batch.metadata})
             logged(attempted(lambda: save(fs, mine, self.schema, files), mine.options.stream))
         finally:
-            remove_parked(fs, parts[0].identifier, until=max(part.folder for part in parts))
+            remove_staged(fs, parts[0].identifier, until=max(part.folder for part in parts))
 
     @line_first()
     def abort(self, messages: list[Any], batchId: int) -> None:
@@ -110,12 +110,12 @@ def _owner(identifier: str) -> str:
     return hashlib.sha256(identifier.encode()).hexdigest()[:16]
 
 
-def remove_parked(fs: FileSystem, identifier: str, *, until: str) -> None:
+def remove_staged(fs: FileSystem, identifier: str, *, until: str) -> None:
     """Remove the spilled rows of a stream, up to the folder of the completed batch.
 
     Later folders belong to later batches: Spark may have replaced this process already.
     """
-    for folder in parked_of(fs, _owner(identifier)):
+    for folder in staging_folders_of(fs, _owner(identifier)):
         if folder <= until:
             fs.delete_folder(folder)
 

@@ -45,7 +45,7 @@ class LeaseObject(Protocol):
 _WATCHED: Final = Watch()
 """Versions of locks held by others, by key."""
 
-_KEPT: set[str] = set()
+_CONDITIONAL: set[str] = set()
 """Keys of locks whose store is known to check the condition of a put."""
 
 
@@ -143,14 +143,14 @@ class LeaseMutex:
 
     def _check_condition(self) -> None:
         """Raise StorageError for a store that overwrites objects despite a condition."""
-        if self.key in _KEPT:
+        if self.key in _CONDITIONAL:
             return
         if self._target.write(_content(0, "", ""), None) is not None:
             raise StorageError(
                 "the store ignores the condition of a put, so it cannot lock a table",
                 path=self.key, hint="write to a store that honours If-None-Match",
             )  # fmt: skip
-        _KEPT.add(self.key)
+        _CONDITIONAL.add(self.key)
 
     def _is_silent(self, version: Any) -> bool:
         return _WATCHED.unchanged_seconds(self.key, version) > self._lease_seconds

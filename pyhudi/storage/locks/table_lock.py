@@ -168,8 +168,8 @@ def lock_wait_seconds(fs: FileSystem) -> float:
 
 def _held_gates(fs: FileSystem) -> list[_Gate]:
     """The gates of the table's lock that this process has entered, outermost first."""
-    own = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
-    return [gate for gate in (own, *own.inner) if gate.depth]
+    table_gate = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
+    return [gate for gate in (table_gate, *table_gate.inner) if gate.depth]
 
 
 class _Gate:

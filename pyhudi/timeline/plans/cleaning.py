@@ -23,7 +23,7 @@ _POLICY: Final = "KEEP_LATEST_COMMITS"
 class CleanPlan:
     """Files to delete.
 
-    files: names by partition.  partitions: deleted with their files.  kept_from: the earliest
+    files: names by partition.  partitions: deleted with their files.  retained_from: the earliest
     instant whose readers find all their files.  newest: the last completed commit.  savepoints,
     holds: snapshots retained regardless of age.  extra: further extraMetadata.
     """
@@ -31,7 +31,7 @@ class CleanPlan:
     policy: str = _POLICY
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partitions: tuple[str, ...] = ()
-    kept_from: Instant | None = None
+    retained_from: Instant | None = None
     newest: InstantTime | None = None
     savepoints: tuple[InstantTime, ...] = ()
     holds: tuple[InstantTime, ...] = ()
@@ -42,13 +42,13 @@ class CleanPlan:
         return sum(map(len, self.files.values()))
 
     @property
-    def kept(self) -> dict[str, tuple[InstantTime, ...]]:
+    def retained(self) -> dict[str, tuple[InstantTime, ...]]:
         """Snapshots retained regardless of age, by their name in extraMetadata."""
         return {SAVEPOINTS: self.savepoints, PINS_KEY: self.holds}
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        lists = {name: ",".join(kept) for name, kept in self.kept.items() if kept}
+        lists = {name: ",".join(times) for name, times in self.retained.items() if times}
         return {**self.extra, **lists}
 
     @classmethod
@@ -65,7 +65,7 @@ class CleanPlan:
                 str(record.get("policy") or _POLICY),
                 _files(record, path),
                 tuple(filter(is_partition, record.get("partitionsToBeDeleted") or ())),
-                _kept_from(record.get("earliestInstantToRetain") or {}, path),
+                _retained_from(record.get("earliestInstantToRetain") or {}, path),
                 instant_of(newest, path=path) if newest else None,
                 _times(extra.pop(SAVEPOINTS, "")),
                 _times(extra.pop(PINS_KEY, "")),
@@ -74,14 +74,14 @@ class CleanPlan:
 
     def to_avro(self, *, root: str) -> bytes:
         """root: the table's path, prepended to the path of each file."""
-        kept = self.kept_from
+        earliest = self.retained_from
         record = {
             "earliestInstantToRetain": {
-                "timestamp": kept.time,
-                "action": kept.action.value,
+                "timestamp": earliest.time,
+                "action": earliest.action.value,
                 "state": State.COMPLETED.name,
             }
-            if kept
+            if earliest
             else None,
             "lastCompletedCommitTimestamp": self.newest or "",
             "policy": self.policy,
@@ -114,7 +114,7 @@ def _files(record: Mapping[str, Any], path: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _kept_from(record: Mapping[str, Any], path: str) -> Instant | None:
+def _retained_from(record: Mapping[str, Any], path: str) -> Instant | None:
     if not record.get("timestamp"):
         return None
     time = instant_of(record["timestamp"], path=path)

@@ -86,7 +86,7 @@ def write_targets(task: WriteTask) -> list[Written]:
 def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
     """Write the first base file of a new group; none without rows.  Memory: one row group."""
     began = time.monotonic()
-    chunks = router.pieces_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
+    chunks = router.chunks_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
     first = next(chunks, None)
     if first is None:
         return []
@@ -113,20 +113,20 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     began = time.monotonic()
     assert target.slice is not None and target.slice.base is not None
     base = target.slice.base
-    wanted = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
-    few_valued = [f.name for f in wanted if f.name not in (RECORD_KEY, *plan.rules.ordering)]
-    stored = base_file.read_base(plan.fs, base.path, schema=wanted, dictionaries=few_valued)
+    read_schema = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
+    few_valued = [f.name for f in read_schema if f.name not in (RECORD_KEY, *plan.rules.ordering)]
+    stored = base_file.read_base(plan.fs, base.path, schema=read_schema, dictionaries=few_valued)
     if plan.keeps_stored:
-        settled = unmatched(stored, routed.puts)
+        decision = unmatched(stored, routed.puts)
     else:
-        settled = resolve_updates(
+        decision = resolve_updates(
             stored, routed.rows, routed.puts, plan.rules, natural_deletes=plan.natural_deletes
         )
-    incoming = outcome(stored, routed.rows, settled, plan.rules)
-    if not incoming.num_rows and settled.keep.all():  # every row lost to a stored one
-        return Written(None, 0, 0, 0, settled.unchanged)
+    incoming = outcome(stored, routed.rows, decision, plan.rules)
+    if not incoming.num_rows and decision.keep.all():  # every row lost to a stored one
+        return Written(None, 0, 0, 0, decision.unchanged)
     name = _base_name(plan, number, target.group)
-    remaining = stored if settled.keep.all() else stored.filter(pa.array(settled.keep))
+    remaining = stored if decision.keep.all() else stored.filter(pa.array(decision.keep))
     rows = with_constants(remaining, target.group, str(name))
     if incoming.num_rows:
         fresh = stamped(plan, incoming, target.group, number, str(name), remaining.num_rows)
@@ -137,19 +137,19 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         bloom = new_bloom(plan.base_file)
         bloom.add(rows.column(RECORD_KEY))
     else:
-        bloom.add(incoming.filter(pa.array(~settled.matched[settled.emit])).column(RECORD_KEY))
+        bloom.add(incoming.filter(pa.array(~decision.matched[decision.emit])).column(RECORD_KEY))
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
     merged = MarkerKind.MERGE
     cdc_sizes = _log_changes(plan, target.group, name, merged, stored,
-        leaving=~settled.keep, incoming=incoming)  # fmt: skip
+        leaving=~decision.keep, incoming=incoming)  # fmt: skip
     size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE,
         keys=keys, added=incoming)  # fmt: skip
     stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
     stat = _counted(
         replace(stat, cdc_sizes=cdc_sizes),
-        inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted,
+        inserted=decision.inserted, updated=decision.updated, deleted=decision.deleted,
     )  # fmt: skip
-    return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+    return Written(stat, decision.inserted, decision.updated, decision.deleted, decision.unchanged)
 
 
 def _log_changes(
@@ -186,26 +186,26 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     assert slice_ is not None and plan.hiding is not None
     names = [name for name in plan.hiding.table.names if name not in CONSTANT]
     stored = read_slice(plan.fs, slice_, spec=replace(plan.hiding, columns=tuple(names)))
-    settled = resolve_updates(
+    decision = resolve_updates(
         stored, routed.rows, routed.puts, plan.rules, natural_deletes=plan.natural_deletes
     )
     name = _base_name(plan, number, target.group)
-    rows = with_constants(stored.filter(pa.array(settled.keep)), target.group, str(name))
-    incoming = outcome(stored, routed.rows, settled, plan.rules)
+    rows = with_constants(stored.filter(pa.array(decision.keep)), target.group, str(name))
+    incoming = outcome(stored, routed.rows, decision, plan.rules)
     fresh = stamped(plan, incoming, target.group, number, str(name), rows.num_rows)
     rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
     cdc_sizes = _log_changes(plan, target.group, name, kind, stored,
-        leaving=~settled.keep, incoming=incoming)  # fmt: skip
+        leaving=~decision.keep, incoming=incoming)  # fmt: skip
     size = write_base_file(plan, target.group, name, rows, bloom, kind)
     stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
     stat = replace(stat, cdc_sizes=cdc_sizes)
     stat = _counted(
-        stat, inserted=settled.inserted, updated=settled.updated, deleted=settled.deleted
+        stat, inserted=decision.inserted, updated=decision.updated, deleted=decision.deleted
     )
-    return Written(stat, settled.inserted, settled.updated, settled.deleted, settled.unchanged)
+    return Written(stat, decision.inserted, decision.updated, decision.deleted, decision.unchanged)
 
 
 def new_bloom(options: BaseFileOptions) -> BloomFilter:

@@ -140,23 +140,23 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
     known = read_slice(plan.fs, slice_, spec=narrow)
     natural = plan.natural_deletes
-    settled = resolve_updates(known, routed.rows, routed.puts, rules, natural_deletes=natural)
-    puts = routed.rows.filter(pa.array(settled.emit))
-    late = settled.beneath[settled.emit]
+    decision = resolve_updates(known, routed.rows, routed.puts, rules, natural_deletes=natural)
+    puts = routed.rows.filter(pa.array(decision.emit))
+    late = decision.beneath[decision.emit]
     if rules.fills_before_logging:
-        late = late | (wanting(puts, rules) & settled.matched[settled.emit])
+        late = late | (wanting(puts, rules) & decision.matched[decision.emit])
     if late.any():
         known = read_slice(plan.fs, slice_, spec=spec)
-        settled = resolve_updates(
+        decision = resolve_updates(
             known, routed.rows, routed.puts, rules, natural_deletes=plan.natural_deletes
         )
-        whole = outcome(known, routed.rows, settled, rules)
+        whole = outcome(known, routed.rows, decision, rules)
         chosen = np.arange(len(puts)) + np.where(late, len(puts), 0)
         puts = pa.concat_tables([puts, whole]).take(pa.array(chosen))
-    gone = (routed.action != RowAction.PUT) & ~settled.lost
+    gone = (routed.action != RowAction.PUT) & ~decision.lost
     rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
-    action = np.concatenate([routed.action[settled.emit], routed.action[gone]])
-    return Routed(rows, action), settled.unchanged
+    action = np.concatenate([routed.action[decision.emit], routed.action[gone]])
+    return Routed(rows, action), decision.unchanged
 
 
 def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[InstantTime, int]:

@@ -22,10 +22,10 @@ from pyhudi.write.input.batch import BatchChunk, take_rows
 class FoldedRows:
     """Rows of a batch after rows with the same key were merged.
 
-    kept: positions of unmerged rows.  rows: merged rows, with the keyed columns.
+    retained: positions of unmerged rows.  rows: merged rows, with the keyed columns.
     """
 
-    kept: npt.NDArray[np.int64]
+    retained: npt.NDArray[np.int64]
     rows: pa.Table
 
 
@@ -46,4 +46,4 @@ def folded_rows(
     paths = merged.rows.schema.get_field_index(PARTITION_PATH)
     encoded = merged.rows.column(paths).dictionary_encode()
     rows = merged.rows.set_column(paths, PARTITION_PATH, encoded)
-    return FoldedRows(np.sort(np.concatenate([np.flatnonzero(~several), at[merged.dead]])), rows)
+    return FoldedRows(np.sort(np.concatenate([np.flatnonzero(~several), at[merged.removed]])), rows)

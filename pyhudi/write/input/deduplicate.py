@@ -61,7 +61,7 @@ class TagPlan:
     rules: MergeRules | None  # None: a delete operation
     deletes_all: bool  # a delete operation: every row is a key to delete
     moves: bool  # a record whose key has a new partition moves there
-    asked: bool = True  # whether an index is queried (inserts: no)
+    queries_index: bool = True  # whether an index is queried (inserts: no)
     is_global: bool = True  # whether keys are unique across partitions
     known: ExistingKeyPolicy = ExistingKeyPolicy.UPDATE
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
@@ -134,7 +134,7 @@ def deduplicate(task: GatherTask) -> GatheredRows:
         PARTITION_PATH: rows.column(PARTITION_PATH),
         DELETED: pa.array(_deleted(plan, rows)),
     }
-    if plan.asked:
+    if plan.queries_index:
         columns[RECORD_KEY] = rows.column(RECORD_KEY)
     if plan.has_groups:
         columns[FILE_ID] = rows.column(FILE_ID)
@@ -148,7 +148,7 @@ def _rows_of_shard(
     plan = task.plan
     first = plan.parts[0].staged.load().schema.names if plan.parts else []
     names = [PARTITION_PATH]
-    if plan.asked or plan.duplicates is not Duplicates.KEEP:
+    if plan.queries_index or plan.duplicates is not Duplicates.KEEP:
         names.append(RECORD_KEY)
     if plan.has_groups:
         names.append(FILE_ID)
@@ -210,13 +210,13 @@ def _folded(
     if found is None:
         return _Combined(rows, part, row)
     count = found.rows.num_rows
-    retained, merged = rows.take(pa.array(found.kept)), found.rows.select(rows.schema.names)
+    retained, merged = rows.take(pa.array(found.retained)), found.rows.select(rows.schema.names)
     whole = pa.concat_tables([retained, merged], promote_options="default").unify_dictionaries()
     number = len(task.plan.parts) + task.shard
     return _Combined(
         whole,
-        np.r_[part[found.kept], np.full(count, number, np.int32)],
-        np.r_[row[found.kept], np.arange(count, dtype=np.int32)],
+        np.r_[part[found.retained], np.full(count, number, np.int32)],
+        np.r_[row[found.retained], np.arange(count, dtype=np.int32)],
         rows.num_rows - whole.num_rows,
         task.plan.staging.put(f"folded-{task.shard:05d}", found.rows),
     )

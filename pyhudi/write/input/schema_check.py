@@ -161,11 +161,11 @@ def _as_vector(
     if known is None or (vector is None and vector_of(given) is None):
         return given
     sized = pt.is_fixed_size_list(raw.type)
-    wanted = vector_of(given) or (f"lists of {raw.type.list_size}" if sized else None)
+    provided = vector_of(given) or (f"lists of {raw.type.list_size}" if sized else None)
     of_size = sized and vector is not None and raw.type.list_size == vector.dimension
-    if wanted is not None and wanted != vector and not of_size:
+    if provided is not None and provided != vector and not of_size:
         found.lines.append(
-            f"~ {given.name}: the table has {vector or known.type}, the batch {wanted}"
+            f"~ {given.name}: the table has {vector or known.type}, the batch {provided}"
         )
         return known
     if is_any_list(raw.type) and raw.type.value_type == (vector and vector.kind):

@@ -25,7 +25,7 @@ from pyhudi.write.input.batch import BatchChunk, KeyPlan, KeyRows, stage_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class StagedFile:
     """One file of staged rows."""
 
     file: FileStaged
@@ -33,35 +33,35 @@ class Parked:
     byte_count: int
 
 
-def park(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[Parked]:
+def stage_tables(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Iterator[StagedFile]:
     """Write each table to a separate file."""
     staging = FileStaging(fs, folder)
     for table in tables:
         staged = staging.put("rows", table)
         assert isinstance(staged, FileStaged)
-        yield Parked(staged, table.num_rows, table.nbytes)
+        yield StagedFile(staged, table.num_rows, table.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedRows:
+class StagedRows:
     """Incoming rows in staged files.  schema: of every file."""
 
     schema: pa.Schema
-    files: tuple[Parked, ...]
+    files: tuple[StagedFile, ...]
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         return engine.run(_stage_rows, list(_cuts(self.files, plan, staging)), label="key")
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedKeys:
+class StagedKeys:
     """Records to delete: staged rows with at least the table's key columns.
 
-    tells_partition: whether they also have its partition columns.
+    has_partition_columns: whether they also have its partition columns.
     """
 
-    files: tuple[Parked, ...]
-    tells_partition: bool
+    files: tuple[StagedFile, ...]
+    has_partition_columns: bool
 
     @property
     def schema(self) -> pa.Schema:
@@ -70,38 +70,38 @@ class ParkedKeys:
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         found: list[BatchChunk] = []
         for cut in _cuts(self.files, plan, staging):
-            rows = cut.parked.file.load()
+            rows = cut.staged_file.file.load()
             keys = record_keys(rows, plan.rule, first_row=cut.first_row)
             paths = None
-            if self.tells_partition:
+            if self.has_partition_columns:
                 paths = partition_paths(rows, plan.rule, first_row=cut.first_row)
             found += KeyRows(keys, paths).stage(plan, staging, engine)
         return found
 
 
-def partitions_of(files: Iterable[Parked], rule: KeyRule) -> list[str]:
+def partitions_of(files: Iterable[StagedFile], rule: KeyRule) -> list[str]:
     """The partition paths of staged rows."""
     found: set[str] = set()
-    for parked in files:
-        for chunk in partition_paths(parked.file.load(), rule).chunks:
+    for staged_file in files:
+        for chunk in partition_paths(staged_file.file.load(), rule).chunks:
             found.update(pc.unique(chunk).cast(pa.string()).to_pylist())
     return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    parked: Parked
+    staged_file: StagedFile
     plan: KeyPlan
     staging: Staging
     first_row: int
 
 
-def _cuts(files: Iterable[Parked], plan: KeyPlan, staging: Staging) -> Iterator[_Cut]:
+def _cuts(files: Iterable[StagedFile], plan: KeyPlan, staging: Staging) -> Iterator[_Cut]:
     first = 0
-    for parked in files:
-        yield _Cut(parked, plan, staging, first)
-        first += parked.row_count
+    for staged_file in files:
+        yield _Cut(staged_file, plan, staging, first)
+        first += staged_file.row_count
 
 
 def _stage_rows(cut: _Cut) -> BatchChunk:
-    return stage_rows(cut.parked.file.load(), cut.plan, cut.staging, first_row=cut.first_row)
+    return stage_rows(cut.staged_file.file.load(), cut.plan, cut.staging, first_row=cut.first_row)

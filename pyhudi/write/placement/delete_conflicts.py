@@ -78,16 +78,16 @@ def _keyed(task: ContestTask) -> set[str]:
 
 def _losers(stored: pa.Table, incoming: Routed, task: ContestTask) -> Mask:
     rules = task.spec.rules
-    settled = resolve_updates(stored, incoming.rows, incoming.puts, rules, natural_deletes=False)
-    lost: Mask = settled.lost & (incoming.action != RowAction.PUT)
+    decision = resolve_updates(stored, incoming.rows, incoming.puts, rules, natural_deletes=False)
+    lost: Mask = decision.lost & (incoming.action != RowAction.PUT)
     if not task.skips_unchanged:
         return lost
-    puts = (incoming.action == RowAction.PUT) & settled.matched
-    lost |= puts & settled.lost
-    after = outcome(stored, incoming.rows, settled, rules)
-    at = np.flatnonzero((puts & ~settled.lost)[settled.emit])
-    rows = np.flatnonzero(settled.emit)[at]
-    before = plain(stored.take(pa.array(settled.partner[rows])))
+    puts = (incoming.action == RowAction.PUT) & decision.matched
+    lost |= puts & decision.lost
+    after = outcome(stored, incoming.rows, decision, rules)
+    at = np.flatnonzero((puts & ~decision.lost)[decision.emit])
+    rows = np.flatnonzero(decision.emit)[at]
+    before = plain(stored.take(pa.array(decision.partner[rows])))
     names = [name for name in before.column_names if name not in META_COLUMNS]
     differ = rows_differ(before.select(names), after.take(pa.array(at)).select(names))
     lost[rows[~differ]] = True

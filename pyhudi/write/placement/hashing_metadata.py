@@ -78,7 +78,7 @@ def store_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> Non
     """Store the rings that are new.  time: of the write.  Raises OvertakenError if another writer
     has created the same partition with another ring."""
     for ring in rings:
-        if ring.is_kept:
+        if ring.is_stored:
             continue
         named = ring if ring.instant else replace(ring, instant=time)
         if not fs.create(named.path, named.to_json()) and fs.read(named.path) != named.to_json():

@@ -65,7 +65,7 @@ class WriteIndex:
         return self.hash.count
 
     @property
-    def always_asked(self) -> bool:
+    def always_queried(self) -> bool:
         """Whether inserts query it too, because it determines the group of a new key."""
         return self.choice.kind.traits.names_places
 
@@ -81,12 +81,12 @@ class WriteIndex:
         if self.choice.bucket is not None and self.choice.bucket.is_consistent:
             name = "consistent-hashing bucket"
         parts = "shards" if self.choice.kind.is_record_index else "parts"
-        if self.asks_metadata:
+        if self.queries_metadata:
             parts += ", ranges and filters from the metadata table"
         return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
 
     @property
-    def asks_metadata(self) -> bool:
+    def queries_metadata(self) -> bool:
         """Whether a bloom index reads the metadata table instead of footers."""
         return self.choice.kind.traits.reads_filters and self.rules.bloom_by_metadata
 
@@ -113,7 +113,7 @@ def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchC
 
     False for rows that have file groups: only those places are meant.
     """
-    if not index.choice.kind.keeps_entries or any(part.has_groups for part in parts):
+    if not index.choice.kind.stores_entries or any(part.has_groups for part in parts):
         return False
     return not keys_are_unique(state)
 
@@ -124,8 +124,10 @@ def tag_rows(
     """Tag every row of a batch.  where: called only for indexes that read slices."""
     shards = range(index.part_count)
     seen = cache(where)
-    queried = _finders(index, plan, engine, seen) if plan.asked else _Finders()
-    additional = _additional_finders(index, plan, engine, seen, queried) if plan.asked else {}
+    queried = _finders(index, plan, engine, seen) if plan.queries_index else _Finders()
+    additional = (
+        _additional_finders(index, plan, engine, seen, queried) if plan.queries_index else {}
+    )
     tasks = [
         TagTask(
             plan,
@@ -205,14 +207,14 @@ def _additional_finders(
 ) -> dict[str, Sequence[Finder]]:
     """Finders of indexes that are maintained with the queried one, or compared with it."""
     found: dict[str, Sequence[Finder]] = {}
-    own, gathered = index.choice.kind, queried.gathered
-    if index.records is not None and (queried.is_other or not own.is_record_index):
+    queried_kind, gathered = index.choice.kind, queried.gathered
+    if index.records is not None and (queried.is_other or not queried_kind.is_record_index):
         found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
     for store in index.stores:
-        if queried.is_other or store.kind is not own:
+        if queried.is_other or store.kind is not queried_kind:
             found[store.kind.value] = _of_store(store, index, plan, where())
     shadow = index.shadow
-    if shadow is not None and shadow.value not in found and shadow is not own:
+    if shadow is not None and shadow.value not in found and shadow is not queried_kind:
         everywhere = replace(plan, is_global=shadow.is_global).everywhere
         if not gathered or everywhere is not plan.everywhere:
             shards = range(index.part_count)
@@ -252,7 +254,7 @@ def _probed(
     runs = tuple(part.keys for part in queried.gathered)
     look = _look(index, queried.kind)
     stats = None
-    if index.asks_metadata and index.metadata is not None:
+    if index.queries_metadata and index.metadata is not None:
         stats = file_stats_of(index.metadata, slices)
     work = ProbeWork(plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts)
     tasks = [

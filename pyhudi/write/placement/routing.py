@@ -92,7 +92,7 @@ class Router:
             return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
         return Routed(take_rows(self.parts, part, row), action)
 
-    def pieces_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
+    def chunks_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of a target that only has rows to put, in chunks, sorted by `order_by`.
 
         Columns: all of the parts except the partition path.  Memory: the sort columns of all rows,
@@ -103,7 +103,7 @@ class Router:
             return
         names = self.parts[0].staged.load().schema.names
         # copying a dictionary column keeps the whole file mapped; a target has one path
-        wanted = [name for name in names if name != PARTITION_PATH]
+        columns = [name for name in names if name != PARTITION_PATH]
         if order_by:
             sort_rows = take_rows(self.parts, part, row, columns=order_by)
             keys = [(name, "ascending") for name in order_by]
@@ -112,7 +112,7 @@ class Router:
         for start in range(0, len(part), rows):
             some, which = part[start : start + rows], row[start : start + rows]
             order = row_order(some, which)
-            taken = take_rows(self.parts, some[order], which[order], columns=wanted)
+            taken = take_rows(self.parts, some[order], which[order], columns=columns)
             if order_by:
                 back = np.empty_like(order)
                 back[order] = np.arange(len(order))
@@ -137,13 +137,13 @@ def _ranges(
     tags: Staged, route: Route, lost: Staged | None, target: int
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]]:
     """(part, row, action) of a target's rows in one shard."""
-    wanted = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
-    if not wanted:
+    ranges = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
+    if not ranges:
         return
     table = tags.load()
     gone = lost_of(lost, table.num_rows)
     columns = [table.column(name).to_numpy() for name in ("part", "row", "action")]
-    for begin, end in wanted:
+    for begin, end in ranges:
         part, row, action = (column[begin:end] for column in columns)
         if gone is not None:
             keep = ~gone[begin:end]

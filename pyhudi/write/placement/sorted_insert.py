@@ -118,9 +118,11 @@ def _sample(task: _Sample) -> dict[str, pa.Table]:
     found = {}
     begin = 0
     for path, count in zip(task.shard.paths, task.shard.insert_counts, strict=True):
-        wanted = task.file_counts.get(path, 0) * _SAMPLES_A_FILE
-        if wanted and count:
-            at = begin + np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(np.int64))
+        sample_count = task.file_counts.get(path, 0) * _SAMPLES_A_FILE
+        if sample_count and count:
+            at = begin + np.unique(
+                np.linspace(0, count - 1, min(count, sample_count)).astype(np.int64)
+            )
             found[path] = take_rows(task.parts, part[at], row[at], columns=task.columns)
         begin += count
     return found

@@ -11,7 +11,7 @@ group they are ordered by (part, row).  A target's rows are therefore a few slic
 
 An index that is maintained in addition to the queried one has a separate column in the tags,
 `entry-<its name>: uint8`: 0, the row changes none of its entries; 1, the row adds or removes an
-entry; HELD, the row replaces an entry.
+entry; REPLACES, the row replaces an entry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pyhudi.write.input.deduplicate import (
 )
 
 NEW: Final = -1
-HELD: Final = 2
+REPLACES: Final = 2
 RECORDS: Final = "record"
 """Name of the record index among the additionally maintained indexes."""
 
@@ -68,8 +68,8 @@ class RowAction(IntEnum):
 class TagTask:
     """Input of the task of one hash partition.
 
-    finder: the queried index; None if none is queried.  beside: additional indexes by name, which
-    are compared with it, and updated if they have entries.  gathered: the partition's rows, if
+    finder: the queried index; None if none is queried.  additional: more indexes by name, which are
+    compared with it, and updated if they have entries.  gathered: the partition's rows, if
     already gathered.  places: file groups of new rows, if their keys determine them and the
     finder does not.
     """
@@ -77,7 +77,7 @@ class TagTask:
     plan: TagPlan
     shard: int
     finder: Finder | None
-    beside: tuple[tuple[str, Finder], ...] = ()
+    additional: tuple[tuple[str, Finder], ...] = ()
     gathered: Gathered | None = None
     places: Finder | None = None
 
@@ -150,10 +150,10 @@ def tag_shard(task: TagTask) -> ShardTags:
     else:
         tags = _tags(plan, located, path, paths, deleted)
     mismatches = []
-    for name, finder in task.beside:
+    for name, finder in task.additional:
         entry, count = _entries(task, name, finder, rows, tags, located)
         mismatches.append((name, count))
-        if IndexKind(name).keeps_entries:
+        if IndexKind(name).stores_entries:
             tags.entries[name] = entry
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
@@ -225,7 +225,7 @@ def _entries(
     )
     mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
     entry = changed.astype(np.uint8)
-    entry[changed & (there != NEW)] = HELD
+    entry[changed & (there != NEW)] = REPLACES
     return entry, mismatches
 
 

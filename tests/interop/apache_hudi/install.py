@@ -85,11 +85,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _make_environment() -> None:
-    stamp, wanted = cache() / "venv" / ".packages", " ".join(PACKAGES)
-    if not stamp.exists() or stamp.read_text() != wanted:
+    stamp, expected = cache() / "venv" / ".packages", " ".join(PACKAGES)
+    if not stamp.exists() or stamp.read_text() != expected:
         venv.create(cache() / "venv", with_pip=True)
         _run([str(python()), "-m", "pip", "install", "-q", *PACKAGES])
-        stamp.write_text(wanted)
+        stamp.write_text(expected)
 
 
 def _fetch(version: str) -> None:

@@ -29,10 +29,10 @@ def test_each_value_leads_to_the_keys_of_its_rows(name: str, tmp_path: Path) -> 
         rows = table.scan(["_hoodie_record_key", index.column]).to_arrow()
         values = rows.column(1).combine_chunks()
         for value in values.unique().drop_null():
-            wanted = pa.array([value], values.type)
+            expected = pa.array([value], values.type)
             mine = {r[0] for r in zip(*map(pa.ChunkedArray.to_pylist, rows.columns), strict=True)
                     if r[1] == value.as_py()}  # fmt: skip
-            assert set(record_keys_of(state.metadata, index, wanted).to_pylist()) == mine
+            assert set(record_keys_of(state.metadata, index, expected).to_pylist()) == mine
         every = record_keys_of(state.metadata, index, values)
         with_value = rows.filter(rows.column(1).is_valid()).column(0)
         assert sorted(every.to_pylist()) == sorted(with_value.to_pylist())

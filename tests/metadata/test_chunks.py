@@ -1,4 +1,4 @@
-"""Layers merged a piece at a time give what a dict gives that is written layer by layer."""
+"""Layers merged a chunk at a time give what a dict gives that is written layer by layer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A write beside others that dies at any step leaves the old rows or the new, and so does a clean
-or a compaction: its heartbeat does not outlive it."""
+"""A write that stops at any step while others run leaves the old rows or the new, and so does a
+clean or a compaction: its heartbeat does not outlive it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyhudi.transaction.heartbeat import living
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
-BESIDE = {**OPTIONS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+OPTIMISTIC = {**OPTIONS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 
 
-def beside(fs: FileSystem) -> Table:
-    return Table(fs, options=parse_options(BESIDE), engine=LocalEngine(1))
+def optimistic(fs: FileSystem) -> Table:
+    return Table(fs, options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
 
 
 OPERATIONS: dict[str, Callable[[Table], object]] = {
@@ -50,17 +50,17 @@ def sweep(operation: str, kind: TableType, *, one_in: int) -> None:
     """Die at each step, and look at what some of them leave."""
     start = before(kind)
     done = clone(start)
-    OPERATIONS[operation](beside(done))
+    OPERATIONS[operation](optimistic(done))
     old, new = snapshot(start), snapshot(done)
     assert old != new
     stops = 0
-    for stop in every_stop(start, lambda fs: OPERATIONS[operation](beside(fs))):
+    for stop in every_stop(start, lambda fs: OPERATIONS[operation](optimistic(fs))):
         stops += 1
         if stops % one_in:
             continue
         found = snapshot(stop.fs)
         assert found in (old, new), str(stop)
-        beside(stop.fs).upsert(rows(range(30, 32), 9))
+        optimistic(stop.fs).upsert(rows(range(30, 32), 9))
         want = found | {"k30": 9, "k31": 9}
         assert snapshot(stop.fs) == want, str(stop)
         check_index(stop.fs, want)

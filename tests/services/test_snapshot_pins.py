@@ -29,7 +29,7 @@ held = pyhudi.open_table(sys.argv[1]).pin_snapshot(sys.argv[2])
 print(held.instant, flush=True)
 time.sleep(60)
 """
-DEAD = json.dumps({"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}).encode()
+CRASHED = json.dumps({"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}).encode()
 SOON = {
     "hoodie.client.heartbeat.interval_in_ms": "20",
     "hoodie.client.heartbeat.tolerable.misses": "1",
@@ -43,12 +43,12 @@ def impatient(fs: FileSystem) -> pyhudi.Table:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_held_snapshot_stays_until_its_reader_lets_go(tmp_path: Path, kind: str) -> None:
+def test_a_pinned_snapshot_stays_until_its_reader_releases_it(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path / "t", kind)
     commits = table.timeline.commits.instants
     oldest, old = commits[0].time, commits[3 if kind == "mor" else 1].time
-    with table.pin_snapshot(oldest) as held:
-        assert held.instant == oldest
+    with table.pin_snapshot(oldest) as pinned:
+        assert pinned.instant == oldest
         assert [h.instant for h in table.pinned_snapshots() if h.is_alive] == [oldest]
         report = table.clean()
         assert report.files and report.held == (oldest,) == table.clean(dry_run=True).held
@@ -64,7 +64,7 @@ def test_a_held_snapshot_stays_until_its_reader_lets_go(tmp_path: Path, kind: st
         table.scan(as_of=oldest).to_arrow()
 
 
-def test_a_hold_is_of_the_newest_commit_unless_asked_otherwise(tmp_path: Path) -> None:
+def test_a_pin_is_of_the_newest_commit_unless_stated_otherwise(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t")
     commits = [i.time for i in table.timeline.commits]
     with (
@@ -81,7 +81,7 @@ def test_a_hold_is_of_the_newest_commit_unless_asked_otherwise(tmp_path: Path) -
         assert all(h.is_alive and "since 2" in h.reader for h in table.pinned_snapshots())
 
 
-def test_a_policy_by_versions_asks_for_holds_too(tmp_path: Path) -> None:
+def test_a_policy_by_versions_respects_pins_too(tmp_path: Path) -> None:
     policy = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"}
     table = table_of(tmp_path / "t", **policy, **{"hoodie.clean.fileversions.retained": "1"})
     with table.pin_snapshot(table.timeline.commits.instants[1].time):
@@ -91,14 +91,14 @@ def test_a_policy_by_versions_asks_for_holds_too(tmp_path: Path) -> None:
     assert len(files(tmp_path / "t")) == 2
 
 
-def test_a_held_partition_outlives_its_deletion(tmp_path: Path) -> None:
+def test_a_pinned_partition_outlives_its_deletion(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t")
-    with table.pin_snapshot() as held:
+    with table.pin_snapshot() as pinned:
         table.delete_partitions("p0")
         for ts in range(6, 9):
             table.upsert(rows(range(1, 8, 2), ts))
         table.clean()
-        assert table.scan(as_of=held.instant).count() == 8
+        assert table.scan(as_of=pinned.instant).count() == 8
     table.upsert(rows(range(1, 8, 2), 9))
     table.clean()
     assert not list((tmp_path / "t" / "p0").glob("*.parquet"))
@@ -110,8 +110,8 @@ def test_what_a_scan_planned_before_a_compaction_reads_stays(tmp_path: Path) -> 
     table.upsert(rows(range(8), 6))
     table.schedule_compaction()
     table.upsert(rows(range(8), 7))
-    with table.pin_snapshot() as held:
-        planned = table.scan(["ts"], as_of=held.instant)
+    with table.pin_snapshot() as pinned:
+        planned = table.scan(["ts"], as_of=pinned.instant)
         assert planned.tasks
         table.compact()
         for ts in range(8, 12):
@@ -121,7 +121,7 @@ def test_what_a_scan_planned_before_a_compaction_reads_stays(tmp_path: Path) -> 
         assert (
             set(planned.to_arrow()["ts"].to_pylist())
             == {7}
-            == set(values(table, as_of=held.instant))
+            == set(values(table, as_of=pinned.instant))
         )
 
 
@@ -131,7 +131,7 @@ def test_the_hold_of_a_reader_that_is_gone_is_dropped_and_reported() -> None:
         open_(fs).upsert(rows(range(8), ts))
     oldest = open_(fs).timeline.commits.instants[0].time
     path = f"{HOLDS}/{oldest}-0123456789abcdef"
-    for content in (DEAD, b"", b"[]", b"{"):
+    for content in (CRASHED, b"", b"[]", b"{"):
         fs.replace(path, content)
         assert [h.is_alive for h in open_(fs).pinned_snapshots()] == [True]
         assert open_(fs).clean(dry_run=True).held == (oldest,)
@@ -163,15 +163,15 @@ def test_the_hold_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
     assert not table.pinned_snapshots() and not table.doctor().findings
 
 
-def test_services_tell_of_a_hold_that_was_dropped() -> None:
+def test_services_report_a_pin_that_was_dropped() -> None:
     fs = before(TableType.COPY_ON_WRITE)
     oldest = open_(fs).timeline.commits.instants[0].time
     for ts in range(3, 7):
         open_(fs).upsert(rows(range(8), ts))
-    fs.replace(f"{HOLDS}/{oldest}-0123456789abcdef", DEAD)
+    fs.replace(f"{HOLDS}/{oldest}-0123456789abcdef", CRASHED)
     time.sleep(0.03)
-    told = next(s for s in impatient(fs).services.run().services if s.name == "clean")
-    assert "deleted" in told.did and "its reader is no longer alive" in told.did
+    reported = next(s for s in impatient(fs).services.run().services if s.name == "clean")
+    assert "deleted" in reported.did and "its reader is no longer alive" in reported.did
 
 
 def test_files_with_other_names_are_no_holds() -> None:
@@ -208,8 +208,8 @@ def test_an_empty_table_has_nothing_to_hold(tmp_path: Path) -> None:
 
 def test_a_reader_changes_nothing_but_its_hold() -> None:
     fs = TracingFileSystem(before(TableType.MERGE_ON_READ))
-    with open_(fs).pin_snapshot() as held:
-        open_(fs).scan(as_of=held.instant).to_arrow()
+    with open_(fs).pin_snapshot() as pinned:
+        open_(fs).scan(as_of=pinned.instant).to_arrow()
     assert {step.split()[1].rpartition("/")[0] for step in fs.trace} == {HOLDS}
 
 
@@ -219,8 +219,8 @@ def test_a_reader_that_dies_anywhere_changes_no_row(kind: TableType) -> None:
     want = snapshot(start)
 
     def read(fs: FileSystem) -> None:
-        with open_(fs).pin_snapshot() as held:
-            open_(fs).scan(as_of=held.instant).to_arrow()
+        with open_(fs).pin_snapshot() as pinned:
+            open_(fs).scan(as_of=pinned.instant).to_arrow()
 
     for stop in every_stop(start, read):
         assert snapshot(stop.fs) == want, str(stop)
@@ -230,13 +230,13 @@ def test_a_reader_that_dies_anywhere_changes_no_row(kind: TableType) -> None:
         assert not impatient(stop.fs).pinned_snapshots(), str(stop)
 
 
-def test_a_clean_that_stops_anywhere_keeps_what_is_held() -> None:
+def test_a_clean_that_stops_anywhere_retains_what_is_pinned() -> None:
     start = before(TableType.COPY_ON_WRITE)
     for ts in range(3, 6):
         open_(start).upsert(rows(range(8), ts))
     oldest = open_(start).timeline.commits.instants[0].time
     want = open_(start).scan(["id", "ts"], as_of=oldest).to_arrow().sort_by("id")
-    start.replace(f"{HOLDS}/{oldest}-0123456789abcdef", DEAD)  # of elsewhere, and young
+    start.replace(f"{HOLDS}/{oldest}-0123456789abcdef", CRASHED)  # of elsewhere, and young
     assert open_(clone(start)).clean(dry_run=True).held == (oldest,)
     for stop in every_stop(start, lambda fs: open_(fs).clean()):
         open_(stop.fs).clean()

@@ -1,4 +1,4 @@
-"""Write, audit, publish: a kept write is whole, seen by nobody, lost by nobody."""
+"""Write, audit, publish: a deferred write is complete, not visible, and survives other writers."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ WRITES: dict[str, Callable[[Table], object]] = {
 }
 
 
-def kept_at(fs: FileSystem) -> str:
+def deferred_at(fs: FileSystem) -> str:
     (instant,) = open_(fs).unpublished()
     return instant
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_kept_write_is_seen_when_it_is_published(fs: MemoryFileSystem, write: str) -> None:
+def test_a_deferred_write_is_seen_when_it_is_published(fs: MemoryFileSystem, write: str) -> None:
     before, known = stored(fs), clone(fs)
     report = WRITES[write](open_(fs))
     assert isinstance(report, type(open_(known).upsert(rows(range(1), 9), dry_run=True)))
-    assert not report.published and report.instant == kept_at(fs)
+    assert not report.published and report.instant == deferred_at(fs)
     assert stored(fs) == before
     check_index(fs, before)
     preview = open_(fs).preview(report.instant, ["id", "ts"]).to_arrow().to_pylist()
@@ -104,7 +104,7 @@ def test_a_kept_write_is_seen_when_it_is_published(fs: MemoryFileSystem, write: 
 def test_a_discarded_write_leaves_the_table_as_it_was(fs: MemoryFileSystem, write: str) -> None:
     before = stored(fs)
     WRITES[write](open_(fs))
-    at = kept_at(fs)
+    at = deferred_at(fs)
     assert open_(fs).discard(at).rolled_back == (at,)
     assert stored(fs) == before
     check_index(fs, before)
@@ -114,25 +114,27 @@ def test_a_discarded_write_leaves_the_table_as_it_was(fs: MemoryFileSystem, writ
 
 
 @pytest.mark.parametrize("other", WRITES)
-def test_no_other_write_begins_and_the_error_names_the_kept_one(
+def test_no_other_write_begins_and_the_error_names_the_deferred_one(
     fs: MemoryFileSystem, other: str
 ) -> None:
     WRITES["upsert"](open_(fs))
-    at, files = kept_at(fs), tree(fs)
-    with pytest.raises(WriteConflictError, match=f"waits to be published; instant={at}") as told:
+    at, files = deferred_at(fs), tree(fs)
+    with pytest.raises(
+        WriteConflictError, match=f"waits to be published; instant={at}"
+    ) as reported:
         WRITES[other](open_(fs))
-    assert f"table.publish('{at}')" in str(told.value)
+    assert f"table.publish('{at}')" in str(reported.value)
     assert tree(fs) == files
     open_(fs).publish(at)
     assert stored(fs)["k11"] == 2
 
 
-def test_a_plan_only_write_may_look_past_a_kept_one(fs: MemoryFileSystem) -> None:
+def test_a_plan_only_write_may_ignore_a_deferred_one(fs: MemoryFileSystem) -> None:
     WRITES["upsert"](open_(fs))
     assert open_(fs).upsert(rows(range(3), 5), dry_run=True).matched == 3
 
 
-def test_a_rollback_of_the_newest_commit_waits_for_the_kept_write(fs: MemoryFileSystem) -> None:
+def test_a_rollback_of_the_newest_commit_waits_for_the_deferred_write(fs: MemoryFileSystem) -> None:
     newest = open_(fs).timeline.commits.last
     assert newest is not None
     WRITES["upsert"](open_(fs))
@@ -140,10 +142,10 @@ def test_a_rollback_of_the_newest_commit_waits_for_the_kept_write(fs: MemoryFile
         roll_back_newest(
             fs, load_config(fs), TimelineLog(fs), newest.time, metadata_rollback=rollback_metadata
         )
-    open_(fs).publish(kept_at(fs))
+    open_(fs).publish(deferred_at(fs))
 
 
-def test_only_a_kept_write_is_published_or_discarded(fs: MemoryFileSystem) -> None:
+def test_only_a_deferred_write_is_published_or_discarded(fs: MemoryFileSystem) -> None:
     newest = open_(fs).timeline.commits.last
     assert newest is not None
     for verb in ("publish", "discard", "preview"):
@@ -153,18 +155,18 @@ def test_only_a_kept_write_is_published_or_discarded(fs: MemoryFileSystem) -> No
             getattr(open_(fs), verb)("20010101000000000")
 
 
-def test_a_kept_write_is_not_published_over_a_foreign_commit(fs: MemoryFileSystem) -> None:
+def test_a_deferred_write_is_not_published_over_a_foreign_commit(fs: MemoryFileSystem) -> None:
     """A writer that does not know of kept writes may commit; what was planned is then stale."""
     WRITES["upsert"](open_(fs))
-    at = kept_at(fs)
+    at = deferred_at(fs)
     log = TimelineLog(fs)
     foreign = log.complete(log.start(log.request(Action.REPLACE_COMMIT)), b"{}")
-    with pytest.raises(WriteConflictError, match=f"instant={foreign.time}, kept={at}"):
+    with pytest.raises(WriteConflictError, match=f"instant={foreign.time}, deferred={at}"):
         open_(fs).publish(at)
     assert open_(fs).unpublished() == [at]
 
 
-def test_a_kept_write_is_not_published_over_an_older_instant_that_completed_since(
+def test_a_deferred_write_is_not_published_over_an_older_instant_that_completed_since(
     fs: MemoryFileSystem,
 ) -> None:
     """The newest commit is the same as when it was planned; still a key was updated meanwhile."""
@@ -177,14 +179,14 @@ def test_a_kept_write_is_not_published_over_an_older_instant_that_completed_sinc
                 older.append(open_(fs).upsert(rows(range(0, 2, 2), 5), publish=False).instant or "")
             return super().run(task, items, label=label)
 
-    beside = {**OPTIONS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
-    table = Table(fs, options=parse_options(beside), engine=Meanwhile(1))
+    optimistic = {**OPTIONS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+    table = Table(fs, options=parse_options(optimistic), engine=Meanwhile(1))
     done = table.upsert(rows(range(2, 4, 2), 3))
     if done.conflicts:  # it was planned anew, so it is the newer one
         pytest.fail("the writers were to go on beside each other")
-    at = kept_at(fs)
+    at = deferred_at(fs)
     assert str(done.instant) < at
-    with pytest.raises(WriteConflictError, match=f"instant={done.instant}, kept={at}"):
+    with pytest.raises(WriteConflictError, match=f"instant={done.instant}, deferred={at}"):
         open_(fs).publish(at)
     assert open_(fs).unpublished() == [at]
     open_(fs).discard(at)
@@ -193,19 +195,21 @@ def test_a_kept_write_is_not_published_over_an_older_instant_that_completed_sinc
     check_index(fs, want)
 
 
-def test_a_kept_write_that_somebody_rolled_back_is_missed_by_name(fs: MemoryFileSystem) -> None:
+def test_a_deferred_write_that_another_process_rolled_back_is_named_as_missing(
+    fs: MemoryFileSystem,
+) -> None:
     """As Apache Hudi does with pending writes: markers, kept file and instant are gone."""
     WRITES["upsert"](open_(fs))
-    at = kept_at(fs)
+    at = deferred_at(fs)
     open_(fs).discard(at)
     with pytest.raises(UserError, match="another writer may have rolled it back"):
         open_(fs).publish(at)
 
 
-def test_a_torn_kept_file_is_reported_and_can_be_discarded(fs: MemoryFileSystem) -> None:
+def test_a_torn_deferred_file_is_reported_and_can_be_discarded(fs: MemoryFileSystem) -> None:
     before = stored(fs)
     WRITES["upsert"](open_(fs))
-    at = kept_at(fs)
+    at = deferred_at(fs)
     fs.replace(f".hoodie/.temp/{at}/kept.json", b"{")
     with pytest.raises(CorruptFileError, match="invalid file of a deferred write"):
         open_(fs).publish(at)
@@ -225,7 +229,7 @@ def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
 
     def act(disk: FileSystem) -> object:
         return WRITES["upsert"](open_(disk)) if verb == "upsert" else (
-            getattr(open_(disk), verb)(kept_at(done))
+            getattr(open_(disk), verb)(deferred_at(done))
         )  # fmt: skip
 
     for stop in every_stop(start, act):

@@ -10,7 +10,7 @@ import pytest
 import pyhudi
 
 
-def test_every_name_of_the_door_is_there() -> None:
+def test_every_name_of_the_api_is_there() -> None:
     tree = ast.parse(Path(pyhudi.__file__).read_text())
     declared = {
         alias.asname
@@ -29,7 +29,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = pyhudi.nope
 
 
-def test_the_door_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_nothing_heavy() -> None:
     code = (
         "import sys, pyhudi; pyhudi.open_table;"
         "print([m for m in ('pyspark', 'pandas', 'click', 'rich', 'polars', 'duckdb')"
