@@ -26,6 +26,7 @@ from pyhudi.formats.column_encoding import writer_options
 from pyhudi.formats.delete_block import DELETE_VERSION, encode_deletes
 from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, write_block
 from pyhudi.formats.logical_types import filled_variants, footer_entries
+from pyhudi.formats.record_positions import RecordPositions, position_headers
 from pyhudi.formats.schema_conform import conform
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.inline_file import Window
@@ -89,17 +90,32 @@ def data_block(
     instant: str,
     avro_schema: str,
     merged: Sequence[str] = (),
+    positions: RecordPositions | None = None,
+    is_partial: bool = False,
 ) -> bytes:
     """A whole block of rows, written by the delta commit `instant`.
 
-    merged: instants whose blocks this one replaces, newest first.
+    merged: instants whose blocks this one replaces, newest first.  positions: of the rows in the
+    base file, in their order.  is_partial: the rows have only the columns that they change.
     """
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_schema, **_merged(merged)}
+    if is_partial:
+        header[HeaderKey.IS_PARTIAL] = "true"
+    header |= _positioned(positions, rows.num_rows)
     return write_block(kind, header, encode_data(rows, kind=kind, avro_schema=avro_schema))
 
 
 def _merged(instants: Sequence[str]) -> dict[HeaderKey, str]:
     return {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(instants)} if instants else {}
+
+
+def _positioned(positions: RecordPositions | None, count: int) -> dict[HeaderKey, str]:
+    if positions is not None and len(positions.rows) != count:
+        raise UserError(
+            "a block needs one position for each record",
+            records=count, positions=len(positions.rows),
+        )  # fmt: skip
+    return position_headers(positions)
 
 
 def delete_block(
@@ -110,11 +126,13 @@ def delete_block(
     instant: str,
     avro_schema: str | None = None,
     merged: Sequence[str] = (),
+    positions: RecordPositions | None = None,
 ) -> bytes:
     """A whole block of deletes; the arguments are those of `encode_deletes` and `data_block`."""
     header = {HeaderKey.INSTANT_TIME: instant, **_merged(merged)}
     if avro_schema is not None:
         header[HeaderKey.SCHEMA] = avro_schema
+    header |= _positioned(positions, len(keys))
     return write_block(BlockKind.DELETE, header, encode_deletes(keys, partition_path, ordering))
 
 

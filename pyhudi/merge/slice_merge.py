@@ -35,6 +35,7 @@ from pyhudi.merge.merge_cache import Live, Outcome
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
 from pyhudi.merge.ordering_values import ordering_ranks, sequence_columns
 from pyhudi.merge.precedence import Ranked
+from pyhudi.merge.row_match import RowMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,9 @@ class Deletes:
     keys: pa.Array
     ordering: pa.Array | None = None
 
+    def __len__(self) -> int:
+        return len(self.keys)
+
 
 LogEntries: TypeAlias = pa.Table | Deletes
 
@@ -58,35 +62,50 @@ def merge(
     rules: MergeRules,
     *,
     columns: Sequence[str],
+    match: RowMatch | None = None,
 ) -> pa.Table:
     """The rows of the slice: remaining base rows in file order, then rows from the logs.
 
     base and the tables of `log` have one schema, which contains the rules' columns and `columns`,
     the columns of the result.  log is not empty, and contains a table where there is no base.
-    Columns of base that the rules do not use may be dictionary arrays.
+    Columns of base that the rules do not use may be dictionary arrays.  match: how log entries
+    find base rows; None: by record key, and only then the key column is needed.
     """
+    match = match or match_keys(base, log, rules)
     if rules.is_plain:
-        return decide(base, log, rules).rows(base, data_of(log), columns)
-    keys = _keys(log, rules)
-    ranks = _ranks(base, log, rules)
-    return _folded(base, log, rules, columns, keys, ranks)
+        return decide(base, log, rules, match).rows(base, data_of(log), columns)
+    return _folded(base, log, rules, columns, match)
 
 
-def decide(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> Outcome:
-    """Which rows of base and log are live, under plain rules (`MergeRules.is_plain`)."""
-    columns = folded_columns(base, log, rules)
-    keys, ranks = columns.keys, columns.ranks
-    state = fold(keys, columns.kinds, ranks.log, ranks.log_valid, rules.is_event_time)
+def decide(
+    base: pa.Table | None,
+    log: Sequence[LogEntries],
+    rules: MergeRules,
+    match: RowMatch | None = None,
+) -> Outcome:
+    """Which rows of base and log are live, under plain rules (`MergeRules.is_plain`).
+
+    match: as for `merge`.
+    """
+    match = match or match_keys(base, log, rules)
+    keys, kinds = match.entries, _kinds(log, rules)
+    ranks = _ranks(match.compared(base, rules.ordering), log, rules)
+    state = fold(keys, kinds, ranks.log, ranks.log_valid, rules.is_event_time)
     live_base = None
     if base is None:
         take = state.winner[state.winner >= 0]
     else:
-        base_keys = _text(base.column(rules.key_column))
-        keep, take = state.against_base(base_keys, ranks.base, ranks.base_valid)
-        live_base = Live.of(keep)
+        keep, take = state.against_base(match.stored, ranks.base, ranks.base_valid)
+        live_base = Live.of(match.spread(keep, base.num_rows, True))
     taken = np.zeros(len(keys), dtype=np.bool_)
     taken[take] = True
-    return Outcome(live_base, Live.of(taken[columns.is_data]))
+    return Outcome(live_base, Live.of(taken[_is_data(log)]))
+
+
+def match_keys(base: pa.Table | None, log: Sequence[LogEntries], rules: MergeRules) -> RowMatch:
+    """Log entries and base rows by their record keys."""
+    stored = None if base is None else _text(base.column(rules.key_column))
+    return RowMatch(_keys(log, rules), stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +132,11 @@ def _folded(
     log: Sequence[LogEntries],
     rules: MergeRules,
     columns: Sequence[str],
-    keys: pa.ChunkedArray,
-    ranks: SliceRanks,
+    match: RowMatch,
 ) -> pa.Table:
     """`merge` for rules that the native fold does not support."""
-    table, number, key = number_keys(keys)
+    ranks = _ranks(match.compared(base, rules.ordering), log, rules)
+    table, number, key = number_keys(match.entries)
     is_data = _is_data(log)
     rows = [entry.select(columns) for entry in data_of(log)]
     if not rows:
@@ -133,12 +152,16 @@ def _folded(
     )
     if base is None:
         return fold_entries(entries, rules).rows
-    first = np.asarray(table.first(_text(base.column(rules.key_column))))
+    first = np.asarray(table.first(match.stored))
     base_key = np.where(first >= 0, number[first], NO_ENTRY)
+    base_key = match.spread(base_key, base.num_rows, NO_ENTRY)
     stored = plain(base.select(columns))
     if rules.function is not None:
         return fold_onto(stored, base_key, entries, rules)
-    order = _ranked(ranks.base, ranks.base_valid, base.num_rows)
+    order = _ranked(ranks.base, ranks.base_valid, len(first))
+    order = Ranked(
+        match.spread(order.rank, base.num_rows, 0), match.spread(order.ok, base.num_rows, False)
+    )
     return with_base(fold_entries(entries, rules), stored, base_key, order, rules)
 
 

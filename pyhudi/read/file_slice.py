@@ -25,8 +25,10 @@ from pyhudi.merge.merge_cache import OUTCOMES, Outcome, outcome_key
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.partial_updates import flag_of, flagged, partial_rules
 from pyhudi.merge.payload_classes import Keeps
+from pyhudi.merge.row_match import RowMatch
 from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.bootstrap_rows import sourced_rows
+from pyhudi.read.log_positions import has_positions, position_match
 from pyhudi.read.skipping.row_groups import key_condition, matching_row_groups
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
@@ -237,12 +239,9 @@ def _merged(
         known = OUTCOMES.get(key)
         if known is not None:
             return _as_decided(fs, slice, blocks, spec, values, known)
-    needed = _needed(spec, values)
-    log = list(log_entries(fs, blocks, needed, spec.rules))
-    base = None
-    if slice.base is not None:
-        coded = set(needed.names).difference(looked_at(spec.rules))
-        base = base_rows(fs, slice, needed, row_groups, coded=coded)
+    found = _by_position(fs, slice, blocks, spec, values, row_groups)
+    found = found or _by_key(fs, slice, blocks, spec, values, row_groups)
+    needed, base, log, match = found.needed, found.base, found.log, found.match
     if base is None and not data_of(log):
         return needed.empty_table()
     rules = _present(spec.rules, needed)
@@ -252,10 +251,66 @@ def _merged(
         columns = needed.names if rules.function else _stored(spec, values)
         if partial:
             columns = [*columns, *(flag_of(n) for n in columns if n not in META_COLUMNS)]
-        return merge(base, log, rules, columns=columns)
-    outcome = decide(base, log, rules)
+        return merge(base, log, rules, columns=columns, match=match)
+    outcome = decide(base, log, rules, match)
     OUTCOMES.put(key, outcome)
     return outcome.rows(base, data_of(log), _stored(spec, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """Rows of the base file and entries of the logs.  match: None to match by record key."""
+
+    needed: pa.Schema
+    base: pa.Table | None
+    log: list[LogEntries]
+    match: RowMatch | None = None
+
+
+def _by_key(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+    row_groups: Sequence[int] | None,
+) -> _Loaded:
+    needed = _needed(spec, values)
+    log = list(log_entries(fs, blocks, needed, spec.rules))
+    return _Loaded(needed, _base_to_merge(fs, slice, needed, spec, row_groups), log)
+
+
+def _by_position(
+    fs: FileSystem,
+    slice: FileSlice,
+    blocks: Sequence[PlacedBlock],
+    spec: SliceSpec,
+    values: Mapping[str, pa.Scalar],
+    row_groups: Sequence[int] | None,
+) -> _Loaded | None:
+    """Without the record key, unless it is requested; None where a block has no valid positions in
+    the slice's base file."""
+    if slice.base is None or not has_positions(slice.base, blocks):
+        return None
+    needed = _needed(spec, values, by_key=False)
+    log = list(log_entries(fs, blocks, needed, spec.rules))
+    base = _base_to_merge(fs, slice, needed, spec, row_groups)
+    assert base is not None
+    match = position_match(fs, (slice.base, base), blocks, log, row_groups)
+    return None if match is None else _Loaded(needed, base, log, match)
+
+
+def _base_to_merge(
+    fs: FileSystem,
+    slice: FileSlice,
+    needed: pa.Schema,
+    spec: SliceSpec,
+    row_groups: Sequence[int] | None,
+) -> pa.Table | None:
+    if slice.base is None:
+        return None
+    coded = set(needed.names).difference(looked_at(spec.rules))
+    return base_rows(fs, slice, needed, row_groups, coded=coded)
 
 
 def _as_decided(
@@ -286,17 +341,20 @@ def _commutes(spec: SliceSpec) -> bool:
     return by_arrival or set(spec.filter_columns) <= {rules.key_column}
 
 
-def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Schema:
-    """Columns to read of base and logs: those that are visible, and those that the merge uses."""
+def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar], *, by_key: bool = True) -> pa.Schema:
+    """Columns to read of base and logs: those that are visible, and those that the merge uses.
+
+    by_key: whether the merge uses the record key.
+    """
     known = set(spec.table.names)
-    deciding = (name for name in looked_at(spec.rules) if name in known)
+    deciding = (name for name in looked_at(spec.rules)[0 if by_key else 1 :] if name in known)
     whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
     names = dict.fromkeys((*_stored(spec, values), *deciding, *whole))
     return pa.schema([spec.table.field(name) for name in names])
 
 
 def looked_at(rules: MergeRules) -> tuple[str, ...]:
-    """Columns whose values decide the merge."""
+    """Columns whose values decide the merge, the record key first."""
     return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
 
 
