@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
-from pyhudi.metadata.file_stats.collect import ColumnRanges, may_contain, read_ranges
+from pyhudi.metadata.file_stats.collect import may_contain, read_ranges
+from pyhudi.metadata.file_stats.ranges import ColumnRanges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
