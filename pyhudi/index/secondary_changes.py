@@ -207,7 +207,7 @@ class StagedChanges:
             table = part.load()
             code = table.column("index").to_numpy().astype(np.int64) << 32
             code |= table.column("group").to_numpy()
-            low, high = np.searchsorted(code, [wanted := number << 32 | group, wanted + 1])
+            low, high = np.searchsorted(code, [combined := number << 32 | group, combined + 1])
             mine = table.slice(int(low), int(high - low)).combine_chunks()
             if mine.num_rows:
                 keys, added = mine.column("key").chunk(0), mine.column("added").chunk(0)
