@@ -46,10 +46,10 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
     numbers = np.ascontiguousarray(values, np.int64)
     if len(numbers) and (numbers[0] < 0 or not (np.diff(numbers) > 0).all()):
         raise UserError("values of a bitmap must be ascending, distinct and not negative")
-    pieces = [(int(part[0]) >> 32, part) for part in _split(numbers, numbers >> 32)]
+    chunks = [(int(part[0]) >> 32, part) for part in _split(numbers, numbers >> 32)]
     buckets = [
         struct.pack("<I", high) + _encode_bucket((part & 0xFFFFFFFF).astype(np.uint32))
-        for high, part in pieces
+        for high, part in chunks
     ]
     return struct.pack("<Q", len(buckets)) + b"".join(buckets)
 
@@ -136,7 +136,7 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         if size > len(self._data) - self.at:
-            raise CorruptFileError("a bitmap is truncated", offset=self.at, wanted=size)
+            raise CorruptFileError("a bitmap is truncated", offset=self.at, expected=size)
         self.at += size
         return self._data[self.at - size : self.at]
 

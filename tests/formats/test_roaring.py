@@ -85,8 +85,8 @@ def test_any_set_of_values_survives(
     for start, count, step in stretches:
         end = min(start + count * step, (1 << 63) - 1)
         values |= set(range(start, end, step))
-    wanted = np.array(sorted(values), np.int64)
-    assert np.array_equal(decode(encode(wanted), count_max=len(wanted)), wanted)
+    expected = np.array(sorted(values), np.int64)
+    assert np.array_equal(decode(encode(expected), count_max=len(expected)), expected)
 
 
 @pytest.mark.parametrize("values", [[1, 1], [2, 1], [-1, 3]])
