@@ -267,6 +267,9 @@ class ServiceOptions:
     merges_archive: bool = False
     archive_merge_count: int = 10
     archive_merge_bytes: int = 20 << 20  # larger files of the archive are not merged
+    history_merge_count: int = 10  # layout 2: files of a level that are merged into the next
+    history_merge_bytes: int = 1000 << 20  # a merge takes no more files once it has as many bytes
+    history_versions: int = 3  # that readers of the archive can still be using
 
     def __post_init__(self) -> None:
         if self.commits_retained_max <= self.commits_retained_min:

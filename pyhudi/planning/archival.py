@@ -4,6 +4,7 @@
 commits   [C1 C2 C3 | C4 ... C30]    more than `commits_max`: the oldest are archived
                     bounds           until `commits_min` remain, but only those before every bound
 cleans, rollbacks                    each kind likewise; only the bound `compacted` applies
+                                     (layout 2: those before the newest archived commit)
 ```
 
 Readers treat an archived instant, and every instant before the first active one, as completed.
@@ -17,10 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import COMMITS, WRITES, Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
+
+SERVICES_ARCHIVED: Final = (Action.CLEAN, Action.ROLLBACK)
 
 NO_INSTANT: InstantTime = InstantTime("")
 """A bound before every instant."""
@@ -51,14 +55,21 @@ class ArchivePlan:
 
 
 def archivable(
-    timeline: Timeline, bounds: Bounds, *, commits_min: int, commits_max: int
+    timeline: Timeline,
+    bounds: Bounds,
+    *,
+    commits_min: int,
+    commits_max: int,
+    services_follow: bool = False,
 ) -> ArchivePlan:
     """Choose the instants to archive.
 
     commits_min, commits_max: apply to commits, cleans and rollbacks separately.
+    services_follow: cleans and rollbacks are not counted; those before the newest archived commit
+    are archived with it (layout 2).
     """
     chosen: list[Instant] = []
-    for action in (Action.CLEAN, Action.ROLLBACK):
+    for action in () if services_follow else SERVICES_ARCHIVED:
         done = timeline.where({action}, State.COMPLETED).instants
         if len(done) > commits_max:
             limit = bounds.compacted
@@ -72,6 +83,9 @@ def archivable(
     held_by = None
     if len(free) < len(requested):
         held_by = min(bounds.commits, key=lambda why: bounds.commits[why])
+    if services_follow and free:
+        done = timeline.where(SERVICES_ARCHIVED, State.COMPLETED).instants
+        chosen = [i for i in done if i.time < free[-1].time]
     return ArchivePlan((*chosen, *free), held_by)
 
 
@@ -87,13 +101,29 @@ def before_pending(timeline: Timeline) -> InstantTime | None:
     return before[-1] if before else first.time
 
 
+def completed_while_pending(timeline: Timeline) -> InstantTime | None:
+    """The oldest commit that completed after a pending write began; None if there is none.
+
+    That write has to find it when it checks for conflicts.  For timelines that record completion
+    times.
+    """
+    first = timeline.where(WRITES, State.REQUESTED, State.INFLIGHT).first
+    return None if first is None else completed_after(timeline.commits, first.time)
+
+
+def completed_after(timeline: Timeline, moment: InstantTime) -> InstantTime | None:
+    """The first instant that completed after a moment; None if all completed before."""
+    done = timeline.where(None, State.COMPLETED)
+    return next((i.time for i in done if (i.completed_at or i.time) > moment), None)
+
+
 def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | None:
     """The oldest instant that is needed to decide whether a compaction is due."""
     deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
-    since = deltas if last is None else deltas.after(last.time)
+    since = [i for i in deltas if last is None or (i.completed_at or i.time) > last.time]
     if len(since) >= compact_after:
-        return since.instants[-compact_after].time
+        return since[-compact_after].time
     if last is not None:
         return last.time
     return deltas.first.time if deltas.first else None

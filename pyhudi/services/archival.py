@@ -2,20 +2,21 @@
 
 ```
 instants written to the archive -> their requested and inflight files deleted
--> their completed files, oldest first -> the metadata table's timeline likewise
--> small files of the archive merged, if enabled
+-> their completed files, oldest first -> small files of the archive merged
+-> the metadata table's timeline likewise
 ```
 
-Instants that a crashed run has archived are found in the newest file of the archive; they are only
-deleted then.  Cost: the files that are archived, a listing of both timelines, one file of the
-archive, and for replacements one listing of each partition whose file groups they replaced.  The
-caller holds the table's lock.  Source: table_format 7.6, 9.10.
+Instants that a crashed run has archived are found in the archive; they are only deleted then.
+Cost: the files that are archived, a listing of both timelines, the files of the archive that may
+hold active instants, and for replacements one listing of each partition whose file groups they
+replaced.  The caller holds the table's lock.  Source: table_format 7.6, 9.10, writer_v8_v9 10.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
@@ -27,6 +28,8 @@ from pyhudi.planning.archival import (
     Bounds,
     archivable,
     before_pending,
+    completed_after,
+    completed_while_pending,
     needed_to_trigger,
     replacements,
 )
@@ -37,10 +40,11 @@ from pyhudi.services.cleaning import earliest_retained
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import load_config
-from pyhudi.timeline.archive_files import ArchiveFiles, state_files
+from pyhudi.timeline.archive_files import ArchiveWriter, archive_of, has_history
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.checks import is_partition
+from pyhudi.timeline.state_files import state_files
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.hashing_metadata import mark_rings
 
@@ -84,12 +88,19 @@ def propose_archival(state: TableState, options: Options) -> ArchivePlan:
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)
     bounds = _bounds(state, rules)
-    plan = archivable(state.timeline, bounds, commits_min=least, commits_max=most)
+    choose = partial(
+        archivable,
+        state.timeline,
+        commits_min=least,
+        commits_max=most,
+        services_follow=has_history(state.log),
+    )
+    plan = choose(bounds)
     needed_for = _first_needed(state, replacements(plan))
     if needed_for is None:
         return plan
     bounded = replace(bounds, commits={**bounds.commits, _REPLACED: needed_for})
-    return archivable(state.timeline, bounded, commits_min=least, commits_max=most)
+    return choose(bounded)
 
 
 def _first_needed(state: TableState, instants: Iterable[Instant]) -> InstantTime | None:
@@ -122,9 +133,12 @@ def _file_ids(store: StoreListing, partition: str) -> frozenset[str]:
 
 def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
     timeline = state.timeline
+    concurrent = completed_while_pending(timeline)
+    if not has_history(state.log):
+        concurrent = _oldest_concurrent_commit(state.log, timeline)
     commits: dict[str, InstantTime | None] = {
         "a pending instant": before_pending(timeline),
-        "a concurrent write": _oldest_concurrent_commit(state.log, timeline),
+        "a concurrent write": concurrent,
     }
     saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     exempt = saved.times if rules.archives_beyond_savepoint else frozenset()
@@ -136,11 +150,20 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
         commits["the last clean"] = _cleaned_before(state)
     compacted = None
     if "files" in state.config.metadata_partitions:
-        last = own_log(state.fs, state.config).load().where({Action.COMMIT}, State.COMPLETED).last
-        compacted = last.time if last else NO_INSTANT
+        compacted = _not_compacted(state)
         commits["the metadata table's compaction"] = compacted
     known = {why: time for why, time in commits.items() if time is not None}
     return Bounds(known, compacted, exempt)
+
+
+def _not_compacted(state: TableState) -> InstantTime | None:
+    """The time from which on instants may not be in base files of the metadata table; None if all
+    are."""
+    compactions = own_log(state.fs, state.config).load()
+    last = compactions.where({Action.COMMIT}, State.COMPLETED).last
+    if last is None:
+        return NO_INSTANT
+    return completed_after(state.timeline, last.time) if has_history(state.log) else last.time
 
 
 def _oldest_concurrent_commit(log: TimelineLog, timeline: Timeline) -> InstantTime | None:
@@ -202,26 +225,27 @@ def propose_metadata(
         Bounds(known, min(known.values())),
         commits_min=rules.commits_retained_min + 1,
         commits_max=rules.commits_retained_max + 1,
+        services_follow=has_history(state.log),
     )
 
 
 def execute_archival(state: TableState, options: Options) -> ArchiveReport:
     """Archive the instants that can be archived, of the table and of its metadata table."""
     rules = options.services
-    files = ArchiveFiles(state.log, state.config.archive_folder)
+    files = archive_of(state.log, state.config.archive_folder)
     plan = propose_archival(state, options)
     mark_rings(state, replacements(plan))
     archived, written = _archive(files, state.timeline, plan, rules)
-    merged = _merge(files, rules)
+    merged = files.maintain(rules)
     metadata_plan = propose_metadata(state, archived, options)
     count = 0
     if "files" in state.config.metadata_partitions:
         log = own_log(state.fs, state.config)
         folder = load_config(state.fs.sub(METADATA_TABLE)).archive_folder
-        archive_files = ArchiveFiles(log, folder)
+        archive_files = archive_of(log, folder)
         theirs, more = _archive(archive_files, log.load(), metadata_plan, rules)
         count, written = len(theirs), written + more
-        merged += _merge(archive_files, rules)
+        merged += archive_files.maintain(rules)
     return ArchiveReport(
         instants=tuple(i.time for i in archived),
         metadata_instants=count,
@@ -233,12 +257,14 @@ def execute_archival(state: TableState, options: Options) -> ArchiveReport:
 
 
 def _archive(
-    files: ArchiveFiles, timeline: Timeline, plan: ArchivePlan, rules: ServiceOptions
+    files: ArchiveWriter, timeline: Timeline, plan: ArchivePlan, rules: ServiceOptions
 ) -> tuple[list[Instant], int]:
-    """(archived instants, files written).  Instants already in the newest file are only removed."""
-    there = files.newest_times()
-    saved = timeline.where({Action.SAVEPOINT}).times
+    """(archived instants, files written).  Instants that are already archived are only removed."""
     done = timeline.where(None, State.COMPLETED)
+    if done.first is None:
+        return [], 0
+    there = files.recorded(done.first.time)
+    saved = timeline.where({Action.SAVEPOINT}).times
     left = [i for i in done if (i.time, i.action) in there and i.time not in saved]
     fresh = [i for i in plan.instants if (i.time, i.action) not in there]
     if fresh:
@@ -248,12 +274,6 @@ def _archive(
         check_lock(files.fs)
         files.remove(archived)
     return archived, bool(fresh)
-
-
-def _merge(files: ArchiveFiles, rules: ServiceOptions) -> int:
-    if not rules.merges_archive:
-        return 0
-    return files.merge(count=rules.archive_merge_count, bytes_max=rules.archive_merge_bytes)
 
 
 def describe_archival(state: TableState, options: Options) -> ArchiveReport:

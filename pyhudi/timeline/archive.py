@@ -3,12 +3,14 @@
 ```
 layout 1   .hoodie/<archive folder>/.commits_.archive.N_<token>   a log file with Avro blocks of
            HoodieArchivedMetaEntry records, one per state of an instant
-layout 2   .hoodie/timeline/history/   _version_ names N, manifest_N lists Parquet files of
-           [instantTime, completionTime, action, metadata, plan]
+layout 2   .hoodie/timeline/history/   a log-structured merge tree of Parquet files, see
+           `timeline.history`
 ```
 
 Only what readers of old snapshots need is loaded: commits (schema, replaced file
-groups) and cleans (deleted files).  Loaded once, on first use; writes do not load it.
+groups) and cleans (deleted files).  Loaded once, on first use; writes do not load it.  In layout 2,
+`timeline` and `completions` read only the instants, and look-ups of completion times only the files
+that may hold them.
 Source: table_format 4, 11.2.
 """
 
@@ -23,21 +25,20 @@ from functools import cached_property
 from typing import Any, Final
 
 import fastavro
-import pyarrow as pa
-import pyarrow.parquet as pq
 from fastavro.schema import SchemaParseException, UnknownType
 
-from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HOODIE, archive_number
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.service_payloads import read_avro, read_commit
 from pyhudi.timeline.timeline import Timeline
 
-_HISTORY: Final = f"{HOODIE}/timeline/history"
+HISTORY: Final = f"{HOODIE}/timeline/history"
 _ACTIONS: Final = {action.value: action for action in Action}
 _BROKEN: Final = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError,
                   AttributeError, struct.error, UnicodeDecodeError, StopIteration,
@@ -75,20 +76,22 @@ _Entry = ArchivedCommit | ArchivedClean | ArchivedOther
 
 
 class Archive:
-    """Archived instants, oldest first.  Reads every archive file on first use."""
+    """Archived instants, oldest first.  Reads every archive file on first use.
+
+    folder: of layout 1.
+    """
 
     def __init__(self, fs: FileSystem, *, layout: int, folder: str) -> None:
         self._fs = fs
-        self._layout = layout
         self._folder = folder
+        self._history = None if layout == 1 else TimelineHistory(fs, HISTORY)
 
     @cached_property
     def is_empty(self) -> bool:
         """Whether nothing has been archived.  One listing; no archive file is read."""
-        if self._layout == 1:
-            names = self._fs.names(self._folder)
-            return all(archive_number(name) is None for name in names)
-        return not self._fs.exists(f"{_HISTORY}/_version_")
+        if self._history is not None:
+            return not self._history.manifest.files
+        return all(archive_number(name) is None for name in self._fs.names(self._folder))
 
     @property
     def commits(self) -> tuple[ArchivedCommit, ...]:
@@ -100,26 +103,32 @@ class Archive:
 
     @cached_property
     def completions(self) -> Mapping[InstantTime, InstantTime]:
-        """Completion time of each archived commit; its instant time if none is recorded."""
-        return {entry.time: entry.completed_at or entry.time for entry in self.commits}
+        """Completion times of archived commits (layout 2: of all instants); the instant time where
+        none is recorded."""
+        if self._history is not None:
+            return self._history.completions
+        return {entry.time: entry.time for entry in self.commits}
 
-    @property
+    @cached_property
     def timeline(self) -> Timeline:
         """Every archived instant, as completed."""
+        if self._history is not None:
+            return Timeline.of(self._history.instants())
         return Timeline.of(
             Instant(
                 e.time,
                 Action.CLEAN if isinstance(e, ArchivedClean) else e.action,
                 State.COMPLETED,
-                e.completed_at if isinstance(e, ArchivedCommit) else None,
             )
             for e in self._entries
         )
 
     @cached_property
     def _entries(self) -> tuple[_Entry, ...]:
-        read = _read_logs if self._layout == 1 else _read_history
-        found = {(entry.time, type(entry)): entry for entry in read(self._fs, self._folder)}
+        read = _read_logs(self._fs, self._folder)
+        if self._history is not None:
+            read = _history_entries(self._history)
+        found = {(entry.time, type(entry)): entry for entry in read}
         return tuple(sorted(found.values(), key=lambda entry: entry.time))
 
 
@@ -194,36 +203,14 @@ def _metadata(body: Mapping[str, Any], path: str) -> CommitMetadata:
         raise CorruptFileError("an archived commit has an unknown shape", path=path) from error
 
 
-def _read_history(fs: FileSystem, _folder: str) -> Iterator[_Entry]:
-    try:
-        version = fs.read(f"{_HISTORY}/_version_").decode().strip()
-        manifest = json.loads(fs.read(f"{_HISTORY}/manifest_{version}"))
-        names = [entry["fileName"] for entry in manifest["files"]]
-    except FileMissingError:
-        return
-    except _BROKEN as error:
-        raise CorruptFileError("unreadable archive manifest", path=_HISTORY) from error
-    for name in names:
-        yield from _history_entries(fs, f"{_HISTORY}/{name}")
-
-
-def _history_entries(fs: FileSystem, path: str) -> Iterator[_Entry]:
-    try:
-        with fs.arrow_file(path) as file:
-            rows = pq.read_table(
-                file, columns=["instantTime", "completionTime", "action", "metadata"]
-            ).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptFileError("unreadable archive file", path=path) from error
-    for row in rows:
-        action = _ACTIONS.get(row["action"] or "")
-        content = row["metadata"] or b""
-        time = InstantTime(row["instantTime"])
-        if action is Action.CLEAN:
-            yield ArchivedClean(time, read_avro(content, path=path))
-        elif action in COMMITS or action is Action.CLUSTERING:
-            done = row["completionTime"]
-            commit = read_commit(content, path=path)
-            yield ArchivedCommit(time, action, commit, InstantTime(done) if done else None)
-        elif action is not None:
-            yield ArchivedOther(time, action)
+def _history_entries(history: TimelineHistory) -> Iterator[_Entry]:
+    """Entries of layout 2; a row without metadata is a commit or clean that lists no files."""
+    for instant, content in history.contents():
+        path = f"{HISTORY}/{instant}"
+        if instant.action is Action.CLEAN:
+            yield ArchivedClean(instant.time, read_avro(content, path=path))
+        elif instant.action in COMMITS:
+            commit = read_commit(content, path=path) if content else CommitMetadata()
+            yield ArchivedCommit(instant.time, instant.action, commit, instant.completed_at)
+        else:
+            yield ArchivedOther(instant.time, instant.action)

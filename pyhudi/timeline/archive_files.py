@@ -1,4 +1,4 @@
-"""Writing of layout 1 archive files: instants are appended, small files merged.
+"""Writing of archives; here of layout 1: instants are appended, small files merged.
 
 ```
 <archive folder>/.commits_.archive.N_1-0-1   one run's instants; N grows, a file is never changed
@@ -13,27 +13,62 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyhudi.errors import FileMissingError
 from pyhudi.filenames import archive_number, join
 from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.options import ServiceOptions
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.timeline.archive import archived_times
+from pyhudi.timeline.archive import HISTORY, archived_times
 from pyhudi.timeline.archive_entries import MERGE_PLAN, blocks, entry
-from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, parse_instant_name
+from pyhudi.timeline.history.writer import HistoryFiles
+from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_avro, write_avro
+from pyhudi.timeline.state_files import remove_archived, state_files
 
 _TOKEN: Final = "1-0-1"
 _PLAN: Final = "mergeArchivePlan"
 _CHUNK_BYTES: Final = 4 << 20
 
 
+class ArchiveWriter(Protocol):
+    """The archive of one timeline, written by one process at a time: it holds the table's lock."""
+
+    @property
+    def fs(self) -> FileSystem: ...
+
+    def recorded(self, since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
+        """Archived instants that may still be on the active timeline, which starts at `since`."""
+        ...
+
+    def append(self, instants: Iterable[Instant], *, batch: int) -> str:
+        """Archive completed instants; returns the path of the file.  batch: records in memory."""
+        ...
+
+    def remove(self, instants: Collection[Instant]) -> None:
+        """Remove archived instants from the active timeline."""
+        ...
+
+    def maintain(self, rules: ServiceOptions) -> int:
+        """Merge small files; returns how many were merged."""
+        ...
+
+
+def has_history(log: TimelineLog) -> bool:
+    """Whether completion times are recorded, and archived instants kept in a history folder."""
+    return log.layout != 1
+
+
+def archive_of(log: TimelineLog, folder: str) -> ArchiveWriter:
+    """The archive of a timeline.  folder: of archive files of layout 1."""
+    return HistoryFiles(log, HISTORY) if has_history(log) else ArchiveFiles(log, folder)
+
+
 class ArchiveFiles:
-    """The archive folder of one timeline."""
+    """The archive folder of one timeline of layout 1."""
 
     def __init__(self, log: TimelineLog, folder: str) -> None:
         self._log = log
@@ -49,8 +84,10 @@ class ArchiveFiles:
         ]
         return [info for _, info in sorted(found, key=lambda each: each[0])]
 
-    def newest_times(self) -> frozenset[tuple[InstantTime, Action]]:
-        """The content of the newest file.  Cost: reading that file."""
+    def recorded(self, _since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
+        """The instants of the newest file, the only one that a stopped run may have written.
+
+        Cost: reading that file."""
         files = self.listed()
         return archived_times(self.fs, files[-1].path) if files else frozenset()
 
@@ -80,22 +117,14 @@ class ArchiveFiles:
                 )
 
     def remove(self, instants: Collection[Instant]) -> None:
-        """Remove archived instants from the active timeline.
+        """Remove archived instants from the active timeline."""
+        remove_archived(self._log, instants)
 
-        Completed files are deleted one at a time, oldest first: the rest of the timeline never has
-        a gap, which readers would treat as an instant that never completed.
-        """
-        files = state_files(self._log)
-        keys = [(i.time, COMPLETES_AS[i.action]) for i in instants]
-        pending = [
-            info.path
-            for key in keys
-            for info, state in files.get(key, ())
-            if not state.is_completed
-        ]
-        self.fs.delete(pending)
-        for instant in instants:
-            self.fs.delete([self._log.path(replace(instant, state=State.COMPLETED))])
+    def maintain(self, rules: ServiceOptions) -> int:
+        """Merge small files if the options request it; returns how many were merged."""
+        if not rules.merges_archive:
+            return 0
+        return self.merge(count=rules.archive_merge_count, bytes_max=rules.archive_merge_bytes)
 
     def merge(self, *, count: int, bytes_max: int) -> int:
         """Merge the oldest `count` files below `bytes_max`, if that many exist; returns how many
@@ -138,17 +167,3 @@ class ArchiveFiles:
         """Whether a file consists of valid blocks from start to end."""
         with closing(self.fs.open(info.path)) as file:
             return all(b.kind is not BlockKind.CORRUPT for b in read_blocks(file, path=info.path))
-
-
-def state_files(
-    log: TimelineLog,
-) -> dict[tuple[InstantTime, Action], list[tuple[FileInfo, Instant]]]:
-    """Every file of the active timeline, by instant and the action it completes as, in order
-    of states.  One listing."""
-    found: dict[tuple[InstantTime, Action], list[tuple[FileInfo, Instant]]] = {}
-    for info in log.fs.children(log.folder):
-        instant = None if info.is_folder else parse_instant_name(info.name)
-        if instant is not None:
-            key = (instant.time, COMPLETES_AS[instant.action])
-            found.setdefault(key, []).append((info, instant))
-    return {key: sorted(files, key=lambda f: f[1].state) for key, files in found.items()}

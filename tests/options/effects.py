@@ -23,13 +23,17 @@ from pyhudi.errors import PyhudiError
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
-from pyhudi.records import RECORD_KEY
+from pyhudi.records import RECORD_KEY, InstantTime
 from pyhudi.services.compaction import compaction_is_due
 from pyhudi.spark.source.source_options import read_request
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.archive import HISTORY
+from pyhudi.timeline.history.manifest import manifest_numbers
+from pyhudi.timeline.history.writer import HistoryFiles
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.write.table_creation import config_of
 from tests.support.filesystems import clone
 
@@ -466,6 +470,22 @@ def archive_files(given: Given) -> Any:
         merged += made.archive().merged
     files = [i for i in made._fs.children(".hoodie/archived") if i.name.startswith(".commits")]
     return merged, len(files), [info.size_bytes // 256 for info in files]
+
+
+def history_files(given: Given) -> Any:
+    """Levels and versions of the archived timeline of layout 2 after ten archival runs."""
+    fs = MemoryFileSystem()
+    files = HistoryFiles(TimelineLog(fs, layout=2), HISTORY)
+    rules = parse_options(given).services
+    merged = 0
+    for number in range(10):
+        time, done = InstantTime(f"{number}0"), InstantTime(f"{number}1")
+        instant = Instant(time, Action.COMMIT, State.COMPLETED, done)
+        fs.create(f".hoodie/timeline/{instant}", b"content")
+        files.append([instant], batch=rules.archive_batch)
+        files.remove([instant])
+        merged += files.maintain(rules)
+    return merged, len(fs.names(HISTORY)), manifest_numbers(fs, HISTORY)
 
 
 def expired(given: Given) -> Any:

@@ -307,6 +307,11 @@ CASES: dict[str, Case] = {
     "hoodie.commits.archival.batch": Case(
         see.archive_files, "1", None, {"hoodie.clean.commits.retained": "1"}
     ),
+    "hoodie.timeline.compaction.batch.size": Case(see.history_files, "3"),
+    "hoodie.timeline.compaction.target.file.max.bytes": Case(
+        see.history_files, "1", None, {"hoodie.timeline.compaction.batch.size": "3"}
+    ),
+    "hoodie.timeline.manifest.retained.versions": Case(see.history_files, "1"),
     "hoodie.table.services.enabled": Case(
         see.after_writes(4), "false", None, {"hoodie.clean.commits.retained": "1"}
     ),

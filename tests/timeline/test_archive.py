@@ -71,8 +71,9 @@ def history(fs: MemoryFileSystem) -> None:
     )
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
-    fs.create(f"{HISTORY}/1_3_0.parquet", sink.getvalue().to_pybytes())
-    files = {"files": [{"fileName": "1_3_0.parquet", "fileLen": 1}]}
+    written = sink.getvalue()
+    fs.create(f"{HISTORY}/1_3_0.parquet", written.to_pybytes())
+    files = {"files": [{"fileName": "1_3_0.parquet", "fileLen": written.size}]}
     fs.create(f"{HISTORY}/manifest_7", json.dumps(files).encode())
     fs.create(f"{HISTORY}/_version_", b"7")
 

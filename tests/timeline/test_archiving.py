@@ -9,9 +9,10 @@ from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.archive_entries import blocks, entry
-from pyhudi.timeline.archive_files import ArchiveFiles, state_files
+from pyhudi.timeline.archive_files import ArchiveFiles
 from pyhudi.timeline.instant import State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.state_files import state_files
 from tests.support.golden import golden_table
 
 Fields = dict[str, dict[str, Any]]

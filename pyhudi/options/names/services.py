@@ -153,11 +153,17 @@ _ARCHIVAL: Final = (
     *without_effect(
         "the number of tasks follows the files", "hoodie.archive.delete.parallelism",
     ),
-    *without_effect(
-        "for tables of version 8",
-        "hoodie.timeline.compaction.batch.size",
-        "hoodie.timeline.compaction.target.file.max.bytes",
-        "hoodie.timeline.manifest.retained.versions",
+    honoured(
+        "hoodie.timeline.compaction.batch.size", count(2), "services.history_merge_count",
+        "table versions 8 and 9",
+    ),
+    honoured(
+        "hoodie.timeline.compaction.target.file.max.bytes", count(1),
+        "services.history_merge_bytes", "table versions 8 and 9",
+    ),
+    honoured(
+        "hoodie.timeline.manifest.retained.versions", count(1), "services.history_versions",
+        "table versions 8 and 9",
     ),
 )  # fmt: skip
 
