@@ -103,7 +103,9 @@ class TableConfig:
 
     @property
     def version(self) -> int:
-        return _integer(self.properties, "hoodie.table.version", 0)
+        """Of a table that does not state it: 8 if its timeline has layout 2, else 0."""
+        layout = self._text("hoodie.timeline.layout.version")
+        return _integer(self.properties, "hoodie.table.version", 8 if layout == "2" else 0)
 
     @property
     def layout(self) -> int:

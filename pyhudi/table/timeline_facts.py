@@ -9,6 +9,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import PendingPlans, TableView, Visibility, build_view
 from pyhudi.table.listing import Listing
 from pyhudi.table.properties import READABLE_VERSIONS, TableConfig
+from pyhudi.table.property_checks import check_layout
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import COMPLETES_AS, Action, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -26,6 +27,7 @@ def check_readable(config: TableConfig) -> None:
             f"table version {version} cannot be read",
             hint=f"versions {', '.join(map(str, READABLE_VERSIONS))} can",
         )
+    check_layout(config)
     if config.base_file_format not in ("PARQUET", "HFILE"):
         raise UnsupportedTableError(f"base files of format {config.base_file_format}")
 

@@ -25,6 +25,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.properties import TableConfig
+from pyhudi.table.property_checks import check_stated
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -60,6 +61,7 @@ def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[Tabl
 def check_table(config: TableConfig) -> None:
     """Raise UnsupportedTableError, with the reason, for a table that cannot be written."""
     check_version(config)
+    check_stated(config)
     if not config.has_meta_columns:
         raise UnsupportedTableError("a table without meta columns cannot be written")
     if config.drops_partition_columns:

@@ -290,8 +290,9 @@ def test_what_can_be_a_partition(path: str, expected: bool) -> None:
 def test_tables_that_cannot_be_read_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(UnsupportedTableError):
         check_readable(TableConfig(properties))
-    for version in ("0", "5", "8"):
-        check_readable(TableConfig({"hoodie.table.version": version}))
+    for version, layout in (("0", "0"), ("5", "1"), ("8", "2"), ("9", "2")):
+        stated = {"hoodie.table.version": version, "hoodie.timeline.layout.version": layout}
+        check_readable(TableConfig(stated))
     check_readable(TableConfig({}))  # as written before there were versions
     bootstrapped = TableConfig({"hoodie.table.version": "6", "hoodie.bootstrap.base.path": "/x"})
     check_readable(bootstrapped)
