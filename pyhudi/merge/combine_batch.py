@@ -56,7 +56,7 @@ def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
     kinds = np.full(len(key), DATA, np.uint8)
     deleted = delete_mask(rows, rules.marks)
     if deleted is not None:
-        kinds[deleted] = NATURAL_DELETE if rules.beneath else ORDERED_DELETE
+        kinds[deleted] = NATURAL_DELETE if rules.deletes_always_win else ORDERED_DELETE
     entries = Entries(number, len(distinct), kinds, order, np.arange(len(key)), rows)
     folded = fold_entries(entries, rules)
     return MergedRows(folded.rows, folded.last[folded.at == NO_ENTRY])

@@ -139,7 +139,7 @@ class _Folding:
         self._reorder(
             key, mine, theirs, merged, fresh, buried=killed & (kind == ORDERED_DELETE), loses=loses
         )
-        if rules.tombstones:
+        if rules.tombstones and rules.keeps in (Keeps.NOTHING, Keeps.ABSENT):
             self.final[key[killed & (kind == NATURAL_DELETE)]] = True
         acts = merged | fresh | killed
         self.last[key[acts]] = at[acts]

@@ -87,6 +87,12 @@ class MergeRules:
         return self.function is None and self.keeps is Keeps.NOTHING
 
     @property
+    def deletes_always_win(self) -> bool:
+        """Whether a delete removes its record whatever their ordering values: payload classes that
+        merge a lesser record.  The partial update modes of version 9 compare them."""
+        return self.beneath and not self.tombstones
+
+    @property
     def is_plain(self) -> bool:
         """Whether the native merge supports the rules: whole records, the later of equals wins."""
         forgets = self.is_event_time and not self.tombstones
@@ -159,6 +165,8 @@ class _Given:
         if keeps is None:
             refused = f"partial updates of mode {partial} are not supported"
             return MergeRules(self.key_column, refused=refused)
+        if keeps is Keeps.NULLS and (refused := _refused_defaults(self.config)):
+            return MergeRules(self.key_column, refused=refused)
         return MergeRules(
             self.key_column,
             self.ordering if mode is MergeMode.EVENT_TIME else (),
@@ -172,10 +180,8 @@ class _Given:
         if payload.mode is not MergeMode.CUSTOM:
             return self.by_mode(payload.mode, "NONE")
         ordering = payload.ordering or self.ordering
-        filled = _defaults(self.config) if payload.defaults else []
-        if filled:
-            refused = "schema defaults that are replaced by stored values are not supported"
-            return MergeRules(self.key_column, refused=f"{refused}: {', '.join(filled)}")
+        if payload.defaults and (refused := _refused_defaults(self.config)):
+            return MergeRules(self.key_column, refused=refused)
         return MergeRules(
             self.key_column,
             ordering if payload.by_time else (),
@@ -255,12 +261,15 @@ def delete_mask(rows: pa.Table, marks: tuple[DeleteMark, ...]) -> npt.NDArray[np
     return mask
 
 
-def _defaults(config: TableConfig) -> list[str]:
-    """Columns with a default value other than null in the table's create schema."""
+def _refused_defaults(config: TableConfig) -> str | None:
+    """Why stored values cannot replace defaults: columns with a default other than null in the
+    create schema, of which Apache Hudi compares some types only."""
     if config.create_schema is None:
-        return []
+        return None
     fields = json.loads(config.create_schema).get("fields", [])
-    return [field["name"] for field in fields if field.get("default") is not None]
+    filled = [field["name"] for field in fields if field.get("default") is not None]
+    refused = "schema defaults that are replaced by stored values are not supported"
+    return f"{refused}: {', '.join(filled)}" if filled else None
 
 
 def _key_column(config: TableConfig) -> tuple[str, str | None]:

@@ -81,7 +81,7 @@ def resolve_updates(
         behind = np.zeros(count, np.bool_)
         behind[at[ahead]] = True
         beneath = behind & puts & rules.beneath
-        loses = behind & (not rules.beneath)  # under such rules a delete always wins
+        loses = behind & ~beneath & (not rules.deletes_always_win)
         hit &= ~(ahead & loses[at])
     matched = partner != NO_ROW
     emit = puts & ~loses

@@ -308,7 +308,9 @@ def _contested(plan: TagPlan, action: npt.NDArray[np.uint8]) -> Mask:
     if plan.skips_unchanged:
         return np.ones(len(action), np.bool_)
     rules = plan.rules
-    if plan.deletes_all or rules is None or not rules.is_event_time or rules.beneath:
+    if plan.deletes_all or rules is None or not rules.is_event_time:
+        return np.zeros(len(action), np.bool_)
+    if rules.deletes_always_win:
         return np.zeros(len(action), np.bool_)
     return np.asarray(action != RowAction.PUT, np.bool_)
 
