@@ -15,6 +15,7 @@ LAYERS = (
     "_native",
     "arrays records reports lookup_calibration",
     "filenames options",
+    "layouts",
     "storage engine",
     "formats",
     "timeline",

@@ -34,7 +34,7 @@ def reconstruct_content(inventory: TableInventory, instant: Instant) -> bytes | 
     """Content of the instant's completed file, or an equivalent; None if it is unknown."""
     if instant.action in COMMITS:
         commit = _commit(inventory, instant)
-        return None if commit is None else commit.to_json()
+        return None if commit is None else inventory.log.encode(commit)
     try:
         if instant.action is Action.CLEAN:
             return _clean(inventory, instant)

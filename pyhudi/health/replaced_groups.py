@@ -130,4 +130,4 @@ def take_out_again(
         replaced=replaced,
     )  # fmt: skip
     check_lock(fs)
-    return log.complete(inflight, content.to_json()).time
+    return log.complete(inflight, log.encode(content)).time

@@ -47,11 +47,12 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import own_log
 from pyhudi.metadata.record_index.locations import encode_locations
-from pyhudi.metadata.visible_instants import FIRST_INIT
-from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime
+from pyhudi.metadata.visible_instants import init_instant
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import Visibility
 from pyhudi.table.listing import StoreListing, ensure_partition
+from pyhudi.table.metadata_properties import metadata_properties
 from pyhudi.table.properties import TableConfig, store_config
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -199,23 +200,7 @@ def _shard_rows(
 
 
 def _create_table(fs: FileSystem, config: TableConfig) -> None:
-    properties = {
-        "hoodie.table.name": f"{config.name}_metadata",
-        "hoodie.table.type": "MERGE_ON_READ",
-        "hoodie.table.version": str(config.version),
-        "hoodie.timeline.layout.version": str(config.layout),
-        "hoodie.table.base.file.format": "HFILE",
-        "hoodie.table.recordkey.fields": "key",
-        "hoodie.table.keygenerator.class": (
-            "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
-        ),
-        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
-        "hoodie.compaction.record.merger.strategy": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-        "hoodie.populate.meta.fields": "false",
-        "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.archivelog.folder": "archived",
-    }
-    store_config(fs.sub(METADATA_TABLE), TableConfig(properties))
+    store_config(fs.sub(METADATA_TABLE), metadata_properties(config))
 
 
 def create_partition(
@@ -260,7 +245,7 @@ def publish_partition(
         log.fs.create(join(partition.path, str(first)), empty_delete_block(time))
     stats = tuple(write_first(log.fs, time))
     done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": COMMIT_SCHEMA})
-    log.complete(instant, done.to_json())
+    log.complete(instant, log.encode(done))
     listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
     return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
 
@@ -277,10 +262,9 @@ def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) ->
 def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
     """The first unused init instant; instant files of an interrupted attempt are deleted."""
     taken = log.load()
-    base = _last_completed(data) or BEFORE_ALL_INSTANTS
-    number = FIRST_INIT
+    last, number = _last_completed(data), 0
     while True:
-        time = InstantTime(f"{base}{number:03d}")
+        time = init_instant(log, last, number)
         found = [i for i in taken if i.time == time]
         if not any(i.is_completed for i in found):
             for left in found:

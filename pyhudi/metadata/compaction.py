@@ -30,6 +30,7 @@ from pyhudi._native.memory import release_freed_memory
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
+from pyhudi.metadata.cleaning import clean_if_due, maintained, run_clean
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import (
@@ -40,7 +41,6 @@ from pyhudi.metadata.payloads import (
     PARTITION_PAYLOADS,
     RECORD_INDEX,
     SCHEMA,
-    MetadataPartition,
     codec,
     encode_files,
     transcode,
@@ -54,8 +54,10 @@ from pyhudi.metadata.record_index.k_way_merge import (
     rows_with_values,
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
-from pyhudi.metadata.visible_instants import CLEAN_SUFFIX, COMPACTION_SUFFIX, suffixed
-from pyhudi.planning.cleaning import Claims, Retention, file_names, outdated, result_record
+from pyhudi.metadata.visible_instants import (
+    COMPACTION_SUFFIX,
+    request_own,
+)
 from pyhudi.planning.compaction import compaction_plan, planned_slices
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -64,10 +66,7 @@ from pyhudi.table.listing import StoreListing
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
-from pyhudi.timeline.service_payloads import CLEAN_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
@@ -80,11 +79,8 @@ PENDING_MAX: Final = 1000
 """Number of delta commits since the last compaction at which writes are rejected while an older
 instant of the data table is pending: Apache Hudi's
 `hoodie.metadata.max.deltacommits.when_pending`."""
-COMMITS_RETAINED: Final = 20
-"""Commits of the metadata table whose file slices are retained for readers."""
 
 _METADATA_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
-_MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
 _MIB: Final = 1 << 20
 
 
@@ -105,7 +101,7 @@ def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) ->
     if not compacted:
         return table if is_idle else table.again()
     table = table.again()
-    _clean_if_due(table)
+    clean_if_due(table)
     return table.again()
 
 
@@ -129,7 +125,7 @@ def finish_pending(table: MetadataTable, engine: Engine) -> bool:
     for pending in compactions:
         _compact(table, pending, engine)
     for pending in table.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        _clean(table.log, pending)
+        run_clean(table.log, pending)
     return bool(compactions)
 
 
@@ -137,15 +133,23 @@ def compaction_due(
     metadata_timeline: Timeline, data: Timeline, compact_after: int
 ) -> InstantTime | None:
     """The newest delta commit, if the logs up to it are due for compaction.  Pure."""
-    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
-    last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
-    since = deltas if last is None else deltas.after(last.time)
+    since = _since_compaction(metadata_timeline)
     newest = since.last
     if newest is None or len(since) < compact_after:
         return None
     if any(pending.time <= newest.time for pending in data.pending):
         return None
     return newest.time
+
+
+def _since_compaction(metadata_timeline: Timeline) -> Timeline:
+    """The delta commits that the last compaction did not include: completed after it was
+    requested."""
+    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
+    if last is None:
+        return deltas
+    return deltas.holding(i for i in deltas if (i.completed_at or i.time) > last.time)
 
 
 def check_bounded(metadata_timeline: Timeline, data: Timeline, mine: Instant) -> None:
@@ -155,9 +159,7 @@ def check_bounded(metadata_timeline: Timeline, data: Timeline, mine: Instant) ->
     mine: the data instant about to be written.  The oldest pending one may always continue, as
     compaction waits for it to end.
     """
-    last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
-    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
-    count = len(deltas if last is None else deltas.after(last.time))
+    count = len(_since_compaction(metadata_timeline))
     first = data.pending.first
     if count < PENDING_MAX or first is None or first.time >= mine.time:
         return
@@ -174,20 +176,19 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
     """Plan a compaction, store the plan, execute it.  False if no group has log entries."""
     chosen = [
         file_slice
-        for partition in _listed(table)
+        for partition in maintained(table)
         for number, file_slice in enumerate(table.slices(partition))
         if _has_entries(table, file_slice, number)
     ]
     if not chosen:
         return False
     plan = compaction_plan(chosen).to_avro()
-    requested = table.log.request_at(suffixed(newest, COMPACTION_SUFFIX), Action.COMPACTION, plan)
+    requested = request_own(
+        table.log, Action.COMPACTION, plan,
+        follows=newest, suffix=COMPACTION_SUFFIX, data=table.data,
+    )  # fmt: skip
     _compact(table, requested, engine)
     return True
-
-
-def _listed(table: MetadataTable) -> list[MetadataPartition]:
-    return [p for p in MAINTAINED_PARTITIONS if p.path in table.partitions_listed]
 
 
 def _has_entries(table: MetadataTable, file_slice: FileSlice, number: int) -> bool:
@@ -219,7 +220,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
         log,
         table.timeline.where(None, State.COMPLETED),
         StoreListing(log.fs),
-        partitions=[partition.path for partition in _listed(table)],
+        partitions=[partition.path for partition in maintained(table)],
         limit=InstantTime(pending.time),
     )
     rewrites = list(_rewrites(table, before, plan, pending.time))
@@ -230,7 +231,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     done = CommitMetadata(
         written, operation="COMPACT", compacted=True, extra={"schema": COMMIT_SCHEMA}
     )
-    log.complete(pending, done.to_json())
+    log.complete(pending, log.encode(done))
 
 
 def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
@@ -381,57 +382,3 @@ def merged_files(fs: FileSystem, file_slice: MapSlice) -> tuple[pa.Array, pa.Arr
         if record is not None
     }
     return encode_files(alive)
-
-
-# ---- cleaning ---------------------------------------------------------------------------------
-
-
-def _clean_if_due(table: MetadataTable) -> None:
-    log = table.log
-    view = load_view(
-        log,
-        table.timeline,
-        StoreListing(log.fs),
-        partitions=[partition.path for partition in _listed(table)],
-    )
-    keep_from = earliest_commit(table.timeline, COMMITS_RETAINED)
-    newest = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).last
-    if keep_from is None or newest is None:
-        return
-    useless = outdated_files(view, keep_from.time)
-    at = suffixed(newest.time, CLEAN_SUFFIX)
-    if not useless or any(i.time == at for i in table.timeline):
-        return
-    plan = CleanPlan("KEEP_LATEST_COMMITS", useless, retained_from=keep_from, newest=newest.time)
-    _clean(log, log.request_at(at, Action.CLEAN, plan.to_avro(root=log.fs.url)))
-
-
-def earliest_commit(metadata_timeline: Timeline, retained: int) -> Instant | None:
-    """The oldest of the newest `retained` commits; None if there are no older ones.  Pure."""
-    done = metadata_timeline.where(_MERGED, State.COMPLETED).instants
-    return done[len(done) - retained] if len(done) > retained else None
-
-
-def outdated_files(view: TableView, keep_from: InstantTime) -> dict[str, tuple[str, ...]]:
-    """Names per partition of files that no reader at or after `keep_from` needs.  Pure."""
-    retention, no_claims = Retention(keep_from), Claims()
-    groups = (view.groups[group] for group in sorted(view.groups))
-    return file_names(s for group in groups for s in outdated(group, retention, no_claims))
-
-
-def _clean(log: TimelineLog, pending: Instant) -> None:
-    """Execute a clean plan, or resume an interrupted execution."""
-    began = time.monotonic()
-    content = log.read(replace(pending, state=State.REQUESTED))
-    plan = log.plan(pending, CleanPlan.from_record)
-    if pending.state is State.REQUESTED:
-        pending = log.start(pending, content)
-    for partition, names in plan.files.items():
-        log.fs.delete(join(partition, name) for name in names)
-    result = result_record(
-        plan,
-        started=pending.time,
-        took_millis=round((time.monotonic() - began) * 1000),
-        deleted=plan.files,
-    )
-    log.complete(pending, write_avro(CLEAN_METADATA, result))

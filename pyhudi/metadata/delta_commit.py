@@ -19,6 +19,7 @@ from pyhudi._native.hashing import shard_of
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
@@ -50,13 +51,15 @@ from pyhudi.timeline.instant import Action, Instant, State
 class GroupTarget:
     """One file group of a metadata partition, and the location of its next log.
 
+    log_instant: in the name of the log.  base_file, log_files: those of its slice that a write
+    stat names beside the log.
     stage: a number in the write tokens of all logs of this commit, and of no other commit.
     root: the folder that contains the partition, relative to the data table's root.
     """
 
     partition: MetadataPartition
     number: int
-    slice_instant: InstantTime
+    log_instant: InstantTime
     base_file: str
     log_files: tuple[str, ...]
     version: int
@@ -67,6 +70,7 @@ class GroupTarget:
     def of(
         cls, file_slice: FileSlice, partition: MetadataPartition, number: int, stage: int
     ) -> GroupTarget:
+        """The next log of a slice whose logs are named after it."""
         names = [file.name for file in file_slice.logs]
         version = max((n.version for n in names if isinstance(n, LogFileName)), default=0) + 1
         return cls(
@@ -86,14 +90,14 @@ class GroupTarget:
     def new_log(self) -> LogFileName:
         """A log file name that no other attempt uses."""
         token = f"{self.number}-{self.stage}-{secrets.randbelow(1 << 31)}"
-        return LogFileName(self.file_id, self.slice_instant, self.version, token)
+        return LogFileName(self.file_id, self.log_instant, self.version, token)
 
     def stat(self, log: LogFileName, *, values: int, deletes: int, size_bytes: int) -> WriteStat:
         return WriteStat(
             partition=self.partition.path,
             file_id=self.file_id,
             path=join(self.partition.path, str(log)),
-            previous_instant=self.slice_instant,
+            previous_instant=self.log_instant,
             write_count=values,
             delete_count=deletes,
             update_count=values,
@@ -150,11 +154,15 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
     """The targets of the delta commit at `time`.  Cost: one folder listing per partition."""
     stage = secrets.randbelow(1 << 31)
 
+    by_slice = table.log.layout.log_instant is LogInstant.SLICE
+
     def groups(partition: MetadataPartition) -> tuple[GroupTarget, ...]:
         if partition.path not in table.partitions_listed:
             return ()
         return tuple(
             GroupTarget.of(file_slice, partition, number, stage)
+            if by_slice
+            else GroupTarget(partition, number, time, "", (), 1, stage)
             for number, file_slice in enumerate(table.slices(partition))
         )
 
@@ -238,7 +246,8 @@ class MetadataCommit:
         stored = CommitMetadata(
             stats=tuple(written), operation="UPSERT_PREPPED", extra={"schema": COMMIT_SCHEMA}
         )
-        self._table.log.complete(self._inflight, stored.to_json())
+        log = self._table.log
+        log.complete(self._inflight, log.encode(stored))
 
     def _index_files(
         self, stats: Sequence[WriteStat], deleted: Mapping[str, Sequence[str]]

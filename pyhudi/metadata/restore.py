@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from pyhudi.filenames import archive_number, parse_data_file
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.bootstrap import stored_files
 from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED, FileMap
@@ -49,6 +50,8 @@ def can_be_undone(fs: FileSystem, config: TableConfig, data: Timeline, to: Insta
     each partition.
     """
     log = own_log(fs, config)
+    if log.layout.metadata_instants is MetadataInstants.FRESH:
+        return False  # own instants do not tell the data instant that they followed
     timeline = log.load()
     if not any(_of_data(i.time) <= to for i in timeline.commits):
         return False

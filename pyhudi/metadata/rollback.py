@@ -23,6 +23,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
 from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.log_block import rollback_block
+from pyhudi.layouts.table_layout import LogInstant, MetadataInstants
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import is_elastic, remove_undone
@@ -61,12 +62,15 @@ def rollback_metadata(
     the failed instant.
     """
     table = _opened(fs, config, log, timeline)
-    _check_not_compacted(table, failed.time)
+    _check_not_compacted(table, failed)
     if finish_pending(table, LocalEngine()):
         table = _opened(fs, config, log, timeline)
-    if not any(i.time == at for i in table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)):
+    by_command = table.log.layout.log_instant is LogInstant.SLICE
+    listed = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times
+    if by_command and at not in listed:  # otherwise a rollback adds no files
         start_delta(table, at).finish_records(_records(log_files))
-    undo_delta_commit(config, table.log, failed.time, suffixed(at, ROLLBACK))
+    own_at = suffixed(at, ROLLBACK) if by_command else at
+    undo_delta_commit(config, table.log, failed.time, own_at)
     if is_elastic(config):
         remove_undone(fs, [failed.time])
 
@@ -89,8 +93,15 @@ def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable
             undo_delta_commit(config, log, target.time, pending.time)
     for pending in log.load().where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT):
         if pending.time not in table.data.pending.times:
-            undo_delta_commit(config, log, pending.time, suffixed(pending.time, ROLLBACK))
+            undo_delta_commit(config, log, pending.time, _own_rollback(table, pending.time))
     return table.again()
+
+
+def _own_rollback(table: MetadataTable, failed: InstantTime) -> InstantTime:
+    """The instant of a rollback that belongs to none of the data table."""
+    if table.log.layout.metadata_instants is MetadataInstants.SUFFIXED:
+        return suffixed(failed, ROLLBACK)
+    return table.log.new_time(after=table.data.newest_time)
 
 
 def _opened(
@@ -106,13 +117,14 @@ def _opened(
     return table
 
 
-def _check_not_compacted(table: MetadataTable, failed: InstantTime) -> None:
+def _check_not_compacted(table: MetadataTable, failed: Instant) -> None:
     last = table.timeline.where({Action.COMMIT}, State.COMPLETED).last
-    here = any(i.time == failed for i in table.timeline.where(COMMITS, State.COMPLETED))
-    if here and last is not None and last.time > failed:
+    commits = table.timeline.where(COMMITS, State.COMPLETED)
+    done = next((i.completed_at or i.time for i in commits if i.time == failed.time), None)
+    if done is not None and last is not None and last.time > done:
         raise UnsupportedTableError(
             "the metadata table has compacted the instant to roll back",
-            instant=failed,
+            instant=failed.time,
             compaction=last.time,
             hint="rebuild the metadata table without it first",
         )
@@ -164,11 +176,18 @@ def answer_blocks(config: TableConfig, log: TimelineLog, undone: Instant, at: In
 def _remove_commit(
     log: TimelineLog, failed: InstantTime, file_slices: Iterable[FileSlice], at: InstantTime
 ) -> dict[FileSlice, str]:
-    """Unpublish a delta commit, write a command block to each of its slices, and delete its instant
-    files; returns the command files."""
+    """Unpublish a delta commit, undo its logs in each of its slices, and delete its instant files.
+
+    Logs that may hold blocks of other commits get a command block, and these files are returned;
+    logs of one commit are deleted."""
     pending = Instant(failed, Action.DELTA_COMMIT, State.INFLIGHT)
     log.unpublish(replace(pending, state=State.COMPLETED))
-    commands = {file_slice: _command(log.fs, file_slice, failed, at) for file_slice in file_slices}
+    commands = {}
+    for file_slice in file_slices:
+        if log.layout.log_instant is LogInstant.SLICE:
+            commands[file_slice] = _command(log.fs, file_slice, failed, at)
+        else:
+            log.fs.delete(f.path for f in file_slice.logs if f.name.instant == failed)
     log.forget(pending)
     return commands
 
@@ -243,7 +262,10 @@ def _result_record(
                 "logFilesFromFailedCommit": {},
             },
         )
-        command = commands[file_slice]
+        command = commands.get(file_slice)
+        if command is None:
+            entry["successDeleteFiles"] += [f"{fs.url}/{log.path}" for log in logs]
+            continue
         entry["rollbackLogFiles"][f"{fs.url}/{command}"] = fs.size(command)
         sizes = {file.path: file.size_bytes for file in file_slice.logs}
         entry["logFilesFromFailedCommit"].update(
@@ -252,7 +274,7 @@ def _result_record(
     return {
         "startRollbackTime": at,
         "timeTakenInMillis": 0,
-        "totalFilesDeleted": 0,
+        "totalFilesDeleted": sum(len(p["successDeleteFiles"]) for p in partitions.values()),
         "commitsRollback": [failed],
         "partitionMetadata": partitions,
         "version": 1,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.table.file_group_view import Visibility
 from pyhudi.timeline.instant import Action, Instant, State
@@ -36,6 +37,35 @@ def suffixed(time: InstantTime, suffix: str) -> InstantTime:
     return InstantTime(time + suffix)
 
 
+def request_own(
+    log: TimelineLog,
+    action: Action,
+    content: bytes,
+    *,
+    follows: InstantTime,
+    suffix: str,
+    data: Timeline,
+) -> Instant:
+    """Request an instant of the metadata table's own; log: of the metadata table.
+
+    follows, suffix: the instant that it directly follows, where own instants have suffixes; else
+    it is later than everything on both timelines.  data: the data table's timeline.
+    """
+    if log.layout.metadata_instants is MetadataInstants.SUFFIXED:
+        return log.request_at(suffixed(follows, suffix), action, content)
+    return log.request(action, content, after=data.newest_time)
+
+
+def init_instant(log: TimelineLog, last_data: InstantTime | None, number: int) -> InstantTime:
+    """The instant that creates the `number`th partition; log: of the metadata table.
+
+    last_data: the last completed instant of the data table.
+    """
+    if log.layout.metadata_instants is MetadataInstants.SUFFIXED:
+        return InstantTime(f"{last_data or BEFORE_ALL_INSTANTS}{FIRST_INIT + number:03d}")
+    return InstantTime(f"{BEFORE_ALL_INSTANTS}{number:03d}")
+
+
 def is_own(time: InstantTime) -> bool:
     """Whether an instant is the metadata table's own: the data table has no such instant."""
     if time.startswith(BEFORE_ALL_INSTANTS):
@@ -52,6 +82,8 @@ def is_init(time: InstantTime) -> bool:
 
 def is_creation(time: InstantTime) -> bool:
     """Whether an instant of the metadata table created a partition."""
+    if time.startswith(BEFORE_ALL_INSTANTS):
+        return True
     suffix = time[_DIGITS:]
     return len(suffix) == 3 and suffix.isdecimal() and int(suffix) >= FIRST_INIT
 
@@ -65,7 +97,7 @@ def valid_instants(
     small read per completed rollback or restore of the data table.
     """
     visibility = Visibility.of(metadata_timeline)
-    if own_log.layout != 1:
+    if own_log.layout.metadata_instants is MetadataInstants.FRESH:
         return visibility.completed - data.pending.times
     known: set[str] = set(data.where(None, State.COMPLETED).times)
     known |= {

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
+from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
@@ -43,7 +44,7 @@ WRITABLE: Final = frozenset(partition.path for partition in MAINTAINED_PARTITION
 
 def check_version(config: TableConfig) -> None:
     """Raise UnsupportedTableError for a table version that cannot be written."""
-    if config.version == WRITABLE_VERSION and config.layout == 1:
+    if config.version in LAYOUTS:
         return
     upgrade = f"run table.upgrade() to upgrade the table to version {WRITABLE_VERSION}"
     written = f"only tables of version {WRITABLE_VERSION} can be written"

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import TableView
@@ -72,13 +73,14 @@ def check_not_expired(
 def _cleaned_slices(state: TableState, limit: InstantTime) -> dict[FileGroupId, InstantTime]:
     """For each group, the newest slice at or before `limit` of which a file was deleted."""
     newest: dict[FileGroupId, InstantTime] = {}
+    by_slice = state.log.layout.log_instant is LogInstant.SLICE
     for record in _clean_records(state):
         for partition, part in (record.get("partitionMetadata") or {}).items():
             for path in part.get("successDeleteFiles") or ():
                 name = parse_data_file(path.rsplit("/", 1)[-1])
                 if name is None or name.instant > limit:
                     continue
-                if isinstance(name, BaseFileName) or state.log.layout == 1:
+                if isinstance(name, BaseFileName) or by_slice:
                     group = FileGroupId(partition, name.file_id)
                     newest[group] = max(newest.get(group, name.instant), name.instant)
     return newest

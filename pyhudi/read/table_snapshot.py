@@ -150,7 +150,7 @@ class TableState:
     def is_archived(self, time: InstantTime) -> bool:
         """Whether commits that completed after `time` may be archived (layout 2)."""
         start = self.start
-        return self.log.layout != 1 and start is not None and time < start
+        return self.log.layout.has_completion_times and start is not None and time < start
 
     def partitions(self) -> list[str]:
         """Partition paths, except those whose file groups were all replaced or dropped.
@@ -179,7 +179,7 @@ class TableState:
 
         Layout 2 compares completion times, layout 1 instant times.
         """
-        if self.log.layout == 1:
+        if not self.log.layout.has_completion_times:
             return self, time
         retained, later = [], set()
         for instant in self.timeline:

@@ -64,7 +64,7 @@ from pyhudi.storage.spill import Staged, staging_folder
 from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.instant import COMMITS, REPLACES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.clustering import SORT_COLUMNS, ClusteringPlan
 from pyhudi.timeline.timeline import Timeline
@@ -107,14 +107,14 @@ def commits_since(log: TimelineLog, timeline: Timeline) -> int:
     """Commits completed since the last clustering; all commits if there was none."""
     commits = timeline.where(COMMITS, State.COMPLETED)
     last = None
-    for instant in timeline.where({Action.REPLACE_COMMIT}, State.COMPLETED):
+    for instant in timeline.where(REPLACES, State.COMPLETED):
         if log.is_clustering(instant):
             last = instant
     return len(commits if last is None else commits.after(last.time))
 
 
 def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
-    pending = timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT)
+    pending = timeline.where(REPLACES, State.REQUESTED, State.INFLIGHT)
     return [instant for instant in pending if log.is_clustering(instant)]
 
 
@@ -142,7 +142,7 @@ def write_clustering_plan(state: TableState, options: Options) -> Instant | None
     if not plan.groups:
         return None
     content = clustering_plan(plan).to_avro(root=state.fs.url.removeprefix("file://"))
-    return state.log.request(Action.REPLACE_COMMIT, content)
+    return state.log.request(Action(state.log.layout.clustering_action), content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def cancel_clustering(
     times = {claimed[group] for group in taken}
     dropped = [
         pending
-        for pending in state.log.load().where({Action.REPLACE_COMMIT})
+        for pending in state.log.load().where(REPLACES)
         if pending.time in times and not pending.is_completed
     ]
     for pending in dropped:
@@ -245,7 +245,7 @@ def _publish(
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
         if any(kind.traits.rereads_undone for kind in shadow_kinds(state.config, options.write)):
             request_reread(fs, inflight.time)
-        completed = complete(state, inflight, content.to_json())
+        completed = complete(state, inflight, state.log.encode(content))
     with tolerating("markers", completed):
         remove_markers(fs, completed.time)
     return ClusteringOutcome(completed, plan, stats)

@@ -184,7 +184,7 @@ def _publish(
     content = CommitMetadata(stats, operation="COMPACT", compacted=True, extra=extra)
     with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
         ending.begin_metadata(engine).finish(stats, ())
-        completed = complete(state, inflight, content.to_json())
+        completed = complete(state, inflight, state.log.encode(content))
     with tolerating("markers", completed):
         remove_markers(fs, completed.time)
     return CompactionOutcome(completed, stats)

@@ -63,4 +63,5 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
         compacted_log_bytes=slice_.log_bytes,
         compacted_blocks=len(slice_.logs),
         create_millis=millis_since(began),
+        previous_base=str(slice_.base.name) if slice_.base else None,
     )

@@ -170,7 +170,7 @@ def _publish(
     touched = WriteSet(frozenset(slice_.group for slice_ in slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         ending.begin_metadata(engine).finish(stats, ())
-        complete(state, inflight, content.to_json())
+        complete(state, inflight, state.log.encode(content))
     with tolerating("markers", inflight):
         remove_markers(state.fs, inflight.time)
     return stats

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.filenames import join
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.merge.log_only_merge import RemainingEntries, remaining_entries
@@ -26,7 +26,7 @@ from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
-from pyhudi.write.files.log_append import append_position
+from pyhudi.write.files.log_append import next_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,10 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     stands = remaining_entries(
         list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules
     )
-    instant, version = append_position(slice_, None)
-    name = LogFileName(slice_.file_id, instant, version, new_write_token(task.number))
-    announce(plan.fs, plan.instant, slice_.partition, name, kind=MarkerKind.APPEND)
+    place = next_log(plan, slice_, None)
+    name = place.new_name(task.number)
+    kind = MarkerKind(plan.layout.log_marker)
+    announce(plan.fs, plan.instant, slice_.partition, name, kind=kind)
     path = join(slice_.partition, str(name))
     with plan.fs.open_sink(path) as sink:
         for content in _blocks(plan, slice_, stands, merged):
@@ -65,16 +66,16 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
         partition=slice_.partition,
         file_id=slice_.file_id,
         path=path,
-        previous_instant=instant,
+        previous_instant=place.previous_instant,
         write_count=rows,
         delete_count=stands.delete_count,
         update_count=rows,
         insert_count=0,
         size_bytes=size,
         write_bytes=size,
-        log_version=version,
-        base_file=str(slice_.base.name) if slice_.base else "",
-        log_files=(*(str(log.name) for log in slice_.logs), str(name)),
+        log_version=name.version,
+        base_file=place.base_file,
+        log_files=(*place.earlier, str(name)),
         compacted_log_files=len(slice_.logs),
         compacted_log_bytes=slice_.log_bytes,
         compacted_blocks=len(blocks),

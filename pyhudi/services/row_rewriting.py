@@ -50,6 +50,7 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
         options.write.log_format,
         natural_deletes=False,
         inflight=replace(pending, state=State.INFLIGHT),
+        layout=state.config.layout,
     )
     stored = with_meta(columns)
     spec = SliceSpec(stored, tuple(stored.names), state.rules, state.view().visibility)

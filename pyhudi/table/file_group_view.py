@@ -24,6 +24,8 @@ from pyhudi.filenames import (
     join,
     parse_data_file,
 )
+from pyhudi.layouts.table_layout import LogInstant, TableLayout
+from pyhudi.layouts.v6 import V6
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import WRITES, Action, State
@@ -197,7 +199,7 @@ def build_view(
     files: Iterable[tuple[str, FileInfo]],
     visibility: Visibility,
     *,
-    layout: int = 1,
+    layout: TableLayout = V6,
     replaced: Mapping[FileGroupId, InstantTime] | None = None,
     pending: PendingPlans | None = None,
     completions: Mapping[InstantTime, InstantTime] | None = None,
@@ -231,6 +233,7 @@ def build_view(
         file = DataFile(name, partition, info.size_bytes)
         of.setdefault((partition, name.file_id), []).append(file)
     gone = replaced or {}
+    by_name = layout.log_instant is LogInstant.SLICE
     groups: dict[FileGroupId, FileGroup] = {}
     for place in bases.keys() | logs.keys():
         group = FileGroupId(*place)
@@ -238,8 +241,7 @@ def build_view(
         if at is not None and visibility.sees(at):
             continue
         compacting = pending.compacting.get(group)
-        cut = _cut_by_name if layout == 1 else _cut_by_completion
-        slices = cut(
+        slices = (_cut_by_name if by_name else _cut_by_completion)(
             group,
             bases.get(place, []),
             logs.get(place, []),
@@ -251,7 +253,7 @@ def build_view(
         if place in cdc_logs:
             slices = tuple(_with_cdc_logs(file_slice, cdc_logs[place]) for file_slice in slices)
         if slices:
-            groups[group] = FileGroup(group, slices, compacting if layout == 1 else None)
+            groups[group] = FileGroup(group, slices, compacting if by_name else None)
     return TableView(groups, visibility, pending)
 
 

@@ -28,6 +28,8 @@ from pyhudi.errors import (
     UnsupportedTableError,
 )
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
+from pyhudi.layouts.known import layout_of
+from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
 
 READABLE_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9)
@@ -108,12 +110,13 @@ class TableConfig:
         return _integer(self.properties, "hoodie.table.version", 8 if layout == "2" else 0)
 
     @property
-    def layout(self) -> int:
-        """1 or 2; completed instants of layout 0 have the names of layout 1."""
+    def layout(self) -> TableLayout:
+        """The layout of the table's files; timeline version 0 has the file names of 1."""
+        version = self.version
         stated = _integer(
-            self.properties, "hoodie.timeline.layout.version", 2 if self.version >= 8 else 1
+            self.properties, "hoodie.timeline.layout.version", 2 if version >= 8 else 1
         )
-        return max(1, stated)
+        return layout_of(version, max(1, stated))
 
     @property
     def table_type(self) -> TableType:

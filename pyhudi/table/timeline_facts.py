@@ -111,7 +111,7 @@ def load_view(
     requested = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(requested).items() for info in infos)
     completions = {}
-    if log.layout != 1:
+    if log.layout.has_completion_times:
         completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
     return build_view(
         files,

@@ -30,6 +30,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HOODIE, archive_number
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.layouts.table_layout import ArchiveKind, TableLayout
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.timeline.commit_metadata import CommitMetadata
@@ -81,10 +82,12 @@ class Archive:
     folder: of layout 1.
     """
 
-    def __init__(self, fs: FileSystem, *, layout: int, folder: str) -> None:
+    def __init__(self, fs: FileSystem, *, layout: TableLayout, folder: str) -> None:
         self._fs = fs
         self._folder = folder
-        self._history = None if layout == 1 else TimelineHistory(fs, HISTORY)
+        self._history = (
+            None if layout.archive is ArchiveKind.LOG_FILES else TimelineHistory(fs, HISTORY)
+        )
 
     @cached_property
     def is_empty(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from pyhudi.errors import FileMissingError
 from pyhudi.filenames import archive_number, join
 from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.layouts.table_layout import ArchiveKind
 from pyhudi.options import ServiceOptions
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -59,7 +60,7 @@ class ArchiveWriter(Protocol):
 
 def has_history(log: TimelineLog) -> bool:
     """Whether completion times are recorded, and archived instants kept in a history folder."""
-    return log.layout != 1
+    return log.layout.archive is ArchiveKind.LSM_TREE
 
 
 def archive_of(log: TimelineLog, folder: str) -> ArchiveWriter:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
+from time import sleep
+from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
+
+_WAIT_MAX: Final = timedelta(seconds=1)
 
 Clock = Callable[[], datetime]
 """The wall clock: the current time, with a time zone."""
@@ -63,3 +67,12 @@ def next_instant(after: InstantTime | None, clock: Clock, zone: tzinfo | None) -
     except (ValueError, OverflowError):  # not a date; later instants still sort after it
         return InstantTime(str(int(after[:17].ljust(17, "9")) + 1))
     return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")
+
+
+def wait_until(at: InstantTime, clock: Clock, zone: tzinfo | None) -> None:
+    """Sleep until the clock has passed an instant that was generated a few milliseconds ahead of
+    it, so that a writer that only reads the clock generates a later one.  At most a second: a
+    clock that is further behind is wrong."""
+    ahead = parse_instant(at, zone) - clock()
+    if timedelta(0) <= ahead <= _WAIT_MAX:
+        sleep(ahead.total_seconds() + 0.001)

@@ -1,4 +1,4 @@
-"""Commit metadata: the JSON of commits, delta commits and replace commits.
+"""Commit metadata: the content of commits, delta commits and replace commits.
 
 ```
 {"partitionToWriteStats": {partition: [WriteStat]}, "compacted": bool,
@@ -25,7 +25,9 @@ class WriteStat:
     """One file of one commit.  `path` is relative to the table; sizes are in bytes.
 
     `write_count` is all rows of a base file, or the rows of this append for a log.
-    `log_version` is None for a base file; otherwise `log_files` names every log of the slice.
+    `log_version` is None for a base file; otherwise `log_files` names every log of the slice
+    (layout 1) or this log (layout 2).  `previous_base` is the name of the base file that this one
+    replaces; it is stored in Avro only.
     """
 
     partition: str
@@ -49,6 +51,7 @@ class WriteStat:
     scan_millis: int = 0
     create_millis: int = 0
     upsert_millis: int = 0
+    previous_base: str | None = None
 
     @property
     def group(self) -> FileGroupId:
@@ -127,6 +130,7 @@ class WriteStat:
             compacted_updates=number("totalUpdatedRecordsCompacted"),
             compacted_blocks=number("totalLogBlocks"),
             cdc_sizes=stat.get("cdcStats"),
+            previous_base=stat.get("prevBaseFile"),
         )
 
 

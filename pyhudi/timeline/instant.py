@@ -57,6 +57,9 @@ COMPLETES_AS: Final = {
 COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """Actions whose completion changes the rows or files that readers see."""
 
+REPLACES: Final = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
+"""Pending and completed actions of a clustering, among them other replacements."""
+
 WRITES: Final = COMMITS | {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
 
 _LAYOUT_1 = re.compile(r"([0-9]+)\.([a-z]+)(?:\.(requested|inflight))?")

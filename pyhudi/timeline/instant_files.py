@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
-from pyhudi.filenames import HOODIE
+from pyhudi.layouts.table_layout import CommitEncoding, TableLayout
+from pyhudi.layouts.v6 import V6
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.attempts import (
@@ -23,7 +24,8 @@ from pyhudi.timeline.attempts import (
     attempt_name,
     outdated_names,
 )
-from pyhudi.timeline.clock import Clock, next_instant, system_clock
+from pyhudi.timeline.clock import Clock, next_instant, system_clock, wait_until
+from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
 from pyhudi.timeline.late_commits import UNDO_ACTIONS, suspects, undone_instants
@@ -57,28 +59,29 @@ def _timeline(names: tuple[str, ...]) -> Timeline:
 class TimelineLog:
     """The active timeline of one table.
 
-    `fs` is rooted at the table; layout 1 keeps its files in `.hoodie`, layout 2 (read only here)
-    in `.hoodie/timeline`.  Commit metadata is cached, as completed files never change, for
-    about as many commits as the timeline has.
+    `fs` is rooted at the table; `layout` decides about the folder, the names of completed
+    instants and the content of commits.  Commit metadata is cached, as completed files never
+    change, for about as many commits as the timeline has.
     """
 
     def __init__(
         self,
         fs: FileSystem,
         *,
-        layout: int = 1,
+        layout: TableLayout = V6,
         zone: tzinfo | None = None,
         clock: Clock = system_clock,
     ) -> None:
         self.fs = fs
         self.layout = layout
         self.zone = zone
-        self.folder = HOODIE if layout == 1 else f"{HOODIE}/timeline"
+        self.folder = layout.timeline_folder
         self._clock = clock
         self._commits: dict[Instant, CommitMetadata] = {}
         self._assumed: dict[Instant, CommitMetadata] = {}
         self._rolled_back: tuple[str, frozenset[InstantTime]] = ("", frozenset())
         self._taken_back: dict[Instant, frozenset[InstantTime]] = {}
+        self._drawn: dict[Instant, InstantTime] = {}
         self.late: tuple[Instant, ...] = ()
         """Commits that the last `load` omitted: published after they had been rolled back."""
 
@@ -137,8 +140,8 @@ class TimelineLog:
 
         rolled_back: those recorded permanently.
         """
-        found = suspects(names) if self.layout == 1 else ()
-        again = announced_attempts(names) if self.layout == 1 else {}
+        found = suspects(names)
+        again = announced_attempts(names)
         if not found and not again:
             return ()
         timeline = _timeline(names)
@@ -258,22 +261,38 @@ class TimelineLog:
             return True
         return instant.action is Action.REPLACE_COMMIT and is_clustering(self.requested(instant))
 
+    def encode(self, commit: CommitMetadata) -> bytes:
+        """The content of a commit's completed or inflight file in this table's layout."""
+        is_avro = self.layout.commit_encoding is CommitEncoding.AVRO
+        return to_avro(commit) if is_avro else commit.to_json()
+
     def request(
-        self, action: Action, content: bytes = b"", *, now: Timeline | None = None
+        self,
+        action: Action,
+        content: bytes = b"",
+        *,
+        now: Timeline | None = None,
+        after: InstantTime | None = None,
     ) -> Instant:
-        """Reserve a new instant, later than every other on the timeline.
+        """Reserve a new instant, later than every other on the timeline, and than `after`.
 
         now: the timeline, listed under the current lock; None: it is listed here.  The writer that
         creates the requested file owns the time; after a lost race, another time is tried.
         """
         for _ in range(_ATTEMPTS):
-            last = (now or self.load()).last
+            known = (now or self.load()).newest_time
+            newest = max(filter(None, (known, after)), default=None)
             now = None
-            time = next_instant(last.time if last else None, self._clock, self.zone)
+            time = next_instant(newest, self._clock, self.zone)
             instant = Instant(time, action, State.REQUESTED)
             if self._create_requested(instant, content):
                 return instant
         raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
+
+    def new_time(self, *, after: InstantTime | None = None) -> InstantTime:
+        """A time later than every other on the timeline and than `after`, not reserved yet."""
+        newest = max(filter(None, (self.load().newest_time, after)), default=None)
+        return next_instant(newest, self._clock, self.zone)
 
     def request_at(self, time: InstantTime, action: Action, content: bytes = b"") -> Instant:
         """Reserve an instant at a given time, as the metadata table does for its data table."""
@@ -303,16 +322,43 @@ class TimelineLog:
         Every file that `content` names must already be durable.
         """
         assert instant.state is State.INFLIGHT and content
-        completed = replace(instant, state=State.COMPLETED)
+        at = self._completion_time(instant) if self.layout.has_completion_times else None
+        completed = replace(instant, state=State.COMPLETED, completed_at=at)
         if not self.fs.create(self.path(completed), content):
             raise WriteConflictError("another writer has completed this instant", instant=instant)
+        if at is not None:
+            wait_until(at, self._clock, self.zone)
         return completed
 
+    def _completion_time(self, instant: Instant) -> InstantTime:
+        """A time after every requested and completion time on the timeline.  A repeated request
+        for the same instant gets the same time, and so the same file, if it is still the newest.
+
+        Cost: a listing of the timeline.
+        """
+        now = self.load()
+        done = now.completed(instant)
+        if done is not None and done.completed_at is not None:
+            return done.completed_at
+        newest, drawn = now.newest_time, self._drawn.get(instant)
+        if drawn is None or (newest is not None and drawn <= newest):
+            drawn = next_instant(newest, self._clock, self.zone)
+            self._drawn = {instant: drawn}
+        return drawn
+
     def unpublish(self, instant: Instant) -> None:
-        """completed -> inflight: the instant becomes invisible.  The first step of its rollback."""
+        """completed -> inflight: the instant becomes invisible.  The first step of its rollback.
+
+        instant: its completion time may be unknown; it is then looked up on the store.
+        """
         assert instant.is_completed
         self._commits.pop(instant, None)
         self._assumed.pop(instant, None)
+        if self.layout.has_completion_times and instant.completed_at is None:
+            found = _timeline(tuple(self.fs.names(self.folder))).completed(instant)
+            if found is None:
+                return
+            instant = found
         self.fs.delete([self.path(instant)])
 
     def reopen(self, instant: Instant) -> None:

@@ -32,7 +32,7 @@ _WHOLE: Final = 3  # files of an instant from which none was removed
 
 @lru_cache(maxsize=16)
 def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
-    """Completed commits of layout 1 that lack a requested or inflight file, if any instant was
+    """Completed commits that lack a requested or inflight file, if any instant was
     ever rolled back.  Archival briefly leaves such commits too.
 
     names: of the files in the timeline's folder.

@@ -80,6 +80,18 @@ class Timeline:
         return self.instants[-1] if self.instants else None
 
     @cached_property
+    def newest_time(self) -> InstantTime | None:
+        """The greatest instant or completion time; None if there is none."""
+        times = [time for i in self.instants for time in (i.time, i.completed_at) if time]
+        return max(times, default=None)
+
+    def completed(self, instant: Instant) -> Instant | None:
+        """The completed instant with the time and action of this one, which may be pending."""
+        ends = COMPLETES_AS[instant.action]
+        found = self.where({ends}, State.COMPLETED)
+        return next((i for i in found if i.time == instant.time), None)
+
+    @cached_property
     def commits(self) -> Timeline:
         """Completed commits, delta commits and replace commits."""
         return self.where(COMMITS, State.COMPLETED)

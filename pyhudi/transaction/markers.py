@@ -3,7 +3,8 @@
 ```
 .hoodie/.temp/<T>/<partition>/<data file name>.marker.CREATE   a base file of a new file group
                                                      .MERGE    a rewritten base file
-              .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file
+              .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file (layout 1)
+              .../.<fileId>_<T>.log.<version>_<token>.marker.CREATE      a log file (layout 2)
 .hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server format
 ```
 
@@ -82,7 +83,7 @@ def marker_path(
 ) -> str:
     """Path of the marker of a data file."""
     named: DataFileName = file
-    if isinstance(file, LogFileName):
+    if isinstance(file, LogFileName) and kind is MarkerKind.APPEND:
         named = BaseFileName(file.file_id, file.write_token or "1-0-1", file.instant)
     return f"{TEMP}/{instant}/{join(partition, str(MarkerName(str(named), kind.value)))}"
 
@@ -91,7 +92,7 @@ def announce(
     fs: FileSystem, instant: InstantTime, partition: str, file: DataFileName, *, kind: MarkerKind
 ) -> None:
     """Create the marker of a data file before writing the file.  It may already exist."""
-    assert (kind is MarkerKind.APPEND) == isinstance(file, LogFileName)
+    assert kind is not MarkerKind.APPEND or isinstance(file, LogFileName)
     fs.create(marker_path(instant, partition, file, kind=kind), b"")
 
 
@@ -131,7 +132,7 @@ def _parse(path: str) -> Marker | None:
     if marker is None or file is None or not is_partition(partition):
         return None
     kind = MarkerKind(marker.kind)
-    if kind is not MarkerKind.APPEND and not isinstance(file, BaseFileName):
+    if kind is MarkerKind.MERGE and not isinstance(file, BaseFileName):
         return None
     return Marker(partition, file, kind)
 

@@ -41,6 +41,7 @@ from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, roll_back_crashed, table_lock, undoing
@@ -150,9 +151,9 @@ class Transaction:
         )  # fmt: skip
         return self.metadata
 
-    def start(self, profile: bytes) -> None:
+    def start(self, profile: CommitMetadata) -> None:
         """Make the instant inflight; its files may be written from now on."""
-        self._instant = self.state.log.start(self.instant, profile)
+        self._instant = self.state.log.start(self.instant, self.state.log.encode(profile))
 
     @contextmanager
     def ending(self, touched: WriteSet) -> Iterator[Ending]:

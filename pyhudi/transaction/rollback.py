@@ -229,8 +229,9 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
     """
     if not pending.instants:
         return frozenset()
-    metadata_timeline = TimelineLog(log.fs.sub(METADATA_TABLE)).load()
-    return metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times & pending.times
+    metadata_log = TimelineLog(log.fs.sub(METADATA_TABLE), layout=log.layout)
+    done = metadata_log.load().where({Action.DELTA_COMMIT}, State.COMPLETED)
+    return done.times & pending.times
 
 
 def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:

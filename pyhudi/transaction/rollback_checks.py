@@ -55,8 +55,11 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
     by compaction, or because a partition, such as the record index, was built after the commit."""
     if "files" not in config.metadata_partitions:
         return
-    metadata_timeline = TimelineLog(fs.sub(METADATA_TABLE)).load()
-    later = [i for i in metadata_timeline.where({Action.COMMIT}) if i.time >= target.time]
+    metadata_log = TimelineLog(fs.sub(METADATA_TABLE), layout=config.layout)
+    metadata_timeline = metadata_log.load()
+    mine = metadata_timeline.completed(Instant(target.time, Action.DELTA_COMMIT, State.INFLIGHT))
+    done = (mine and mine.completed_at) or target.time
+    later = [i for i in metadata_timeline.where({Action.COMMIT}) if i.time >= done]
     if later:
         raise UserError(
             "the metadata table has compacted this commit",
@@ -64,8 +67,10 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
             compaction=later[-1].time,
             hint="rebuild the metadata table without it first",
         )
-    built = [i for i in metadata_timeline.where({Action.DELTA_COMMIT}) if i.time > target.time]
-    if any(is_creation(i.time) for i in built):
+    deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
+    created = [i for i in deltas if is_creation(i.time)]
+    built = [i for i in created if (i.completed_at or i.time) > done]
+    if built:
         raise UserError(
             "an index was built that includes this commit",
             instant=target.time,

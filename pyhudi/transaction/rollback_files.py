@@ -13,6 +13,7 @@ from contextlib import closing
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
@@ -31,18 +32,18 @@ def files_of_pending(
     none or they must not be used (by_markers False)."""
     markers = list_markers(fs, failed.time) if by_markers else []
     if markers:
-        return _files_by_markers(fs, failed, markers)
+        return _files_by_markers(fs, log, failed, markers)
     if failed.state is State.REQUESTED:  # data files are written after the inflight file
         return iter(())
     try:
         profile = log.commit(failed)
     except CorruptFileError:  # a partial file of a writer without atomic creation
         profile = CommitMetadata()
-    return _files_by_listing(fs, failed, profile)
+    return _files_by_listing(fs, log, failed, profile)
 
 
 def _files_by_markers(
-    fs: FileSystem, failed: Instant, markers: Iterable[Marker]
+    fs: FileSystem, log: TimelineLog, failed: Instant, markers: Iterable[Marker]
 ) -> Iterator[FoundFile]:
     markers = list(markers)
     appended = {(m.group, m.base_instant) for m in markers if m.kind is MarkerKind.APPEND}
@@ -50,12 +51,13 @@ def _files_by_markers(
     def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
         return (group, base_instant) in appended
 
-    for partition in sorted({marker.partition for marker in markers}):
+    partitions = sorted({marker.partition for marker in markers})
+    for partition in partitions:
         yield from _files_in(fs, failed, partition, is_suspect)
 
 
 def _files_by_listing(
-    fs: FileSystem, failed: Instant, profile: CommitMetadata
+    fs: FileSystem, log: TimelineLog, failed: Instant, profile: CommitMetadata
 ) -> Iterator[FoundFile]:
     """Files by listing every partition.  Opens logs of groups with updates in the profile, and of
     partitions for which it has inserts only: an index that finds rows in logs inserts into
@@ -63,11 +65,10 @@ def _files_by_listing(
     """
     named = {group for group in profile.groups if group.file_id}
     inserts = {stat.partition for stat in profile.stats if not stat.file_id}
+    shares = failed.action is Action.DELTA_COMMIT and log.layout.log_instant is LogInstant.SLICE
 
     def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
-        return failed.action is Action.DELTA_COMMIT and (
-            not (named or inserts) or group in named or group.partition in inserts
-        )
+        return shares and (not (named or inserts) or group in named or group.partition in inserts)
 
     for partition in StoreListing(fs).partitions():
         yield from _files_in(fs, failed, partition, is_suspect)

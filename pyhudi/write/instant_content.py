@@ -50,7 +50,7 @@ def requested(state: TableState, operation: Operation) -> tuple[Action, bytes]:
     return Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, record)
 
 
-def profile_of(planned: PlannedWrite) -> bytes:
+def profile_of(planned: PlannedWrite) -> CommitMetadata:
     """The content of the inflight file."""
     replaced = planned.replaced.file_ids() if planned.operation.replaces else None
     return profile(planned.assignment.targets, planned.operation.value, replaced=replaced)
@@ -61,7 +61,7 @@ def profile(
     operation: str,
     *,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
-) -> bytes:
+) -> CommitMetadata:
     """The content of the inflight file of a write to `targets`.
 
     replaced: file groups that the write replaces; nothing else records them until it completes.
@@ -75,8 +75,7 @@ def profile(
         if target.update_count and target.slice:
             stats.append(_profile_stat(target))
     heads = [WriteStat(p, "", "", None, 0, 0, 0, count, 0, 0) for p, count in sorted(fresh.items())]
-    written = CommitMetadata((*heads, *stats), operation=operation, replaced=replaced)
-    return written.to_json()
+    return CommitMetadata((*heads, *stats), operation=operation, replaced=replaced)
 
 
 def _profile_stat(target: Target) -> WriteStat:
@@ -98,12 +97,13 @@ def content_of(
     point.  at: the instant of the write."""
     extra = {name: v for name, v in setting.options.commit_metadata.items() if name != KEYS}
     extra |= _key_marks(setting, planned, files, now=now, at=at)
-    return CommitMetadata(
+    written = CommitMetadata(
         files.stats,
         operation=planned.operation.value,
         extra={**extra, "schema": setting.avro_schema},
         replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
-    ).to_json()
+    )
+    return setting.state.log.encode(written)
 
 
 def _key_marks(

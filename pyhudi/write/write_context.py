@@ -18,9 +18,11 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.consistent_hashing import Ring
 from pyhudi.keygen.generators import KeyRule, PythonKeys
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
@@ -226,8 +228,15 @@ def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
         replaced=frozenset(planned.replaced.partitions),
         whole_table=planned.operation is Operation.INSERT_OVERWRITE_TABLE,
         alike=setting.index.choice.alike,
-        on_top_of=frozenset(target.compacting for target in targets if target.compacting),
+        on_top_of=_on_top_of(setting, planned),
     )
+
+
+def _on_top_of(setting: WriteContext, planned: PlannedWrite) -> frozenset[InstantTime]:
+    """Pending compactions that the write's logs are named after."""
+    if setting.state.config.layout.log_instant is not LogInstant.SLICE:
+        return frozenset()
+    return frozenset(t.compacting for t in planned.assignment.targets if t.compacting)
 
 
 Commit: TypeAlias = Callable[[FileSystem, WriteRequest], WriteReport]

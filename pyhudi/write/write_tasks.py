@@ -154,6 +154,7 @@ def _file_plan(setting: WriteContext, planned: PlannedWrite, instant: Instant) -
         hiding=_slice_spec(setting) if _may_revive(setting, planned) else None,
         inflight=instant,
         cdc=cdc_mode(setting.state.config),
+        layout=setting.state.config.layout,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pyhudi.engine import LocalEngine
-from pyhudi.metadata import compaction, rollback
+from pyhudi.metadata import cleaning, rollback
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.storage.filesystem import FileSystem
@@ -127,7 +127,7 @@ def test_creation_stops_anywhere() -> None:
 
 
 def test_cleaning_stops_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "COMMITS_RETAINED", 3)
+    monkeypatch.setattr(cleaning, "COMMITS_RETAINED", 3)
     before = SmallTable(MemoryFileSystem()).create(shard_count=1)
     for step in range(5):
         before.commit({f"k{step}": "p0"}, compact_after=2)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from pyhudi.filenames import BaseFileName, LogFileName
-from pyhudi.metadata.compaction import compaction_due, earliest_commit, outdated_files
+from pyhudi.metadata.cleaning import earliest_commit, outdated_files
+from pyhudi.metadata.compaction import compaction_due
 from pyhudi.metadata.visible_instants import is_own
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import DataFile, FileGroup, FileSlice, TableView, Visibility

@@ -21,6 +21,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
+from pyhudi.layouts.v8 import V8
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY, InstantTime
@@ -475,7 +476,7 @@ def archive_files(given: Given) -> Any:
 def history_files(given: Given) -> Any:
     """Levels and versions of the archived timeline of layout 2 after ten archival runs."""
     fs = MemoryFileSystem()
-    files = HistoryFiles(TimelineLog(fs, layout=2), HISTORY)
+    files = HistoryFiles(TimelineLog(fs, layout=V8), HISTORY)
     rules = parse_options(given).services
     merged = 0
     for number in range(10):

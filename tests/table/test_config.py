@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, TableNotFoundError, UnsupportedTableError
 from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
+from pyhudi.layouts.v6 import V6
+from pyhudi.layouts.v9 import V9
 from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
@@ -66,7 +68,7 @@ def golden(name: str) -> TableConfig:
 
 def test_what_real_files_mean() -> None:
     cow = golden("cow_rolled_back")
-    assert (cow.name, cow.version, cow.layout) == ("cow_rolled_back", 6, 1)
+    assert (cow.name, cow.version, cow.layout) == ("cow_rolled_back", 6, V6)
     assert cow.table_type is TableType.COPY_ON_WRITE and not cow.is_merge_on_read
     assert cow.record_key_fields == ("id",) and cow.partition_fields == ("part",)
     assert cow.ordering_fields == ("ts",) and cow.timezone == "LOCAL"
@@ -84,7 +86,7 @@ def test_what_real_files_mean() -> None:
     assert virtual.timezone == "UTC" and not virtual.has_meta_columns
     meta = golden("mor_rolled_back_metadata")
     assert meta.base_file_format == "HFILE" and meta.payload_class == "HoodieMetadataPayload"
-    assert golden("cow_v9_txns_nonpart_meta").layout == 2
+    assert golden("cow_v9_txns_nonpart_meta").layout == V9
 
 
 JAVA_TEXT = {

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import UnsupportedTableError
+from pyhudi.layouts.v8 import V8
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.storage.memory import MemoryFileSystem
@@ -174,7 +175,7 @@ def test_at_layout_two_a_log_joins_the_slice_its_completion_falls_into() -> None
     """T2 began before the compaction T3 and ended after it: it belongs on T3's base file."""
     names = [base("a", T[1]), delta("a", T[2], 1), base("a", T[3]), delta("a", T[4], 1)]
     completions = {T[1]: T[1], T[2]: T[5], T[3]: T[3], T[4]: T[6]}
-    view = view_of(names, done(T[1], T[2], T[3], T[4]), layout=2, completions=completions)
+    view = view_of(names, done(T[1], T[2], T[3], T[4]), layout=V8, completions=completions)
     (newest, older) = view.groups[GROUP_A].slices
     assert (newest.instant, [log.name.instant for log in newest.logs]) == (T[3], [T[2], T[4]])
     assert (older.instant, older.logs) == (T[1], ())
@@ -190,18 +191,18 @@ def test_at_layout_two_the_archive_reports_when_an_archived_commit_completed() -
 
     names = [base("a", T[1]), delta("a", T[2], 1), base("a", T[3])]
     instants = done(T[1], T[2], T[3])
-    found = view_of(names, instants, layout=2, completions={T[3]: T[4]}, archived=archived)
+    found = view_of(names, instants, layout=V8, completions={T[3]: T[4]}, archived=archived)
     (newest, _) = found.groups[GROUP_A].slices
     assert [log.name.instant for log in newest.logs] == [T[2]]
     assert requested == [True]
-    view_of(names[:2], instants, layout=2, completions={}, archived=archived)
+    view_of(names[:2], instants, layout=V8, completions={}, archived=archived)
     assert requested == [True]
 
 
 def test_at_layout_two_logs_without_a_base_make_one_slice() -> None:
     names = [delta("a", T[2], 1), delta("a", T[1], 1)]
     completions = {T[1]: T[3], T[2]: T[4]}
-    view = view_of(names, done(T[1], T[2]), layout=2, completions=completions)
+    view = view_of(names, done(T[1], T[2]), layout=V8, completions=completions)
     assert shown(view.latest_slices()) == {"a": (T[1], None, [1, 1])}
 
 

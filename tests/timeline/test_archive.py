@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.layouts.v6 import V6
+from pyhudi.layouts.v8 import V8
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import Archive
@@ -19,7 +21,7 @@ HISTORY = ".hoodie/timeline/history"
 
 
 def test_archived_commits_and_cleans_of_layout_1() -> None:
-    archive = Archive(golden_table("cow_cleaned"), layout=1, folder=".hoodie/archived")
+    archive = Archive(golden_table("cow_cleaned"), layout=V6, folder=".hoodie/archived")
     times = [entry.time for entry in archive.commits]
     assert times == sorted(times) and len(times) >= 4
     assert all(entry.metadata.schema for entry in archive.commits)
@@ -29,11 +31,11 @@ def test_archived_commits_and_cleans_of_layout_1() -> None:
 
 
 def test_the_archive_folder_is_the_one_the_properties_name() -> None:
-    archive = Archive(golden_table("cow_cleaned_h120"), layout=1, folder=".hoodie/history")
+    archive = Archive(golden_table("cow_cleaned_h120"), layout=V6, folder=".hoodie/history")
     assert archive.commits
 
 
-@pytest.mark.parametrize("layout", [1, 2])
+@pytest.mark.parametrize("layout", [V6, V8])
 def test_no_archive_is_an_empty_one(layout: int) -> None:
     archive = Archive(MemoryFileSystem(), layout=layout, folder=".hoodie/archived")
     assert archive.commits == () and archive.cleans == ()
@@ -45,7 +47,7 @@ def test_every_cut_of_an_archive_file_is_read_or_refused() -> None:
     data = fs.read(path)
     for cut in range(0, len(data), 997):
         fs.replace(path, data[:cut])
-        archive = Archive(fs, layout=1, folder=".hoodie/archived")
+        archive = Archive(fs, layout=V6, folder=".hoodie/archived")
         assert len(archive.commits) <= 10  # what a torn block held is passed over
 
 
@@ -81,7 +83,7 @@ def history(fs: MemoryFileSystem) -> None:
 def test_archived_instants_of_layout_2() -> None:
     fs = MemoryFileSystem()
     history(fs)
-    archive = Archive(fs, layout=2, folder="")
+    archive = Archive(fs, layout=V8, folder="")
     assert [(e.time, e.action, e.completed_at) for e in archive.commits] == [
         (InstantTime("1"), Action.COMMIT, "11"),
         (InstantTime("2"), Action.REPLACE_COMMIT, "22"),
@@ -95,4 +97,4 @@ def test_a_broken_manifest_is_named() -> None:
     history(fs)
     fs.replace(f"{HISTORY}/manifest_7", b"{")
     with pytest.raises(CorruptFileError, match="manifest"):
-        _ = Archive(fs, layout=2, folder="").commits
+        _ = Archive(fs, layout=V8, folder="").commits

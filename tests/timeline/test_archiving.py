@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.layouts.v6 import V6
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.archive_entries import blocks, entry
@@ -67,7 +68,7 @@ def test_an_archived_instant_reports_what_its_files_contained() -> None:
         want = {i.time: log.commit(i) for i in timeline.commits}
         files = ArchiveFiles(log, ".hoodie/ours")
         assert files.append(done, batch=3).endswith(".commits_.archive.1_1-0-1")
-        archive = Archive(fs, layout=1, folder=".hoodie/ours")
+        archive = Archive(fs, layout=V6, folder=".hoodie/ours")
         assert archive.timeline.times == {i.time for i in done}
         for archived in archive.commits:
             before = want[archived.time]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, WriteConflictError
+from pyhudi.layouts.v8 import V8
 from pyhudi.options import ServiceOptions
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -66,7 +67,7 @@ def active(*instants: Instant) -> MemoryFileSystem:
 
 
 def history(fs: FileSystem) -> HistoryFiles:
-    return HistoryFiles(TimelineLog(fs, layout=2), HISTORY)
+    return HistoryFiles(TimelineLog(fs, layout=V8), HISTORY)
 
 
 def archive(fs: FileSystem, instants: list[Instant], rules: ServiceOptions = FEW) -> int:
@@ -125,7 +126,7 @@ def test_files_have_the_schema_and_the_footer_of_apache_hudi(name: str) -> None:
 
 def test_a_row_records_the_files_of_its_instant() -> None:
     fs = real_table("arch_mor_v9")
-    log = TimelineLog(fs, layout=2)
+    log = TimelineLog(fs, layout=V8)
     instants = list(log.load().where(None, State.COMPLETED))
     before = tree(fs, ".hoodie/timeline")
     known = {str(row["instantTime"]) for row in rows_of(fs)}
@@ -145,7 +146,7 @@ def test_a_row_records_the_files_of_its_instant() -> None:
 
 def test_a_clustering_records_its_plan_and_an_overwrite_its_inflight_metadata() -> None:
     fs = real_table("archived_cow_v8")
-    log = TimelineLog(fs, layout=2)
+    log = TimelineLog(fs, layout=V8)
     (clustering,) = log.load().where({Action.REPLACE_COMMIT}, State.COMPLETED)
     plan = fs.read(f".hoodie/timeline/{clustering.time}.clustering.requested")
     overwrite = Instant(time_of(5), Action.REPLACE_COMMIT, State.COMPLETED, time_of(6))
@@ -165,7 +166,7 @@ def test_every_action_has_its_completion_time_and_metadata_instants_have_20_digi
     rest = [completed(1), completed(3, CLEAN), completed(5, Action.ROLLBACK)]
     fs = active(old, *rest)
     archive(fs, [old, *rest])
-    found = Archive(fs, layout=2, folder="")
+    found = Archive(fs, layout=V8, folder="")
     assert dict(found.completions) == {i.time: i.completed_at for i in (old, *rest)}
     assert found.completions.get(time_of(2)) is None
     assert list(found.timeline) == [old, *rest]
@@ -178,15 +179,15 @@ def test_a_row_without_metadata_is_a_commit_that_lists_nothing() -> None:
     )
     made = write_history_file(fs, HISTORY, f"{time_of(1)}_{time_of(1)}_0.parquet", [rows])
     publish_manifest(fs, HISTORY, load_manifest(fs, HISTORY), [made])
-    (entry,) = Archive(fs, layout=2, folder="").commits
+    (entry,) = Archive(fs, layout=V8, folder="").commits
     assert entry.metadata == CommitMetadata() and entry.completed_at is None
-    assert Archive(fs, layout=2, folder="").completions[time_of(1)] == time_of(1)
+    assert Archive(fs, layout=V8, folder="").completions[time_of(1)] == time_of(1)
 
 
 def test_only_files_that_can_hold_what_is_requested_are_opened() -> None:
     fs = real_table("arch_mor_v9")
     counting = OpenCountingFileSystem(fs)
-    found = Archive(counting, layout=2, folder="")
+    found = Archive(counting, layout=V8, folder="")
     assert not found.is_empty and not _files_of(counting)
     file = load_manifest(fs, HISTORY).files[2]
     assert found.completions[file.first] > file.first
@@ -271,7 +272,7 @@ def test_a_run_that_stops_anywhere_loses_nothing_and_archives_nothing_twice() ->
         archive(fs, instants[number : number + 2])
     stops = every_stop(fs, lambda fs: archive(fs, instants[4:7]), after=True)
     for number, stop in enumerate(stops):
-        log = TimelineLog(stop.fs, layout=2)
+        log = TimelineLog(stop.fs, layout=V8)
         on_timeline = set(log.load().where(None, State.COMPLETED))
         assert on_timeline | set(archived(stop.fs)) == set(instants), str(stop)
         chosen = instants[4 : 9 if number % 4 > 1 else 7]  # the next run may choose more
@@ -279,7 +280,7 @@ def test_a_run_that_stops_anywhere_loses_nothing_and_archives_nothing_twice() ->
             archive(stop.fs, chosen)
         times = [row["instantTime"] for row in rows_of(stop.fs)]
         assert times == [i.time for i in instants[: 4 + len(chosen)]], str(stop)
-        left = TimelineLog(stop.fs, layout=2).load()
+        left = TimelineLog(stop.fs, layout=V8).load()
         assert list(left) == instants[4 + len(chosen) :], str(stop)
         assert _unnamed(stop.fs) == set(), str(stop)
 
@@ -320,7 +321,7 @@ def test_every_archived_instant_is_listed_exactly_once(
         number += size
     assert [row["instantTime"] for row in rows_of(fs)] == [i.time for i in instants[:number]]
     assert archived(fs) == instants[:number]
-    assert dict(Archive(fs, layout=2, folder="").completions) == {
+    assert dict(Archive(fs, layout=V8, folder="").completions) == {
         i.time: i.completed_at for i in instants[:number]
     }
 
@@ -463,4 +464,4 @@ def test_two_archivers_at_once_conflict() -> None:
 
     with pytest.raises(WriteConflictError):
         history(Late(fs.store)).append([completed(0)], batch=1)
-    assert completed(0) in set(TimelineLog(fs, layout=2).load())
+    assert completed(0) in set(TimelineLog(fs, layout=V8).load())

@@ -136,8 +136,8 @@ class ChangeWindow:
         Where the later write wins, the files of the range's commits determine its rows.  Under
         partial updates a row has only the values that those commits wrote, as in Apache Hudi.
         """
-        is_determined = self.state.log.layout == 1 and _is_determined_by_range(self.state.rules)
-        if self.commits is None or not is_determined:  # logs of layout 2 may hold partial updates
+        is_whole = not self.state.log.layout.has_partial_logs
+        if self.commits is None or not (is_whole and _is_determined_by_range(self.state.rules)):
             return list(slices)
         times = {instant.time for instant, _ in self.commits}
         paths = {stat.path for _, commit in self.commits for stat in commit.stats}
@@ -230,7 +230,7 @@ def _before_hollow_commits(
     state: TableState, policy: HollowCommitPolicy, limit: InstantTime | None
 ) -> InstantTime | None:
     """The newest visible instant given the policy; layout 2 has no hollow commits in a range."""
-    if state.log.layout != 1:
+    if state.log.layout.has_completion_times:
         return limit
     if policy is HollowCommitPolicy.USE_TRANSITION_TIME:
         raise UnsupportedTableError(
@@ -272,7 +272,7 @@ def _commit_filter(
 ) -> list[pc.Expression]:
     """Filters for rows of commits after `since` (completed after it, if that is recorded)."""
     time = pc.field(COMMIT_TIME)
-    if state.log.layout == 1:
+    if not state.log.layout.has_completion_times:
         later = time > since
         return [later if until is None else later & (time <= until)]
     before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]

@@ -147,7 +147,7 @@ def _indexes(
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, request.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
-        is_indexed = RECORD_INDEX.path in listed and state.log.layout == 1
+        is_indexed = RECORD_INDEX.path in listed and not state.log.layout.has_partial_logs
         if request.is_newest and is_indexed and keys_are_unique(state):
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
@@ -158,8 +158,9 @@ def _indexes(
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
     if columns and COLUMN_STATS.path in listed:
-        # each row is stored whole in one file; logs of layout 2 may hold partial updates
-        merges = state.rules.refused is None and state.rules.picks and state.log.layout == 1
+        # each row must be stored whole in one file
+        is_whole = state.rules.picks and not state.log.layout.has_partial_logs
+        merges = state.rules.refused is None and is_whole
         found.append(
             (
                 "column statistics",

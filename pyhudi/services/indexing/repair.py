@@ -91,7 +91,7 @@ def _publish(
         fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
         engine=engine,
     )  # fmt: skip
-    inflight = log.start(requested, profile((), _OPERATION))
+    inflight = log.start(requested, log.encode(profile((), _OPERATION)))
     targets = {target.number: target for target in metadata.shard_targets()}
     tasks = [
         BucketRepairTask(fs, targets[check.bucket], inflight, check.faults)
@@ -104,10 +104,10 @@ def _publish(
         (),
         operation=_OPERATION,
         extra={"schema": avro_schema, "pyhudi.index.repair": f"put={put},ended={ended}"},
-    ).to_json()
+    )
     check_lock(fs)
     metadata.finish((), written)
-    return complete(state, inflight, content)
+    return complete(state, inflight, log.encode(content))
 
 
 def repair_index_bucket(task: BucketRepairTask) -> WriteStat:

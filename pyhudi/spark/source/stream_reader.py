@@ -177,7 +177,7 @@ def commits_after(
 ) -> Iterator[tuple[InstantTime, CommitMetadata]]:
     """Commits that completed after `since` and before any pending one, in completion order."""
     pending = None
-    if state.log.layout == 1:
+    if not state.log.layout.has_completion_times:
         pending = next((i.time for i in state.timeline.pending if _brings_rows(state.log, i)), None)
     found = [
         (instant.completed_at or instant.time, instant)
@@ -253,7 +253,9 @@ def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
     try:
         plan = plan_scan(state, request)
     except SnapshotExpiredError:
-        if state.log.layout != 1:  # instants do not bound the rows of a range in this layout
+        if (
+            state.log.layout.has_completion_times
+        ):  # instants do not bound the rows of a range in this layout
             raise
         return None
     paths = (file.path for task in plan.tasks for file in task.slice.files)

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OvertakenError
-from pyhudi.filenames import HOODIE, BaseFileName, cdc_log_of, join, parse_data_file
+from pyhudi.filenames import BaseFileName, cdc_log_of, join, parse_data_file
+from pyhudi.layouts.table_layout import TableLayout
+from pyhudi.layouts.v6 import V6
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.options import BaseFileOptions, FileSizing, LogFormat
 from pyhudi.read.file_slice import SliceSpec
@@ -37,7 +39,7 @@ class FilePlan:
 
     schema: user columns.  inflight: the instant on the timeline, which must exist while files are
     written; None outside a transaction.  cdc: the change data capture mode of base files; None if
-    disabled.
+    disabled.  layout: of the table.
     """
 
     fs: FileSystem
@@ -55,19 +57,19 @@ class FilePlan:
     sizing: FileSizing = field(default_factory=FileSizing)
     inflight: Instant | None = None
     cdc: CdcMode | None = None
+    layout: TableLayout = V6
 
     def check_stands(self, path: str) -> None:
         """Delete the file just written at `path`, and the CDC log of a base file, and raise
         OvertakenError if the instant was rolled back in the meantime or completed without this
         task.
 
-        Cost: two file existence requests.
+        Cost: two requests.
         """
         if self.inflight is None:
             return
-        completed = replace(self.inflight, state=State.COMPLETED)
-        mine, done = (f"{HOODIE}/{file_name(each)}" for each in (self.inflight, completed))
-        if self.fs.exists(mine) and not self.fs.exists(done):
+        mine = f"{self.layout.timeline_folder}/{file_name(self.inflight)}"
+        if self.fs.exists(mine) and not self._is_completed(self.inflight):
             return
         name = parse_data_file(path.rpartition("/")[2])
         folder = path.rpartition("/")[0]
@@ -79,6 +81,13 @@ class FilePlan:
             path=path,
             hint="the file written by the task was deleted; write again",
         )
+
+    def _is_completed(self, inflight: Instant) -> bool:
+        folder = self.layout.timeline_folder
+        if not self.layout.has_completion_times:
+            completed = replace(inflight, state=State.COMPLETED)
+            return self.fs.exists(f"{folder}/{file_name(completed)}")
+        return any(name.startswith(f"{inflight.time}_") for name in self.fs.names(folder))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from pyhudi.read.hidden_rows import hides
 from pyhudi.records import (
     RECORD_KEY,
     FileGroupId,
-    InstantTime,
     with_meta,
 )
+from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
@@ -144,7 +144,7 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         leaving=~decision.keep, incoming=incoming)  # fmt: skip
     size = write_base_file(plan, target.group, name, rows, bloom, MarkerKind.MERGE,
         keys=keys, added=incoming)  # fmt: skip
-    stat = _base_stat(target.group, name, size, rows.num_rows, base.name.instant, began)
+    stat = _base_stat(target.group, name, size, rows.num_rows, target.slice, began)
     stat = _counted(
         replace(stat, cdc_sizes=cdc_sizes),
         inserted=decision.inserted, updated=decision.updated, deleted=decision.deleted,
@@ -200,7 +200,7 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     cdc_sizes = _log_changes(plan, target.group, name, kind, stored,
         leaving=~decision.keep, incoming=incoming)  # fmt: skip
     size = write_base_file(plan, target.group, name, rows, bloom, kind)
-    stat = _base_stat(target.group, name, size, rows.num_rows, slice_.instant, began)
+    stat = _base_stat(target.group, name, size, rows.num_rows, slice_, began)
     stat = replace(stat, cdc_sizes=cdc_sizes)
     stat = _counted(
         stat, inserted=decision.inserted, updated=decision.updated, deleted=decision.deleted
@@ -272,14 +272,16 @@ def _base_stat(
     name: BaseFileName,
     size: int,
     rows: int,
-    previous: InstantTime | None,
+    replaced: FileSlice | None,
     began: float,
 ) -> WriteStat:
+    """replaced: the slice that the file continues; None for a new file group."""
+    base = replaced.base if replaced else None
     return WriteStat(
         partition=group.partition,
         file_id=group.file_id,
         path=join(group.partition, str(name)),
-        previous_instant=previous,
+        previous_instant=replaced.instant if replaced else None,
         write_count=rows,
         delete_count=0,
         update_count=0,
@@ -287,6 +289,7 @@ def _base_stat(
         size_bytes=size,
         write_bytes=size,
         create_millis=millis_since(began),
+        previous_base=str(base.name) if base else None,
     )
 
 

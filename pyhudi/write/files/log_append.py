@@ -14,6 +14,7 @@ from pyhudi.filenames import LogFileName, join, new_write_token
 from pyhudi.formats.delete_block import loggable
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.column_merge import wanting
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.options import LogFormat
@@ -37,14 +38,13 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
     assert target.slice is not None
     slice_, group = target.slice, target.group
     routed, unchanged = _in_order(plan, slice_, routed)
-    instant, version = append_position(slice_, target.compacting)
-    names = tuple(str(log.name) for log in slice_.logs)
+    place = next_log(plan, slice_, target.compacting)
     written: list[Written] = []
     fresh = target.insert_count
     for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
-        name = LogFileName(group.file_id, instant, version, new_write_token(number))
-        names = (*names, str(name))
-        announce(plan.fs, plan.instant, group.partition, name, kind=MarkerKind.APPEND)
+        name = place.new_name(number)
+        kind = MarkerKind(plan.layout.log_marker)
+        announce(plan.fs, plan.instant, group.partition, name, kind=kind)
         path = join(group.partition, str(name))
         with plan.fs.open_sink(path) as sink:
             for block in blocks:
@@ -58,20 +58,20 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
             partition=group.partition,
             file_id=group.file_id,
             path=path,
-            previous_instant=instant,
+            previous_instant=place.previous_instant,
             write_count=puts,
             delete_count=deletes,
             update_count=puts - inserts,
             insert_count=inserts,
             size_bytes=size,
             write_bytes=size,
-            log_version=version,
-            base_file=str(slice_.base.name) if slice_.base else "",
-            log_files=names,
+            log_version=name.version,
+            base_file=place.base_file,
+            log_files=(*place.earlier, str(name)),
             upsert_millis=millis_since(began),
         )
         written.append(Written(stat, inserts, puts - inserts, deletes, 0))
-        version += 1
+        place = place.following(name)
     if not written:
         return [Written(None, 0, 0, 0, unchanged)]
     return [replace(written[0], unchanged=unchanged), *written[1:]]
@@ -157,6 +157,49 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
     action = np.concatenate([routed.action[decision.emit], routed.action[gone]])
     return Routed(rows, action), decision.unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where the next log file of a slice goes, and what its write stat names beside it.
+
+    instant, version: in its name.  previous_instant, base_file, earlier: the slice, its base file
+    and its earlier logs, where logs belong to a slice by name or changes are captured; else the
+    write's own instant, and no other file.
+    """
+
+    file_id: str
+    instant: InstantTime
+    version: int
+    previous_instant: InstantTime
+    base_file: str = ""
+    earlier: tuple[str, ...] = ()
+
+    def new_name(self, number: int) -> LogFileName:
+        """A name that no other attempt uses; number: of the task."""
+        return LogFileName(self.file_id, self.instant, self.version, new_write_token(number))
+
+    def following(self, name: LogFileName) -> LogPlace:
+        """The place after the log `name`, which the same write has just written."""
+        names_all = bool(self.base_file or self.earlier) or self.previous_instant != self.instant
+        earlier = (*self.earlier, str(name)) if names_all else ()
+        return replace(self, version=self.version + 1, earlier=earlier)
+
+
+def next_log(plan: FilePlan, slice_: FileSlice, compacting: InstantTime | None) -> LogPlace:
+    """Where a write puts its next log of a slice.
+
+    compacting: instant of the group's planned compaction, which must not include the log; matters
+    only where the name of a log decides about its slice.
+    """
+    base_file = str(slice_.base.name) if slice_.base else ""
+    names = tuple(str(log.name) for log in slice_.logs)
+    if plan.layout.log_instant is LogInstant.SLICE:
+        instant, version = append_position(slice_, compacting)
+        return LogPlace(slice_.file_id, instant, version, instant, base_file, names)
+    if plan.cdc is not None:  # readers of changes find the slice before the log by these names
+        return LogPlace(slice_.file_id, plan.instant, 1, slice_.instant, base_file, names)
+    return LogPlace(slice_.file_id, plan.instant, 1, plan.instant)
 
 
 def append_position(slice_: FileSlice, compacting: InstantTime | None) -> tuple[InstantTime, int]:
