@@ -9,6 +9,7 @@ import pytest
 
 from pyhudi.errors import OptionError, SchemaError
 from pyhudi.keygen.key_generator_config import key_rule
+from pyhudi.layouts.known import LAYOUTS
 from pyhudi.merge.merge_rules import merge_rules
 from pyhudi.merge.payload_classes import DeleteMark, Keeps
 from pyhudi.options import IndexKind, parse_options
@@ -63,7 +64,7 @@ def test_a_new_table_has_the_properties_that_apache_hudi_gives_it(name: str, ver
 def test_the_properties_are_valid_and_state_their_version(name: str, version: int) -> None:
     config = created(name, version)
     assert is_valid(config.properties)
-    assert (config.version, config.layout) == (version, 1 if version == 6 else 2)
+    assert (config.version, config.layout) == (version, LAYOUTS[version])
     assert ("hoodie.table.initial.version" in config.properties) is (version > 6)
 
 
