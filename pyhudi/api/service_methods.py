@@ -33,7 +33,7 @@ from pyhudi.services.savepoint import Savepoint, savepoints
 from pyhudi.services.snapshot_pins import PinnedSnapshot, SnapshotPin, pinned_snapshots
 from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.instant import REPLACES, Action
+from pyhudi.timeline.instant import REPLACEMENTS, Action
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.restore import RestoreReport
 
@@ -104,7 +104,7 @@ class ServiceVerbs:
         Raises UserError if no clustering is pending at `instant`, WriteConflictError while another
         process runs it.
         """
-        actions = REPLACES
+        actions = REPLACEMENTS
         return table_services.unschedule_plan(
             self._fs, self._options, instant, actions, dry_run=dry_run
         )

@@ -64,7 +64,7 @@ from pyhudi.storage.spill import Staged, staging_folder
 from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from pyhudi.timeline.instant import COMMITS, REPLACES, Action, Instant, State
+from pyhudi.timeline.instant import COMMITS, REPLACEMENTS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.clustering import SORT_COLUMNS, ClusteringPlan
 from pyhudi.timeline.timeline import Timeline
@@ -107,14 +107,14 @@ def commits_since(log: TimelineLog, timeline: Timeline) -> int:
     """Commits completed since the last clustering; all commits if there was none."""
     commits = timeline.where(COMMITS, State.COMPLETED)
     last = None
-    for instant in timeline.where(REPLACES, State.COMPLETED):
+    for instant in timeline.where(REPLACEMENTS, State.COMPLETED):
         if log.is_clustering(instant):
             last = instant
     return len(commits if last is None else commits.after(last.time))
 
 
 def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
-    pending = timeline.where(REPLACES, State.REQUESTED, State.INFLIGHT)
+    pending = timeline.where(REPLACEMENTS, State.REQUESTED, State.INFLIGHT)
     return [instant for instant in pending if log.is_clustering(instant)]
 
 
@@ -196,7 +196,7 @@ def cancel_clustering(
     times = {claimed[group] for group in taken}
     dropped = [
         pending
-        for pending in state.log.load().where(REPLACES)
+        for pending in state.log.load().where(REPLACEMENTS)
         if pending.time in times and not pending.is_completed
     ]
     for pending in dropped:

@@ -57,7 +57,7 @@ COMPLETES_AS: Final = {
 COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """Actions whose completion changes the rows or files that readers see."""
 
-REPLACES: Final = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
+REPLACEMENTS: Final = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
 """Pending and completed actions of a clustering, among them other replacements."""
 
 WRITES: Final = COMMITS | {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
