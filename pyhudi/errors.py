@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar
 
 
@@ -119,6 +120,16 @@ class OvertakenError(WriteConflictError):
     """A WriteConflictError that may be resolved by planning the same write again."""
 
     code = "OVERTAKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A lost race as a value: another process changed what a transaction was planned on.
+
+    error: the reason; raised only where nothing plans the transaction again.
+    """
+
+    error: OvertakenError
 
 
 class IndexNotReadyError(PyhudiError):

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
+from pyhudi.errors import Overtaken
 from pyhudi.index.contract import Finder, Located
 from pyhudi.index.key_join import SpilledTable
 from pyhudi.options import IndexKind
@@ -87,8 +88,9 @@ class EntryStore(Protocol):
         """
         ...
 
-    def publish(self, written: Any) -> None:
-        """Make staged changes take effect once the commit completes.  The caller holds the lock."""
+    def publish(self, written: Any) -> Overtaken | None:
+        """Make staged changes take effect once the commit completes, or return why concurrent
+        changes of the index prevent it.  The caller holds the lock."""
         ...
 
     def apply_deferred(self, written: Any) -> None:

@@ -2,7 +2,7 @@
 
 ```
 write          the write, then the table services that are due       services -> report
-  commit       attempts, until there is no conflict
+  commit       attempts, until there is no conflict                    -> Committed | Overtaken
     _attempt   lock -> crashed writers rolled back, index ready      operations/prepare_write
       _plan      batch -> deduplicate, tag -> contest -> assign      write/plan_steps
       _start     T requested, T inflight                             transaction/protocol
@@ -11,8 +11,10 @@ write          the write, then the table services that are due       services ->
 ```
 
 The `LockPolicy` of the transaction determines whether the lock is held for the whole write or only
-at begin and end.  After a conflict the write is planned again on the new state, after a random
-pause.  The last attempt holds the lock throughout, so every write ends however busy the table is.
+at begin and end.  An attempt ends as `Committed`, or as `Overtaken` if a concurrent change
+conflicts.  Then the write is planned again on the new state, after a random pause; the error is
+raised only when no retries are left.  The last attempt holds the lock throughout, so every write
+ends however busy the table is.
 docs/transactions.md describes the guarantees of both policies.
 """
 
@@ -24,21 +26,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyhudi.errors import OvertakenError, WriteConflictError
+from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.options import Concurrency
 from pyhudi.services.clustering import cancel_clustering
-from pyhudi.services.duplicate_key_conflicts import check_rows
+from pyhudi.services.duplicate_key_conflicts import find_row_conflict
 from pyhudi.services.indexing.external_indexes import mismatch_note
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staging, staging_folder
 from pyhudi.table.listing import ensure_partition
 from pyhudi.transaction.conflicts import WriteSet
-from pyhudi.transaction.early_conflicts import check_early
+from pyhudi.transaction.early_conflicts import find_early
 from pyhudi.transaction.finish import Ending
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.protocol import LockPolicy, Transaction
@@ -51,6 +53,13 @@ from pyhudi.write.placement.hashing_metadata import store_rings
 from pyhudi.write.write_context import PlannedWrite, WriteContext, WriteRequest, write_set
 from pyhudi.write.write_report import WriteReport
 from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An attempt that needs no other: the write is committed or deferred, or nothing was due."""
+
+    report: WriteReport
 
 
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
@@ -72,7 +81,10 @@ def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
     if request.dry_run:
         return _dry_run(fs, request)
     if not request.options.write.concurrency.optimistic or not request.publish:
-        return _attempt(fs, request, LockPolicy.WHOLE_WRITE)
+        ended = _attempt(fs, request, LockPolicy.WHOLE_WRITE)
+        if isinstance(ended, Overtaken):
+            raise ended.error
+        return ended.report
     with write_spill(fs, request) as staging:
         replayed = replace(request, rows=ReplayedRows(request.rows))
         return _with_retries(fs, replayed, staging)
@@ -89,21 +101,21 @@ def _dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
 
 def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> WriteReport:
     rules = request.options.write.concurrency
-    met: list[OvertakenError] = []
+    lost: list[OvertakenError] = []
     while True:
-        last = 0 < rules.retries == len(met)
+        last = 0 < rules.retries == len(lost)
         policy = LockPolicy.WHOLE_WRITE if last else LockPolicy.BEGIN_AND_END
-        try:
-            report = _attempt(fs, request, policy, staging)
-            notes = (*report.notes, *(f"planned again: {error}" for error in met))
-            return replace(report, conflicts=len(met), notes=notes)
-        except OvertakenError as overtaken:
-            met.append(overtaken)
-            if len(met) > rules.retries:
-                raise WriteConflictError(
-                    overtaken.what, hint=overtaken.hint, attempts=len(met), **overtaken.facts
-                ) from overtaken
-        time.sleep(pause_seconds(rules, len(met)))
+        ended = _attempt(fs, request, policy, staging)
+        if isinstance(ended, Committed):
+            notes = (*ended.report.notes, *(f"planned again: {error}" for error in lost))
+            return replace(ended.report, conflicts=len(lost), notes=notes)
+        error = ended.error
+        lost.append(error)
+        if len(lost) > rules.retries:
+            raise WriteConflictError(
+                error.what, hint=error.hint, attempts=len(lost), **error.facts
+            ) from error
+        time.sleep(pause_seconds(rules, len(lost)))
 
 
 def pause_seconds(rules: Concurrency, conflicts: int) -> float:
@@ -114,13 +126,13 @@ def pause_seconds(rules: Concurrency, conflicts: int) -> float:
 
 def _attempt(
     fs: FileSystem, request: WriteRequest, policy: LockPolicy, staging: Staging | None = None
-) -> WriteReport:
+) -> Committed | Overtaken:
     """One transaction.  staging: where rows are staged; None: a place for this attempt."""
     options, operation = request.options.write, request.operation
     with Transaction(fs, options, policy, operation.value.lower()) as transaction:
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
-            return ready
+            return Committed(ready)
         with write_spill(fs, request, staging) as place:
             setting, fitted = make_context(fs, ready.timeline, request, place)
             action, content = requested(setting.state, operation)
@@ -128,9 +140,13 @@ def _attempt(
             planned = _plan(setting, request)
             if planned.is_empty and not fitted.has_changed:
                 transaction.forget()
-                return _nothing_to_write(setting, planned)
-            done = _Write(transaction, request, setting, planned, fitted, ready)
-            return done.run()
+                return Committed(_nothing_to_write(setting, planned))
+            ended = _Write(transaction, request, setting, planned, fitted, ready).run()
+            if isinstance(ended, Overtaken):
+                transaction.lost = ended
+            return ended
+    assert transaction.lost is not None  # a file that the write was planned on was cleaned
+    return transaction.lost
 
 
 def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
@@ -188,18 +204,26 @@ class _Write:
     def changes(self) -> WriteSet:
         return write_set(self.setting, self.planned)
 
-    def run(self) -> WriteReport:
-        transaction, setting, planned = self.transaction, self.setting, self.planned
-        if not transaction.is_whole and setting.options.concurrency.detects_early:
-            beats = setting.options.concurrency.heartbeats
-            check_early(setting.state, transaction.instant, self.changes, beats)
-        entries = self._start()
+    def run(self) -> Committed | Overtaken:
+        setting = self.setting
+        entries = self._find_early() or self._start()
+        if isinstance(entries, Overtaken):
+            return entries
         with setting.watch.phase("write"):
-            files = write_files(setting, planned, transaction.instant, entries)
+            files = write_files(setting, self.planned, self.transaction.instant, entries)
+        if isinstance(files, Overtaken):
+            return files
         with setting.watch.phase("commit"):
             return self._publish(files, entries)
 
-    def _start(self) -> IndexTargets:
+    def _find_early(self) -> Overtaken | None:
+        """A conflict that is known before any file is written, if the options look for it."""
+        transaction, state, rules = self.transaction, self.setting.state, self.setting.options
+        if transaction.is_whole or not rules.concurrency.detects_early:
+            return None
+        return find_early(state, transaction.instant, self.changes, rules.concurrency.heartbeats)
+
+    def _start(self) -> IndexTargets | Overtaken:
         """Make the instant inflight; returns the destination of index entries: the metadata table
         if the lock is held until the commit point, else staged logs."""
         transaction, setting = self.transaction, self.setting
@@ -210,7 +234,9 @@ class _Write:
                 entries = self._begin_metadata()
         transaction.start(profile_of(self.planned))
         at = transaction.instant.time
-        store_rings(setting.state.fs, self.planned.rings, at)
+        lost = store_rings(setting.state.fs, self.planned.rings, at)
+        if lost is not None:
+            return lost
         hash = setting.index.hash if setting.index.records else None
         return entries or WaitingIndex(staging_folder(at), at, setting.state.zone, hash)
 
@@ -225,33 +251,49 @@ class _Write:
             transaction.relist()
         return transaction.begin_metadata(setting.engine)
 
-    def _publish(self, files: WrittenFiles, entries: IndexTargets) -> WriteReport:
+    def _publish(self, files: WrittenFiles, entries: IndexTargets) -> Committed | Overtaken:
         """Conflict detection, then metadata table, other indexes and the commit point."""
-        transaction, setting, planned = self.transaction, self.setting, self.planned
+        transaction, setting = self.transaction, self.setting
         fs, at = setting.state.fs, transaction.instant.time
         remove_leftovers(fs, at, stats=files.stats)
         with transaction.ending(self.changes) as ending:
-            check_rows(setting, planned, transaction.instant, ending.now)
-            self._ensure_partitions(ending)
-            metadata = transaction.metadata or self._begin_metadata()
-            content = content_of(setting, planned, files, transaction.now, at)
-            index = files.index
-            if isinstance(entries, WaitingIndex):
-                index = tuple(entries.hand_over(fs, files.index, metadata, setting.engine))
-            metadata.finish(files.stats, index)
-            for store, written in zip(setting.index.stores, files.stores, strict=True):
-                store.publish(written)
+            if isinstance(ending, Overtaken):
+                return ending
+            lost = find_row_conflict(setting, self.planned, transaction.instant, ending.now)
+            lost = lost or self._publish_indexes(files, entries, ending)
+            if lost is not None:
+                return lost
+            content = content_of(setting, self.planned, files, transaction.now, at)
             if not self.request.publish:
                 report = self._report(files)
                 transaction.defer(content, report.to_dict())
-                return report
+                return Committed(report)
             transaction.complete(content)
             for store, written in zip(setting.index.stores, files.stores, strict=True):
                 with tolerating("index entries", fs.url):
                     store.apply_deferred(written)
         with tolerating("markers", transaction.instant):
             remove_markers(fs, at)
-        return self._report(files)
+        return Committed(self._report(files))
+
+    def _publish_indexes(
+        self, files: WrittenFiles, entries: IndexTargets, ending: Ending
+    ) -> Overtaken | None:
+        """Finish the delta commit of the metadata table and publish the external indexes."""
+        setting, index = self.setting, files.index
+        self._ensure_partitions(ending)
+        metadata = self.transaction.metadata or self._begin_metadata()
+        if isinstance(entries, WaitingIndex):
+            lost = entries.overtaken(index, metadata)
+            if lost is not None:
+                return lost
+            index = tuple(entries.hand_over(ending.state.fs, index, metadata, setting.engine))
+        metadata.finish(files.stats, index)
+        for store, written in zip(setting.index.stores, files.stores, strict=True):
+            lost = store.publish(written)
+            if lost is not None:
+                return lost
+        return None
 
     def _ensure_partitions(self, ending: Ending) -> None:
         """Restore metafiles that a concurrent clean of an empty partition may have deleted."""

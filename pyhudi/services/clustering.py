@@ -242,6 +242,9 @@ def _publish(
     touched = WriteSet(frozenset(slice_.group for slice_ in plan.slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:
         metadata = ending.begin_metadata(engine)
+        lost = waiting.overtaken(index, metadata)
+        if lost is not None:
+            raise lost.error
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
         if any(kind.traits.rereads_undone for kind in shadow_kinds(state.config, options.write)):
             request_reread(fs, inflight.time)

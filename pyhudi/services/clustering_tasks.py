@@ -204,6 +204,8 @@ def write_output(task: OutputTask) -> Output | None:
     size = write_base_file(
         _grouped(plan, first), task.group, name, stored(), bloom, MarkerKind.CREATE
     )
+    path = join(task.group.partition, str(name))
+    plan.check_stands(path)
     part = None
     if work.hash is not None:
         arrays = [array for column in keys for array in column.chunks]
@@ -211,7 +213,7 @@ def write_output(task: OutputTask) -> Output | None:
     stat = WriteStat(
         partition=task.group.partition,
         file_id=task.group.file_id,
-        path=join(task.group.partition, str(name)),
+        path=path,
         previous_instant=None,
         write_count=count,
         delete_count=0,

@@ -48,10 +48,12 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
     size = write_base_file(plan, slice_.group, name, rows, bloom, kind)
+    path = join(slice_.partition, str(name))
+    plan.check_stands(path)
     return WriteStat(
         partition=slice_.partition,
         file_id=slice_.file_id,
-        path=join(slice_.partition, str(name)),
+        path=path,
         previous_instant=slice_.instant,
         write_count=rows.num_rows,
         delete_count=0,

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import OvertakenError
+from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
@@ -41,34 +41,45 @@ class Clash:
     instant: Instant
     key: str | None = None
 
+    def overtaken(self) -> Overtaken:
+        error = OvertakenError(
+            "another writer inserted the same keys" if self.key else
+            "another writer inserted rows that may have the same keys",
+            instant=self.instant.time, key=self.key,
+        )  # fmt: skip
+        return Overtaken(error)
 
-def check_rows(setting: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline) -> None:
-    """Raise OvertakenError for conflicts that file groups do not show: columns and new keys."""
+
+def find_row_conflict(
+    setting: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline
+) -> Overtaken | None:
+    """A conflict that file groups do not show: of columns or new keys; None if none."""
     state = setting.state
     since = completed_since(state.timeline, now)
     if not since:
-        return
+        return None
     batch = StreamBatch.of(setting.options.commit_metadata)
     twin = None if batch is None else writer_of(batch, state.log, since)
     if twin is not None:
-        raise OvertakenError("another writer wrote this batch of the stream", instant=twin.time)
+        return Overtaken(
+            OvertakenError("another writer wrote this batch of the stream", instant=twin.time)
+        )
     stated = schema_text(state.log, state.timeline, state.archive, state.config)
     if stated != schema_text(state.log, now, state.archive, state.config):
-        raise OvertakenError("another writer changed the table's columns", instant=since[-1].time)
+        return Overtaken(
+            OvertakenError("another writer changed the table's columns", instant=since[-1].time)
+        )
     later = now.commits.after(mine.time).last
     if later is not None and setting.avro_schema != stated:
         # the newest commit states the columns, and this write would not be the newest
-        raise OvertakenError(
-            "a later write committed before this one, which changes the table's columns",
-            instant=later.time,
+        return Overtaken(
+            OvertakenError(
+                "a later write committed before this one, which changes the table's columns",
+                instant=later.time,
+            )
         )
     clash = _find_clash(setting, planned, now)
-    if clash is not None:
-        raise OvertakenError(
-            "another writer inserted the same keys" if clash.key else
-            "another writer inserted rows that may have the same keys",
-            instant=clash.instant.time, key=clash.key,
-        )  # fmt: skip
+    return None if clash is None else clash.overtaken()
 
 
 def _find_clash(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> Clash | None:

@@ -7,6 +7,7 @@ older one continues, so one of them always does.
 
 from __future__ import annotations
 
+from pyhudi.errors import Overtaken
 from pyhudi.options import Heartbeats
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.timeline.instant import WRITES, Instant, State
@@ -16,10 +17,10 @@ from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.markers import list_markers
 
 
-def check_early(
+def find_early(
     state: TableState, mine: Instant, touched: WriteSet, heartbeats: Heartbeats
-) -> None:
-    """Raise OvertakenError if a write of this instant currently has a conflict.
+) -> Overtaken | None:
+    """The conflict that a write of this instant currently has; None if none.
 
     state: the state the write was planned on.  Cost: one listing of the timeline, and the markers
     of each older running write.
@@ -27,7 +28,7 @@ def check_early(
     fs, log, now = state.fs, state.log, state.log.load()
     found = find_conflict(log, before=state.timeline, now=now, mine=mine, touched=touched)
     if found is not None:
-        raise overtaken_by(found)
+        return overtaken_by(found)
     likenesses = {touched.likeness(group) for group in touched.groups}
     alive = living(fs, heartbeats)
     for other in now.where(WRITES, State.INFLIGHT):
@@ -35,4 +36,5 @@ def check_early(
             continue
         groups = {marker.group for marker in list_markers(fs, other.time)}
         if shared := tuple(sorted(g for g in groups if touched.likeness(g) in likenesses)):
-            raise overtaken_by(Conflict(other, "an older write works on the same groups", shared))
+            return overtaken_by(Conflict(other, "an older write works on the same groups", shared))
+    return None

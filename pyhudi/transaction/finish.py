@@ -1,7 +1,8 @@
 """End of a transaction: conflict detection and the commit point, under the table's lock.
 
 ```
-finishing   lock -> no conflicts -> delta commit T of the metadata table  (complete T)
+ending      lock -> no conflicts -> delta commit T of the metadata table  (complete T)
+finishing   `ending` of a service, which is not planned again after a conflict
 ```
 """
 
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyhudi.engine import Engine
-from pyhudi.errors import OvertakenError
+from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
@@ -54,68 +55,91 @@ class Ending:
 def finishing(
     state: TableState, mine: Instant, options: WriteOptions, *, touched: WriteSet
 ) -> Iterator[Ending]:
-    """The end of a transaction, under the table's lock.
+    """The end of a service, like `ending`.  Raises OvertakenError with the conflicting instant,
+    before any change; LockError."""
+    with ending(state, mine, options, touched=touched) as ended:
+        if isinstance(ended, Overtaken):
+            raise ended.error
+        yield ended
 
-    state: as read under the lock at the begin.  mine: inflight.  Raises OvertakenError with the
-    conflicting instant, before any change; LockError.
+
+@contextmanager
+def ending(
+    state: TableState, mine: Instant, options: WriteOptions, *, touched: WriteSet
+) -> Iterator[Ending | Overtaken]:
+    """The end of a transaction, under the table's lock; or the change that conflicts with it.
+
+    state: as read under the lock at the begin.  mine: inflight.  Raises LockError.
     """
     with table_lock(state.fs, options, f"finish {mine.action.value} {mine.time}"):
-        now = check_nothing_between(state, mine, touched)
+        now = _unless_overtaken(state, mine, touched)
+        if isinstance(now, Overtaken):
+            yield now
+            return
         cleans = {Action.CLEAN}
         known = state.timeline.where(cleans, State.COMPLETED).times
         cleaned = bool(now.where(cleans, State.COMPLETED).times - known)
         yield Ending(state, mine, now, cleaned, options.metadata_compact_after)
 
 
-def check_nothing_between(state: TableState, mine: Instant, touched: WriteSet) -> Timeline:
-    """The current timeline, under the table's lock.  Raises OvertakenError if a concurrent change
-    conflicts with the transaction."""
+def _unless_overtaken(state: TableState, mine: Instant, touched: WriteSet) -> Timeline | Overtaken:
+    """The current timeline, under the table's lock, or the change that conflicts with the
+    transaction."""
     config = load_config(state.fs)
     known = (state.config.version, state.config.metadata_partitions)
     if (config.version, config.metadata_partitions) != known:
-        raise OvertakenError("the table's properties changed during the write", path=state.fs.url)
+        return Overtaken(
+            OvertakenError("the table's properties changed during the write", path=state.fs.url)
+        )
     now = state.log.load()
     other = find_conflict(state.log, before=state.timeline, now=now, mine=mine, touched=touched)
     if other is not None:
-        raise overtaken_by(other)
+        return overtaken_by(other)
     if not any(i.time == mine.time for i in now):
-        raise OvertakenError("another process rolled this instant back", instant=mine.time)
-    _check_all_hold_locks(state, now, mine)
+        return Overtaken(
+            OvertakenError("another process rolled this instant back", instant=mine.time)
+        )
+    lost = _find_lost_lock(state, now, mine)
+    if lost is not None:
+        return lost
     check_lease(state.fs)
     return now
 
 
-def _check_all_hold_locks(state: TableState, now: Timeline, mine: Instant) -> None:
-    """Raise OvertakenError if another writer lost the lock at its commit point, or if a rollback,
-    possibly of such a writer, was interrupted.
+def _find_lost_lock(state: TableState, now: Timeline, mine: Instant) -> Overtaken | None:
+    """Another writer that lost the lock at its commit point, or a rollback, possibly of such a
+    writer, that was interrupted; None if none.
 
     The other commit may still appear and was not part of this write's conflict detection.  The
     retry of this write begins with its rollback.
     """
     if math.isinf(lock_seconds_left(state.fs)):  # a process cannot lose it and continue
-        return
+        return None
     actions = WRITES - {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
     others = now.where(actions, State.REQUESTED, State.INFLIGHT)
     others = Timeline(tuple(i for i in others if i.time != mine.time))
     cut_short = now.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT).first
     if cut_short is not None:
-        raise OvertakenError("a rollback was interrupted", instant=cut_short.time)
+        return Overtaken(OvertakenError("a rollback was interrupted", instant=cut_short.time))
     for time in sorted(without_lock(state.log, others)):
         instant = next(i for i in others if i.time == time)
         if not state.log.is_clustering(instant) and not is_deferred(state.fs, instant):
-            raise OvertakenError(
+            error = OvertakenError(
                 "another writer lost the table's lock at its commit point", instant=time
             )
+            return Overtaken(error)
+    return None
 
 
-def overtaken_by(other: Conflict) -> OvertakenError:
+def overtaken_by(other: Conflict) -> Overtaken:
     groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
-    return OvertakenError(
+    error = OvertakenError(
         other.what,
         instant=other.instant.time,
         action=other.instant.action.value,
         file_groups=groups or None,
     )
+    return Overtaken(error)
 
 
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:

@@ -12,12 +12,13 @@ start            T inflight                       T inflight
 ending           no conflicts                     lock; no conflicts
 begin_metadata   -                                delta commit T begins
 complete         T completed                      T completed
-  (error)        T rolled back                    lock; T rolled back
+  (error, lost)  T rolled back                    lock; T rolled back
 end              lock released
 ```
 
 Only the lock policy differs: under BEGIN_AND_END other writers begin, commit and run services
-during the work.  docs/transactions.md describes the guarantees of both.
+during the work.  A lost race is a value, `Overtaken`: the caller plans the write again, or raises
+its error.  docs/transactions.md describes the guarantees of both policies.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Self
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import FileMissingError, OvertakenError, PyhudiError
+from pyhudi.errors import FileMissingError, Overtaken, OvertakenError, PyhudiError
 from pyhudi.metadata.compaction import run_services
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.reader import open_metadata
@@ -47,7 +48,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, roll_back_crashed, table_lock, undoing
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.deferred_publish import DeferredWrite, store_deferred
-from pyhudi.transaction.finish import Ending, complete, finishing
+from pyhudi.transaction.finish import Ending, complete, ending
 from pyhudi.transaction.heartbeat import Heartbeat
 
 
@@ -63,8 +64,9 @@ class Transaction:
     """One instant of the table, from the lock to its commit point; a context manager.
 
     purpose: shown to writers that wait for the lock.  now: the timeline as last listed under the
-    lock.  metadata: the delta commit of the metadata table, once begun.  An error within the `with`
-    rolls the instant back; if that fails too, the next writer does it.
+    lock.  metadata: the delta commit of the metadata table, once begun.  lost: the race that this
+    transaction lost.  A lost race or an error within the `with` rolls the instant back; if that
+    fails too, the next writer does it.
     """
 
     fs: FileSystem
@@ -73,6 +75,7 @@ class Transaction:
     purpose: str
     now: Timeline = field(default_factory=Timeline, init=False)
     metadata: MetadataCommit | None = field(default=None, init=False)
+    lost: Overtaken | None = field(default=None, init=False)
     _lock: ExitStack = field(default_factory=ExitStack, init=False)
     _state: TableState | None = field(default=None, init=False)
     _request_args: tuple[Action, bytes] | None = field(default=None, init=False)
@@ -156,12 +159,12 @@ class Transaction:
         self._instant = self.state.log.start(self.instant, self.state.log.encode(profile))
 
     @contextmanager
-    def ending(self, touched: WriteSet) -> Iterator[Ending]:
-        """The end, under the lock.  Raises OvertakenError if a concurrent change conflicts, before
-        any change; LockError."""
-        with finishing(self.state, self.instant, self.options, touched=touched) as ending:
-            self.now = ending.now
-            yield ending
+    def ending(self, touched: WriteSet) -> Iterator[Ending | Overtaken]:
+        """The end, under the lock, or the concurrent change that conflicts.  Raises LockError."""
+        with ending(self.state, self.instant, self.options, touched=touched) as ended:
+            if isinstance(ended, Ending):
+                self.now = ended.now
+            yield ended
 
     def complete(self, content: bytes) -> None:
         """The commit point; see `finish.complete`."""
@@ -178,16 +181,23 @@ class Transaction:
         kind: type[BaseException] | None,
         error: BaseException | None,
         at: TracebackType | None,
-    ) -> None:
+    ) -> bool:
+        """Roll back after an error or a lost race.  True, which ends an error, only if the error
+        is a lost race: see `lost`."""
         try:
             if isinstance(error, PyhudiError | OSError | pa.ArrowException):
-                self._fail(error)
+                self._roll_back(error)
+                self.lost = self._race_lost_by(error)
+                return self.lost is not None
+            if self.lost is not None:
+                self._roll_back(self.lost.error)
+            return False
         finally:
             if self._beat is not None:
                 self._beat.stop()
             self._lock.close()
 
-    def _fail(self, error: BaseException) -> None:
+    def _roll_back(self, error: BaseException) -> None:
         if self._instant is None or self._has_ended:
             return
         with undoing(error), table_lock(self.fs, self.options, "rollback"):
@@ -196,10 +206,18 @@ class Transaction:
                 self._beat.stop()
             log, config = self.state.log, self.state.config
             roll_back_crashed(self.fs, config, log, log.load(), self.options)
-        if isinstance(error, FileMissingError) and not self.is_whole and self._has_moved():
-            raise OvertakenError(
-                "files that this write was planned on were cleaned", path=error.facts.get("path")
-            ) from error
+
+    def _race_lost_by(self, error: BaseException) -> Overtaken | None:
+        """Whether a file is missing because concurrent processes have cleaned it."""
+        if self._instant is None or self._has_ended or self.is_whole:
+            return None
+        if not isinstance(error, FileMissingError) or not self._has_moved():
+            return None
+        reason = OvertakenError(
+            "files that this write was planned on were cleaned", path=error.facts.get("path")
+        )
+        reason.__cause__ = error
+        return Overtaken(reason)
 
     def _has_moved(self) -> bool:
         """Whether other processes have committed or cleaned since."""

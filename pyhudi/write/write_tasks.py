@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from pyhudi.errors import Overtaken
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
@@ -50,8 +51,11 @@ class IndexTargets(Protocol):
 
 def write_files(
     setting: WriteContext, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
-) -> WrittenFiles:
-    """Write all targets and the index entries in one engine run."""
+) -> WrittenFiles | Overtaken:
+    """Write all targets and the index entries in one engine run.
+
+    Overtaken if the instant was rolled back in the meantime.
+    """
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
     plan = _file_plan(setting, planned, instant)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
@@ -91,6 +95,8 @@ def write_files(
     changed: list[Changed] = []
     for result in setting.engine.run(perform, tasks, label="write"):
         match result:
+            case Overtaken():
+                return result
             case list():
                 data += result
             case Changed():
@@ -122,7 +128,7 @@ def _change_tasks(setting: WriteContext, planned: PlannedWrite) -> list[ChangeTa
 
 def perform(
     task: WriteTask | EntryTask | EndTask | ChangeTask,
-) -> list[Written] | WriteStat | Changed | None:
+) -> list[Written] | WriteStat | Changed | Overtaken | None:
     """Run one task of a write, on a worker."""
     match task:
         case WriteTask():

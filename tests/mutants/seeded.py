@@ -124,7 +124,7 @@ MUTANTS = (
         "        check_not_built_on(log, timeline, failed)\n", "",
         CATCHERS),
     _in("operations/write.py", "the index after the commit, where it may never come",
-        "            metadata.finish(files.stats, index)\n", "",
+        "        metadata.finish(files.stats, index)\n", "",
         CRASH),
     _in("transaction/markers.py", "markers of one attempt hide another's files",
         "if file.instant == instant and marker.path not in written:",

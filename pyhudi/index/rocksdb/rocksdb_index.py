@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyhudi._native import shard_of
 from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
-from pyhudi.errors import OvertakenError, StorageError
+from pyhudi.errors import Overtaken, OvertakenError, StorageError
 from pyhudi.index.contract import Located, one_array
 from pyhudi.index.external_index import Changes, are_live, only_live, places
 from pyhudi.index.key_join import SpilledTable
@@ -152,17 +152,19 @@ class RocksStore:
             buckets = tuple(engine.run(advance_bucket, tasks, label="index"))
         return Checkpoint(Covered.of(self.timeline, mine=instant), buckets)
 
-    def publish(self, written: Checkpoint) -> None:
-        """Publish the checkpoint.  Raises OvertakenError if concurrent writers have cleaned files
-        that it refers to."""
+    def publish(self, written: Checkpoint) -> Overtaken | None:
+        """Publish the checkpoint, unless concurrent writers have cleaned files that it refers
+        to."""
         if self.log.load().commits != self.timeline.commits:
             gone = missing_files(self.place.fs, written)
             if gone:
-                raise OvertakenError(
+                error = OvertakenError(
                     "the RocksDB checkpoint that this write is based on was removed",
                     path=gone[0], files=len(gone),
                 )  # fmt: skip
+                return Overtaken(error)
         publish_checkpoint(self.place.fs, written)
+        return None
 
     def apply_deferred(self, written: Checkpoint) -> None:
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from pyhudi.engine import Engine
-from pyhudi.errors import OvertakenError
+from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import join
 from pyhudi.metadata.delta_commit import GroupTarget, MetadataCommit, ShardTarget
 from pyhudi.metadata.file_writers import write_log
@@ -50,6 +50,15 @@ class WaitingIndex:
         )
         return tuple(ShardTarget(group, millis, self.folder) for group in groups)
 
+    def overtaken(self, stats: Sequence[WriteStat], metadata: MetadataCommit) -> Overtaken | None:
+        """The reason why these logs cannot be handed over: the buckets of the index have changed
+        since they were written.  None if they have not."""
+        if self.hash is None or not stats or metadata.hash.facts == self.hash.facts:
+            return None
+        return Overtaken(
+            OvertakenError("the buckets of the index have changed since the write began")
+        )
+
     def hand_over(
         self,
         fs: FileSystem,
@@ -59,11 +68,9 @@ class WaitingIndex:
     ) -> list[WriteStat]:
         """Copy the logs of successful attempts into the metadata table; returns their stats there.
 
-        fs: rooted at the data table.  Cost: reads and writes the logs.  Raises OvertakenError where
-        the buckets of the index have changed since.
+        fs: rooted at the data table.  The buckets of the index are unchanged: see `overtaken`.
+        Cost: reads and writes the logs.
         """
-        if self.hash is not None and stats and metadata.hash.facts != self.hash.facts:
-            raise OvertakenError("the buckets of the index have changed since the write began")
         targets = {
             RECORD_INDEX.file_id(target.number): target.group for target in metadata.shard_targets()
         }

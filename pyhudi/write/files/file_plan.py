@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import OvertakenError
+from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import BaseFileName, cdc_log_of, join, parse_data_file
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.layouts.v6 import V6
@@ -60,27 +61,30 @@ class FilePlan:
     layout: TableLayout = V6
 
     def check_stands(self, path: str) -> None:
-        """Delete the file just written at `path`, and the CDC log of a base file, and raise
-        OvertakenError if the instant was rolled back in the meantime or completed without this
-        task.
+        """Like `overtaken`, for the task of a service.  Raises OvertakenError."""
+        lost = self.overtaken([path])
+        if lost is not None:
+            raise lost.error
+
+    def overtaken(self, paths: Sequence[str]) -> Overtaken | None:
+        """Delete the files just written, and the CDC logs of base files, if the instant was rolled
+        back in the meantime or completed without this task; None if it is still inflight.
 
         Cost: two requests.
         """
-        if self.inflight is None:
-            return
+        if self.inflight is None or not paths:
+            return None
         mine = f"{self.layout.timeline_folder}/{file_name(self.inflight)}"
         if self.fs.exists(mine) and not self._is_completed(self.inflight):
-            return
-        name = parse_data_file(path.rpartition("/")[2])
-        folder = path.rpartition("/")[0]
-        logs = [join(folder, str(cdc_log_of(name)))] if isinstance(name, BaseFileName) else []
-        self.fs.delete([path, *logs])
-        raise OvertakenError(
+            return None
+        self.fs.delete([each for path in paths for each in (path, *_cdc_logs(path))])
+        error = OvertakenError(
             "the write was rolled back or has ended while this task was still writing",
             instant=self.instant,
-            path=path,
+            path=paths[0],
             hint="the file written by the task was deleted; write again",
         )
+        return Overtaken(error)
 
     def _is_completed(self, inflight: Instant) -> bool:
         folder = self.layout.timeline_folder
@@ -88,6 +92,13 @@ class FilePlan:
             completed = replace(inflight, state=State.COMPLETED)
             return self.fs.exists(f"{folder}/{file_name(completed)}")
         return any(name.startswith(f"{inflight.time}_") for name in self.fs.names(folder))
+
+
+def _cdc_logs(path: str) -> list[str]:
+    """Path of the CDC log that a write may have created with a data file."""
+    folder, _, name = path.rpartition("/")
+    parsed = parse_data_file(name)
+    return [join(folder, str(cdc_log_of(parsed)))] if isinstance(parsed, BaseFileName) else []
 
 
 @dataclass(frozen=True, slots=True)

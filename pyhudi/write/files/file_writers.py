@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pyhudi._native import BloomFilter
 from pyhudi.arrays import Mask
+from pyhudi.errors import Overtaken
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import base_file
 from pyhudi.formats.schema_conform import conform
@@ -57,30 +58,37 @@ class WriteTask:
     targets: tuple[tuple[int, Target], ...]
 
 
-def write_targets(task: WriteTask) -> list[Written]:
+def write_targets(task: WriteTask) -> list[Written] | Overtaken:
     """Write the targets of a task; runs on workers, possibly twice.
 
-    A target is not changed if all of its rows lose to stored ones.  Memory that Arrow has freed is
-    returned to the system between files, so that a task uses no more than its largest file.
+    Stops after the first target if the write was rolled back in the meantime, and leaves no file
+    of that target.  Memory that Arrow has freed is returned to the system between files, so that a
+    task uses no more than its largest file.
     """
-    written = []
+    written: list[Written] = []
     for number, target in task.targets:
         pa.default_memory_pool().release_unused()
-        if target.mode is Mode.CREATE:
-            written += _create(task.plan, number, target, task.router)
-            continue
-        routed = task.router.rows_of(number)
-        if not routed.rows.num_rows:
-            continue
-        ensure_partition(task.plan.fs, target.group.partition, task.plan.instant)
-        match target.mode:
-            case Mode.REWRITE:
-                written.append(_rewrite(task.plan, number, target, routed))
-            case Mode.APPEND if _would_hide(task.plan, target, routed):
-                written.append(_merge_logs(task.plan, number, target, routed))
-            case Mode.APPEND:
-                written += append(task.plan, number, target, routed)
+        files = _write_target(task.plan, number, target, task.router)
+        lost = task.plan.overtaken([file.stat.path for file in files if file.stat])
+        if lost is not None:
+            return lost
+        written += files
     return written
+
+
+def _write_target(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
+    """Write one target.  It is not changed if all of its rows lose to stored ones."""
+    if target.mode is Mode.CREATE:
+        return _create(plan, number, target, router)
+    routed = router.rows_of(number)
+    if not routed.rows.num_rows:
+        return []
+    ensure_partition(plan.fs, target.group.partition, plan.instant)
+    if target.mode is Mode.REWRITE:
+        return [_rewrite(plan, number, target, routed)]
+    if _would_hide(plan, target, routed):
+        return [_merge_logs(plan, number, target, routed)]
+    return append(plan, number, target, routed)
 
 
 def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
@@ -234,8 +242,8 @@ def write_base_file(
 ) -> int:
     """Create the marker of a base file and write the file; returns its size in bytes.
 
-    keys: the key range of the rows other than `added`, if known.  Raises OvertakenError, and
-    leaves no file, if the write was rolled back in the meantime.
+    keys: the key range of the rows other than `added`, if known.  The caller checks whether the
+    write was rolled back in the meantime: see `FilePlan.overtaken`.
     """
     announce(plan.fs, plan.instant, group.partition, name, kind=kind)
     low, high = _range(keys, added)
@@ -253,9 +261,7 @@ def write_base_file(
             row_group_rows=plan.base_file.row_group_rows,
             page_bytes=plan.base_file.page_bytes,
         )
-        size = sink.tell()
-    plan.check_stands(path)
-    return size
+        return sink.tell()
 
 
 def _range(keys: tuple[str, str] | None, added: pa.Table | None) -> tuple[str | None, str | None]:

@@ -50,7 +50,6 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
             for block in blocks:
                 sink.write(block.content)
             size = sink.tell()
-        plan.check_stands(path)
         puts, deletes = sum(b.put_count for b in blocks), sum(b.delete_count for b in blocks)
         inserts = min(fresh, puts)
         fresh -= inserts

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pyhudi.errors import OvertakenError, UserError
+from pyhudi.errors import Overtaken, OvertakenError, UserError
 from pyhudi.index.bucket import BucketRule
 from pyhudi.index.consistent_hashing import (
     Ring,
@@ -74,19 +74,21 @@ def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
         )  # fmt: skip
 
 
-def store_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> None:
-    """Store the rings that are new.  time: of the write.  Raises OvertakenError if another writer
-    has created the same partition with another ring."""
+def store_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> Overtaken | None:
+    """Store the rings that are new.  time: of the write.  Stops and returns the reason if another
+    writer has created the same partition with another ring."""
     for ring in rings:
         if ring.is_stored:
             continue
         named = ring if ring.instant else replace(ring, instant=time)
         if not fs.create(named.path, named.to_json()) and fs.read(named.path) != named.to_json():
-            raise OvertakenError(
+            error = OvertakenError(
                 "another writer created the partition with different buckets",
                 path=named.path,
                 hint="write again",
             )
+            return Overtaken(error)
+    return None
 
 
 def mark_rings(state: TableState, archived: Iterable[Instant]) -> None:

@@ -1,0 +1,124 @@
+"""A lost race is a value inside the package; its error is raised only where no attempt is left."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import pyhudi
+from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
+from pyhudi.filenames import HEARTBEATS
+from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.write import Committed, _attempt
+from pyhudi.options import parse_options
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import load_config
+from pyhudi.transaction.protocol import LockPolicy
+from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.write.input.batch import StreamRows
+from pyhudi.write.write_context import Operation, WriteRequest
+from tests.concurrency.test_conflicts import OPTIMISTIC, new_table, open_, rows, snapshot
+from tests.support.engines import Pausing
+
+PACKAGE = Path(pyhudi.__file__).parent
+RAISED = {
+    "operations/write.py",  # the end of a write without further attempts
+    "services/clustering.py",
+    "transaction/finish.py",  # the end of a service, which is not planned again
+    "write/files/file_plan.py",  # a task of a service
+}
+
+
+def commit_meanwhile(fs: FileSystem) -> None:
+    open_(fs).upsert(rows(range(4), 2))
+
+
+def roll_back_meanwhile(fs: FileSystem) -> None:
+    """As another machine does that takes the writer for crashed."""
+    fs.delete([info.path for info in fs.children(HEARTBEATS)])
+    config = load_config(fs)
+    roll_back_failed(fs, config, timeline_log(fs, config), metadata_rollback=rollback_metadata)
+
+
+@pytest.mark.parametrize(
+    "policy, meanwhile, what",
+    [
+        (LockPolicy.BEGIN_AND_END, commit_meanwhile, "same file group"),
+        (LockPolicy.BEGIN_AND_END, roll_back_meanwhile, "was rolled back or has ended"),
+        (LockPolicy.WHOLE_WRITE, roll_back_meanwhile, "was rolled back or has ended"),
+    ],
+    ids=["a commit", "a rollback", "a rollback under the lock"],
+)
+def test_an_attempt_returns_the_race_it_lost_and_leaves_nothing(
+    policy: LockPolicy, meanwhile: Callable[[FileSystem], None], what: str
+) -> None:
+    fs = new_table()
+    engine = Pausing("write", lambda: meanwhile(fs))
+    batch = rows(range(2, 6), 3)
+    request = WriteRequest(
+        Operation.UPSERT, StreamRows(batch.to_reader()), parse_options(OPTIMISTIC), engine
+    )
+    ended = _attempt(fs, request, policy)
+    assert isinstance(ended, Overtaken)
+    assert what in str(ended.error)
+    newer = 2 if meanwhile is commit_meanwhile else 1
+    assert snapshot(fs) == {f"k{i}": newer if i < 4 else 1 for i in range(8)}
+
+
+def test_an_attempt_returns_the_report_of_a_commit() -> None:
+    fs = new_table()
+    batch = rows(range(2), 3)
+    request = WriteRequest(
+        Operation.UPSERT,
+        StreamRows(batch.to_reader()),
+        parse_options(OPTIMISTIC),
+        Pausing("", print),
+    )
+    ended = _attempt(fs, request, LockPolicy.BEGIN_AND_END)
+    assert isinstance(ended, Committed)
+    assert ended.report.updated == 2
+
+
+def test_the_api_raises_the_error_of_the_last_attempt() -> None:
+    fs = new_table()
+    engine = Pausing("write", lambda: commit_meanwhile(fs))
+    table = open_(fs, engine=engine, **{"hoodie.write.num.retries.on.conflict.failures": "0"})
+    with pytest.raises(WriteConflictError) as refused:
+        table.upsert(rows(range(2, 6), 3))
+    assert (refused.value.code, refused.value.facts["attempts"]) == ("WRITE_CONFLICT", 1)
+    assert isinstance(refused.value.__cause__, OvertakenError)
+
+
+def test_the_api_raises_the_race_of_a_single_writer() -> None:
+    fs = new_table()
+    engine = Pausing("write", lambda: roll_back_meanwhile(fs))
+    table = open_(fs, engine=engine, **{"hoodie.write.concurrency.mode": "single_writer"})
+    with pytest.raises(OvertakenError, match="was rolled back or has ended") as refused:
+        table.upsert(rows(range(2), 3))
+    assert refused.value.code == "OVERTAKEN"
+
+
+def test_a_lost_race_travels_between_processes() -> None:
+    lost = Overtaken(OvertakenError("a file was cleaned", path="p/f", hint="write again"))
+    assert str(pickle.loads(pickle.dumps(lost)).error) == str(lost.error)
+
+
+def nodes(kind: type[ast.AST]) -> Iterator[tuple[str, str]]:
+    """(module, source) of each node of a kind."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, kind):
+                yield path.relative_to(PACKAGE).as_posix(), ast.unparse(node)
+
+
+def test_no_error_of_a_lost_race_is_raised_or_caught_inside() -> None:
+    raised = list(nodes(ast.Raise))
+    assert not [each for each in raised if each[1].startswith("raise OvertakenError")]
+    assert {module for module, text in raised if text.endswith(".error")} == RAISED
+    handlers = [text.partition(":")[0] for _, text in nodes(ast.ExceptHandler)]
+    assert not [text for text in handlers if "Overtaken" in text]
