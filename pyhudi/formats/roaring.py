@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ _SPAN: Final = 1 << 16
 
 _Shorts = npt.NDArray[np.uint16]
 _Words = npt.NDArray[np.uint32]
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 def encode(values: npt.NDArray[np.int64]) -> bytes:
@@ -79,7 +80,9 @@ def decode(data: bytes, *, count_max: int) -> Longs:
     return np.concatenate(parts)
 
 
-def _split(values: npt.NDArray[np.generic], groups: npt.NDArray[np.generic]) -> list[Longs]:
+def _split(
+    values: npt.NDArray[_Number], groups: npt.NDArray[np.generic]
+) -> list[npt.NDArray[_Number]]:
     """The values cut where the group changes."""
     cuts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
     return np.split(values, cuts) if len(values) else []

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,14 +86,13 @@ def _texts(seen: _Seen, keys: Any) -> Any:
     """Record keys as text.  Reads the table's schema only for keys that are not text already."""
     column = keys
     if isinstance(keys, list):
-        try:
+        with suppress(pa.ArrowException, TypeError, ValueError):  # tuples, values of several types
             column = pa.array(keys)
-        except (pa.ArrowException, TypeError, ValueError):
-            column = None  # tuples, values of several types
     if isinstance(column, str | bytes):
         return column
-    is_column = isinstance(column, pa.Array | pa.ChunkedArray)
-    if is_column and (pt.is_string(column.type) or pt.is_null(column.type)):
+    if isinstance(column, pa.Array | pa.ChunkedArray) and (
+        pt.is_string(column.type) or pt.is_null(column.type)
+    ):
         return column
     fields = seen.config.record_key_fields
     return key_texts(keys, fields=fields, schema=seen.schema(), rule=seen.rule)

@@ -87,9 +87,9 @@ def _parts(by: object) -> tuple[str | TimestampPartition, ...]:
     """The levels of partition paths.  Raises UserError for an invalid level."""
     if by is None or isinstance(by, str | TimestampPartition):
         return () if not by else (by,)
-    several = isinstance(by, Iterable) and not isinstance(by, bytes)
-    parts = tuple(by) if several and isinstance(by, Iterable) else (by,)
-    if any(not isinstance(part, str | TimestampPartition) for part in parts):
+    given = tuple(by) if isinstance(by, Iterable) and not isinstance(by, bytes) else (by,)
+    parts = tuple(part for part in given if isinstance(part, str | TimestampPartition))
+    if len(parts) < len(given):
         raise UserError(
             "partition columns must be given by name", given=repr(by)[:80],
             hint='pass "city", ["city", "day"] or TimestampPartition objects',

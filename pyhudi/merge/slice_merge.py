@@ -267,7 +267,7 @@ def _ordering(
     chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
     kind = _ordering_type(name, base, log, field=field)
     for entry in log:
-        if isinstance(entry, pa.Table):
+        if not isinstance(entry, Deletes):
             chunks += entry.column(name).chunks
         elif entry.ordering is None:
             chunks.append(pa.nulls(len(entry.keys), kind))
@@ -281,7 +281,7 @@ def _ordering_type(
 ) -> pa.DataType:
     """The type in the rows, or in the deletes if there are no rows; int64 if neither has one."""
     for entry in (base, *log):
-        if isinstance(entry, pa.Table):
+        if entry is not None and not isinstance(entry, Deletes):
             return entry.schema.field(name).type
     for entry in log:
         if isinstance(entry, Deletes) and entry.ordering is not None:

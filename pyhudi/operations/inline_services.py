@@ -75,8 +75,7 @@ def _failure(name: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table after a write, as triggers read it.  The timeline is listed once and reused until a
-    service changes it."""
+    """A table after a write.  Its timeline is listed once and reused until a service changes it."""
 
     fs: FileSystem
     options: Options
@@ -84,20 +83,20 @@ class _Table:
     commit: Commit
 
     @cached_property
-    def config(self) -> TableConfig:
-        return load_config(self.fs)
+    def now(self) -> _OnTimeline:
+        config = load_config(self.fs)
+        log = timeline_log(self.fs, config)
+        return _OnTimeline(config, log, log.load(), zone_of(config.timezone))
 
-    @cached_property
-    def log(self) -> TimelineLog:
-        return timeline_log(self.fs, self.config)
 
-    @cached_property
-    def timeline(self) -> Timeline:
-        return self.log.load()
+@dataclass(frozen=True, slots=True)
+class _OnTimeline:
+    """The table as triggers read it: see `due_policy.OnTimeline`."""
 
-    @property
-    def zone(self) -> tzinfo | None:
-        return zone_of(self.config.timezone)
+    config: TableConfig
+    log: TimelineLog
+    timeline: Timeline
+    zone: tzinfo | None
 
 
 def _expire(table: _Table) -> Iterable[str]:
@@ -180,7 +179,7 @@ class _Service:
         rules = table.options.services
         if not (self.runs(rules) or self.plans(rules)):
             return []
-        due = self.policy.trigger(table, table.options)
+        due = self.policy.trigger(table.now, table.options)
         if not due.is_due:
             return []
         if self.runs(rules):

@@ -179,7 +179,7 @@ def _planned_bytes(slice_: FileSlice) -> int:
 def _is_worth_it(group: ClusterGroup, order: SortOrder, options: ClusteringOptions) -> bool:
     if len(group.slices) > 1 or order.columns:
         return True
-    alike = group.output_count == 1 and not group.slices[0].logs
+    alike = group.output_count == 1 and not any(slice_.logs for slice_ in group.slices)
     return options.lone_slices and not alike
 
 

@@ -85,7 +85,7 @@ class ArchiveFiles:
         ]
         return [info for _, info in sorted(found, key=lambda each: each[0])]
 
-    def recorded(self, _since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
+    def recorded(self, since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
         """The instants of the newest file, the only one that a stopped run may have written.
 
         Cost: reading that file."""

@@ -185,7 +185,7 @@ class Transaction:
         """Roll back after an error or a lost race.  True, which ends an error, only if the error
         is a lost race: see `lost`."""
         try:
-            if isinstance(error, PyhudiError | OSError | pa.ArrowException):
+            if error is not None and isinstance(error, PyhudiError | OSError | pa.ArrowException):
                 self._roll_back(error)
                 self.lost = self._race_lost_by(error)
                 return self.lost is not None

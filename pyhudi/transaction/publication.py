@@ -41,11 +41,11 @@ def publish_instant(
     permanently.  Raises the store's error if it is not; LockError if another process took the lock
     and rolled it back; StorageError, with the instant, if the outcome is unknown.
     """
-    failed: Exception
     for round_ in range(_ROUNDS):
         if round_:
             time.sleep(_PAUSE_SECONDS * round_)
             check_lock(fs)
+        failed: Exception
         try:
             with ending_within(lock_seconds_left(fs)):
                 completed = log.complete(mine, content)
@@ -63,10 +63,11 @@ def publish_instant(
         if earlier := [instant for instant in log.late if instant.time == mine.time]:
             check_lock(fs)
             log.unpublish(earlier[0])  # created in the meantime by an earlier request
-            continue
-        if not getattr(failed, "retryable", False):
-            break
-    raise failed
+        elif not getattr(failed, "retryable", False):
+            raise failed
+        if round_ == _ROUNDS - 1:
+            raise failed
+    raise AssertionError("the last round returns or raises")
 
 
 def _rolled_back(mine: Instant) -> LockError:

@@ -121,7 +121,8 @@ def map_file(path: str) -> BytesSource:
 def inline_range(url: str) -> BytesSource:
     """The range of a local file that an inlinefs: URL names (storage_format 3)."""
     base, _, query = url.partition("?")
-    parts = dict(part.partition("=")[::2] for part in query.split("&"))
+    pairs = (part.partition("=") for part in query.split("&"))
+    parts = {name: value for name, _, value in pairs}
     folder, _, scheme = base.removeprefix("inlinefs:").rstrip("/").rpartition("/")
     try:
         offset, length = int(parts["start_offset"]), int(parts["length"])

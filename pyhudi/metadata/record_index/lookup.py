@@ -211,26 +211,29 @@ def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np
 
 def _key_column(keys: Any) -> pa.Array:
     """Keys as text.  A str or bytes is one key; numbers are formatted as in Java."""
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        keys = [keys]
-    is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
-    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-        keys = keys if is_arrow else pa.chunked_array(keys).combine_chunks()
-    elif not is_arrow:
-        try:
-            keys = pa.array(list(keys))
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise UserError("record keys must be strings", why=str(error)) from error
-    if isinstance(keys, pa.ChunkedArray):
-        keys = keys.combine_chunks()
-    if pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type):
-        return keys
+    column = _as_array(keys)
+    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
+        return column
     try:
-        if pa.types.is_null(keys.type) or pa.types.is_binary(keys.type):
-            return keys.cast(pa.string())
-        return as_text(keys, "record key")
+        if pa.types.is_null(column.type) or pa.types.is_binary(column.type):
+            return column.cast(pa.string())
+        return as_text(column, "record key")
     except (pa.ArrowException, SchemaError) as error:
-        raise UserError("record keys must be strings", type=keys.type) from error
+        raise UserError("record keys must be strings", type=column.type) from error
+
+
+def _as_array(keys: Any) -> pa.Array:
+    if isinstance(keys, pa.Array):
+        return keys
+    if isinstance(keys, pa.ChunkedArray):
+        return keys.combine_chunks()
+    if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        return pa.chunked_array(keys).combine_chunks()
+    is_one = isinstance(keys, str | bytes) or not isinstance(keys, Iterable)
+    try:
+        return pa.array([keys] if is_one else list(keys))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UserError("record keys must be strings", why=str(error)) from error
 
 
 def _valid_positions(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -85,6 +85,7 @@ def load_manifest(fs: FileSystem, folder: str) -> Manifest:
     Raises CorruptFileError for a manifest that is missing or invalid, or that names a file
     outside the folder.
     """
+    number: int | None = None
     for _ in range(_ATTEMPTS):
         number = _stated_version(fs, folder)
         if number is None:

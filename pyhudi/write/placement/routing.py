@@ -128,7 +128,9 @@ class Router:
         ]
         if not ranges:
             return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
-        part, row, action = (np.concatenate([found[i] for found in ranges]) for i in range(3))
+        part = np.concatenate([part for part, _, _ in ranges])
+        row = np.concatenate([row for _, row, _ in ranges])
+        action = np.concatenate([action for _, _, action in ranges])
         order = row_order(part, row)
         return part[order], row[order], action[order]
 
