@@ -20,7 +20,14 @@ from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, as_flags, ranges_in
 from pyhudi.metadata.file_stats.records import bloom_key
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers, newest_values
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, decode_filters, decode_ranges
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    MetadataPartition,
+    decode_filters,
+    decode_ranges,
+    ranges_type,
+)
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.storage.filesystem import FileSystem
 
@@ -49,10 +56,13 @@ def read_ranges(
     return result
 
 
-def entries_of(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
-    """Entries of `column_stats`: arrays as long as `keys`, null for keys without an entry.  Several
-    arrays, as a log that was appended to has one entry per append."""
-    file_slices = metadata.slices(COLUMN_STATS)
+def entries_of(
+    metadata: MetadataTable, keys: pa.Array, partition: MetadataPartition = COLUMN_STATS
+) -> list[pa.StructArray]:
+    """Entries of `column_stats`, or of `partition_stats`, oldest first: arrays as long as `keys`,
+    null for keys without an entry.  Several arrays, as a log that was appended to has one entry per
+    append, and a partition one per commit."""
+    file_slices = metadata.slices(partition)
     homes = shard_of(keys, len(file_slices))
     found: list[tuple[pa.StructArray, Any]] = []
     for number, file_slice in enumerate(file_slices):
@@ -76,6 +86,20 @@ def entries_of(metadata: MetadataTable, keys: pa.Array) -> list[pa.StructArray]:
             live.append((entries, valid & ~ended))
         found += [_spread(entries, valid, at, len(keys)) for entries, valid in live if valid.any()]
     return [entries for entries, _ in found]
+
+
+def newest_entries(
+    metadata: MetadataTable, keys: pa.Array, partition: MetadataPartition = COLUMN_STATS
+) -> pa.StructArray:
+    """The newest entry of each key, in the fields of `ranges_type()`; null for keys without one."""
+    found = entries_of(metadata, keys, partition)
+    if not found:
+        return pa.nulls(len(keys), ranges_type())
+    place = np.full(len(keys), -1)
+    for number, entries in enumerate(found):
+        at = np.flatnonzero(as_flags(entries.is_valid()))
+        place[at] = at + number * len(keys)
+    return pa.concat_arrays(found).take(pa.array(place, mask=place < 0))
 
 
 def _spread(entries: pa.StructArray, valid: Any, at: Any, count: int) -> tuple[pa.StructArray, Any]:

@@ -1,8 +1,12 @@
 """Column ranges and bloom filters of data files, as stored in the metadata table.
 
-A range: least and greatest value, counts of values and nulls, sizes in the file.  Columns are the
-meta columns and every primitive that is not inside a list or map, nested ones by dotted path: each
-indexed file has entries for all of them, whatever columns Apache Hudi was configured to index.
+What is computed depends on the version of the index (`value_types`); 0 is that of tables of
+version 6.  Versions 1 and 2 have ranges of the columns of the index definition alone.
+
+A range: least and greatest value, counts of values and nulls, sizes in the file.  Columns of
+version 0 are the meta columns and every primitive that is not inside a list or map, nested ones by
+dotted path: each indexed file has entries for all of them, whatever columns Apache Hudi was
+configured to index.
 Ranges of base files come from their footers; a column without statistics is read.  A log's ranges
 cover the rows of its data blocks; a log with only deletes has entries without values.
 
@@ -16,7 +20,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -31,13 +35,17 @@ from pyhudi.formats.avro_schema import avro_to_arrow
 from pyhudi.formats.base_file import BaseFooter, footer, read_base
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.metadata.file_stats.value_types import (
+    NULL_ORDINAL,
+    V1_DIGITS,
+    V1_SCALE,
+    ValueType,
+    unscaled_bytes,
+    value_type,
+)
 from pyhudi.metadata.payloads import NON_PARTITIONED
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.commit_metadata import WriteStat
-
-DECIMAL_DIGITS: Final = 30
-DECIMAL_SCALE: Final = 15
-"""Precision and scale of the single decimal type of ranges."""
 
 _DATA: Final = (BlockKind.AVRO, BlockKind.PARQUET)
 
@@ -49,7 +57,7 @@ class _NotRepresentableError(Exception):
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
     """The range of one column.  wrapper: the Avro branch of low and high.  low, high: None if all
-    values are null."""
+    values are null.  typed: how index version 2 stores them; None in older versions."""
 
     column: str
     wrapper: str
@@ -59,6 +67,7 @@ class ColumnRange:
     null_count: int
     size_bytes: int = 0
     plain_bytes: int = 0
+    typed: ValueType | None = None
 
     def to_record(self, file_name: str) -> dict[str, Any]:
         def wrapped(value: Any) -> dict[str, Any] | None:
@@ -103,20 +112,28 @@ def bloom_key(partition: str, file_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """One data file to index.  fs: rooted at the data table."""
+    """One data file to index.  fs: rooted at the data table.  version: of the index.  columns: to
+    index, as dotted paths; None: all."""
 
     fs: FileSystem
     stat: WriteStat
+    version: int = 0
+    columns: frozenset[str] | None = None
+
+    def selected(self, schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+        for column, kind in _primitives(schema):
+            if self.columns is None or column in self.columns:
+                yield column, kind
 
 
 def index_file(task: IndexedFile) -> FileIndex:
     """Compute the metadata table's entries for a file.  Cost: reads its footer, or a whole log."""
     stat = task.stat
     if isinstance(parse_data_file(stat.file_name), LogFileName):
-        ranges = _log_ranges(task.fs, stat.path)
+        ranges = _log_ranges(task)
         return FileIndex(stat.partition, stat.file_name, ranges, None, "")
     found = footer(task.fs, stat.path)
-    ranges = _base_ranges(task.fs, stat.path, found)
+    ranges = _base_ranges(task, found)
     return FileIndex(stat.partition, stat.file_name, ranges, found.bloom_text, found.bloom_kind)
 
 
@@ -128,6 +145,16 @@ def _primitives(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[
             yield from _primitives(field.type, f"{path}.")
         elif not pt.is_nested(field.type):
             yield path, field.type
+
+
+def _stored_as(kind: pa.DataType, version: int) -> tuple[str, ValueType | None]:
+    """(wrapper, V2 type) of the bounds of a column."""
+    if version < 2:
+        return _wrapper(kind), None
+    typed = value_type(kind)
+    if typed is None:
+        raise _NotRepresentableError
+    return typed.wrapper, typed
 
 
 def _wrapper(kind: pa.DataType) -> str:
@@ -157,7 +184,7 @@ def _wrapper(kind: pa.DataType) -> str:
 # ---- base files ---------------------------------------------------------------------------------
 
 
-def _base_ranges(fs: FileSystem, path: str, found: BaseFooter) -> tuple[ColumnRange, ...]:
+def _base_ranges(task: IndexedFile, found: BaseFooter) -> tuple[ColumnRange, ...]:
     metadata = found.metadata
     chunks: dict[str, list[Any]] = {}
     for group in range(metadata.num_row_groups):
@@ -167,44 +194,51 @@ def _base_ranges(fs: FileSystem, path: str, found: BaseFooter) -> tuple[ColumnRa
                 chunks.setdefault(chunk.path_in_schema, []).append(chunk)
     try:
         return tuple(
-            _footer_range(fs, path, column, kind, chunks.get(column, []))
-            for column, kind in _primitives(found.schema)
+            _footer_range(task, column, kind, chunks.get(column, []))
+            for column, kind in task.selected(found.schema)
         )
     except _NotRepresentableError:
         return ()
 
 
 def _footer_range(
-    fs: FileSystem, path: str, column: str, kind: pa.DataType, chunks: list[Any]
+    task: IndexedFile, column: str, kind: pa.DataType, chunks: list[Any]
 ) -> ColumnRange:
     sizes = {
         "size_bytes": sum(c.total_compressed_size for c in chunks),
         "plain_bytes": sum(c.total_uncompressed_size for c in chunks),
     }
     count = sum(c.num_values for c in chunks)
-    wrapper = _wrapper(kind)
+    wrapper, typed = _stored_as(kind, task.version)
     nulls = 0
     lows, highs = [], []
     for chunk in chunks:
         found = chunk.statistics
         if found is None or not found.has_null_count:
-            return _read_range(fs, path, column, kind, sizes)
+            return _read_range(task, column, kind, sizes)
         nulls += found.null_count
         if found.has_min_max:
-            lows.append(_from_raw(found.min_raw, kind))
-            highs.append(_from_raw(found.max_raw, kind))
+            lows.append(_from_raw(found.min_raw, kind, task.version))
+            highs.append(_from_raw(found.max_raw, kind, task.version))
         elif found.null_count < chunk.num_values:
-            return _read_range(fs, path, column, kind, sizes)
-    low, high = min(lows, default=None), max(highs, default=None)
-    return ColumnRange(column, wrapper, low, high, count, nulls, **sizes)
+            return _read_range(task, column, kind, sizes)
+    by = _unscaled if pt.is_decimal(kind) and task.version >= 2 else None
+    low, high = min(lows, default=None, key=by), max(highs, default=None, key=by)
+    return ColumnRange(column, wrapper, low, high, count, nulls, **sizes, typed=typed)
 
 
-def _from_raw(value: Any, kind: pa.DataType) -> Any:
+def _unscaled(number: bytes) -> int:
+    return int.from_bytes(number, "big", signed=True)
+
+
+def _from_raw(value: Any, kind: pa.DataType, version: int) -> Any:
     """A footer value converted to the type of its wrapper."""
     if pt.is_dictionary(kind):
         kind = kind.value_type
     if pt.is_decimal(kind):
-        number = value if isinstance(value, int) else int.from_bytes(value, "big", signed=True)
+        number = value if isinstance(value, int) else _unscaled(value)
+        if version >= 2:
+            return unscaled_bytes(number)
         return _decimal(Decimal(number).scaleb(-kind.scale))
     if pt.is_string(kind) or pt.is_large_string(kind):
         return value if isinstance(value, str) else value.decode()
@@ -212,18 +246,19 @@ def _from_raw(value: Any, kind: pa.DataType) -> Any:
 
 
 def _read_range(
-    fs: FileSystem, path: str, column: str, kind: pa.DataType, sizes: dict[str, int]
+    task: IndexedFile, column: str, kind: pa.DataType, sizes: dict[str, int]
 ) -> ColumnRange:
     top, *inner = column.split(".")
-    values = _inner(read_base(fs, path, columns=[top]).column(0), inner)
-    return _range_of(column, kind, values, sizes)
+    values = _inner(read_base(task.fs, task.stat.path, columns=[top]).column(0), inner)
+    return _range_of(column, kind, values, sizes, task.version)
 
 
 # ---- logs ---------------------------------------------------------------------------------------
 
 
-def _log_ranges(fs: FileSystem, path: str) -> tuple[ColumnRange, ...]:
-    file = fs.open(path)
+def _log_ranges(task: IndexedFile) -> tuple[ColumnRange, ...]:
+    path = task.stat.path
+    file = task.fs.open(path)
     try:
         blocks = read_blocks(file, path=path)
         tables = [data_batches(b, file, path=path) for b in blocks if b.kind in _DATA]
@@ -232,12 +267,19 @@ def _log_ranges(fs: FileSystem, path: str) -> tuple[ColumnRange, ...]:
     rows = pa.concat_tables(tables, promote_options="permissive") if tables else _no_rows(blocks)
     try:
         return tuple(
-            _range_of(column, kind, _inner(rows.column(top), inner), {})
-            for column, kind in _primitives(rows.schema)
+            _in_log(_range_of(column, kind, _inner(rows.column(top), inner), {}, task.version))
+            for column, kind in task.selected(rows.schema)
             for top, *inner in [column.split(".")]
         )
     except _NotRepresentableError:
         return ()
+
+
+def _in_log(found: ColumnRange) -> ColumnRange:
+    """A range as Apache Hudi states it for a log: without values it has the type NULL."""
+    if found.typed is None or found.low is not None:
+        return found
+    return replace(found, typed=ValueType(NULL_ORDINAL, found.wrapper))
 
 
 def _no_rows(blocks: list[LogBlock]) -> pa.Table:
@@ -252,38 +294,46 @@ def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
 
 
 def _range_of(
-    column: str, kind: pa.DataType, values: pa.ChunkedArray, sizes: dict[str, int]
+    column: str, kind: pa.DataType, values: pa.ChunkedArray, sizes: dict[str, int], version: int
 ) -> ColumnRange:
-    wrapper = _wrapper(kind)
+    wrapper, typed = _stored_as(kind, version)
     if pt.is_dictionary(kind):
         values = values.cast(kind.value_type)
         kind = kind.value_type
     found = {"min": None, "max": None}
     if values.null_count < len(values):
         bounds = pc.min_max(values)
-        found = {name: _plain(bounds[name], kind) for name in ("min", "max")}
+        found = {name: _plain(bounds[name], kind, version) for name in ("min", "max")}
+        if version and pt.is_floating(kind) and pc.any(pc.is_nan(values)).as_py():
+            found["max"] = float("nan")  # for Apache Hudi and Spark the greatest number
+            found["min"] = found["max"] if pc.all(pc.is_nan(values)).as_py() else found["min"]
     return ColumnRange(
-        column, wrapper, found["min"], found["max"], len(values), values.null_count, **sizes
-    )
+        column, wrapper, found["min"], found["max"], len(values), values.null_count, **sizes,
+        typed=typed,
+    )  # fmt: skip
 
 
-def _plain(value: pa.Scalar, kind: pa.DataType) -> Any:
+def _plain(value: pa.Scalar, kind: pa.DataType, version: int) -> Any:
     """A scalar converted to the type of its wrapper."""
     if pt.is_date32(kind) or pt.is_time32(kind):
         return value.cast(pa.int32()).as_py()
     if pt.is_timestamp(kind) or pt.is_time64(kind):
         return value.cast(pa.int64()).as_py()
     if pt.is_decimal(kind):
-        return _decimal(value.as_py())
+        if version < 2:
+            return _decimal(value.as_py())
+        sign, digits, _ = value.as_py().as_tuple()
+        number = int("".join(map(str, digits)))
+        return unscaled_bytes(-number if sign else number)
     return value.as_py()
 
 
 def _decimal(value: Decimal) -> Decimal:
-    """`value` at DECIMAL_SCALE, exactly.  Raises _NotRepresentableError if that loses digits."""
+    """`value` at V1_SCALE, exactly.  Raises _NotRepresentableError if that loses digits."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise CorruptFileError("a decimal is not a number", value=value)
-    shift = exponent + DECIMAL_SCALE
+    shift = exponent + V1_SCALE
     number = int("".join(map(str, digits)))
     if shift < 0:
         number, rest = divmod(number, 10**-shift)
@@ -291,7 +341,7 @@ def _decimal(value: Decimal) -> Decimal:
             raise _NotRepresentableError
     else:
         number *= 10**shift
-    if number >= 10**DECIMAL_DIGITS:
+    if number >= 10**V1_DIGITS:
         raise _NotRepresentableError
-    text = str(number).rjust(DECIMAL_SCALE + 1, "0")
-    return Decimal(f"{'-' * sign}{text[:-DECIMAL_SCALE]}.{text[-DECIMAL_SCALE:]}")
+    text = str(number).rjust(V1_SCALE + 1, "0")
+    return Decimal(f"{'-' * sign}{text[:-V1_SCALE]}.{text[-V1_SCALE:]}")

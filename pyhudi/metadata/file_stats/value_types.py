@@ -6,8 +6,8 @@ V2  valueType = ordinal and details; the wrapper is that of the primitive below 
 ```
 
 Timestamps and times are plain numbers in both; V2 states their unit.  A V2 decimal is its unscaled
-number, big-endian, with precision and scale as details.  A column without values has the ordinal
-of NULL.  Versions are numbers, as in `TableLayout.index_version`: 0 stands for tables of version 6,
+number, big-endian, with precision and scale as details.  A column without values in a log has the
+ordinal of NULL.  Versions are numbers, as in `TableLayout.index_version`; 0: tables of version 6,
 which have V1 without definitions.
 Source: writer_v8_v9 11.6; ValueType of Apache Hudi 1.2.0.
 """
