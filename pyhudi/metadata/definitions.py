@@ -1,4 +1,4 @@
-"""The index definition of `column_stats`, which Apache Hudi 1.x requires to use the partition.
+"""Index definitions of the metadata table, which Apache Hudi 1.x requires to use its partitions.
 
 ```
 .hoodie/.index_defs/index.json   indexDefinitions: name -> indexName, indexType, indexFunction,
@@ -7,23 +7,27 @@ hoodie.table.index.defs.path     property: its path, relative to the table
 ```
 
 sourceFields are the columns that 1.x may use to skip files.  It treats a column that a file's
-entries lack as all null, so only columns are listed that every writer of version 6 indexes by
+entries lack as all null.  At version 6 only columns are listed that every writer indexes by
 default; nested columns, which 0.15.0 does not index, are excluded.  0.15.0 ignores the file and
-the property.
+the property.  At versions 8 and 9 every file has entries of exactly these columns.
 Source: HoodieIndexMetadata and HoodieTableMetaClient of Apache Hudi 1.2.0; its tables of version 6.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.filenames import HOODIE
-from pyhudi.metadata.payloads import COLUMN_STATS
+from pyhudi.metadata.file_stats.records import primitives
+from pyhudi.metadata.file_stats.value_types import has_ranges
+from pyhudi.metadata.payloads import COLUMN_STATS, RECORD_INDEX
 from pyhudi.records import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig, store_config
@@ -31,30 +35,99 @@ from pyhudi.table.properties import TableConfig, store_config
 LOCATION: Final = "hoodie.table.index.defs.path"
 DEFINITIONS: Final = f"{HOODIE}/.index_defs/index.json"
 _ALL: Final = "indexDefinitions"
+COLUMNS_MAX: Final = 32
+"""Columns of the table that are indexed by default."""
 
 
-def define_column_stats(fs: FileSystem, config: TableConfig, schema: pa.Schema) -> TableConfig:
+def define_column_stats(
+    fs: FileSystem, config: TableConfig, schema: pa.Schema, columns: Sequence[str] = ()
+) -> TableConfig:
     """Write the definition of `column_stats`; returns the stored properties.
 
-    schema: of the table.  Other definitions are preserved.  The caller holds the table's lock and
-    writes the entries of every file, before or after.  Does nothing where the properties name
-    another file.  Raises CorruptFileError where the file does not contain index definitions.
+    schema: of the table.  columns: to index at versions 8 and 9; none: `default_columns`.  Other
+    definitions are preserved.  The caller holds the table's lock and writes the entries of every
+    file, before or after.  Does nothing where the properties of version 6 name another file.
+    Raises CorruptFileError where the file does not contain index definitions, UserError for
+    columns that cannot be indexed.
     """
-    if config.properties.get(LOCATION, DEFINITIONS) != DEFINITIONS:
+    version = config.layout.index_version
+    if not version and config.properties.get(LOCATION, DEFINITIONS) != DEFINITIONS:
         return config
-    stored = _stored(fs)
-    stored[_ALL][COLUMN_STATS.path] = {
+    fields = columns_to_index(schema, columns, version) if version else _source_fields(schema)
+    return add_definition(fs, config, _column_stats(fields, f"V{version or 1}"))
+
+
+def _column_stats(fields: Sequence[str], version: str) -> dict[str, Any]:
+    return {
         "indexName": COLUMN_STATS.path,
         "indexType": COLUMN_STATS.path,
         "indexFunction": COLUMN_STATS.path,
-        "sourceFields": _source_fields(schema),
+        "sourceFields": list(fields),
         "indexOptions": {},
+        "version": version,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StatsDefinition:
+    """What an index of column statistics contains.  version: 0 at table version 6, which has
+    entries of all columns (None); else 1 or 2."""
+
+    version: int
+    columns: frozenset[str] | None = None
+
+
+def stats_definition(fs: FileSystem, config: TableConfig) -> StatsDefinition:
+    """The definition by which writers maintain `column_stats`.
+
+    Raises CorruptFileError for a table of version 8 or 9 without a definition that can be read.
+    """
+    if not config.layout.index_version:
+        return StatsDefinition(0)
+    found = read_definitions(fs, config).get(COLUMN_STATS.path, {})
+    fields, version = found.get("sourceFields"), found.get("version") or "V1"
+    if not isinstance(fields, list) or version not in ("V1", "V2"):
+        raise _damaged()
+    return StatsDefinition(int(version[1:]), frozenset(map(str, fields)))
+
+
+def follow_schema(
+    fs: FileSystem, config: TableConfig, before: pa.Schema, after: pa.Schema
+) -> TableConfig:
+    """Add the columns that are new in the table's schema to the definition of `column_stats`.
+
+    Other columns are not added: files without entries of a column would count as all null.
+    """
+    if not config.layout.index_version or COLUMN_STATS.path not in config.metadata_partitions:
+        return config
+    found = read_definitions(fs, config).get(COLUMN_STATS.path)
+    if found is None:
+        return config
+    known = stats_definition(fs, config)
+    fields = [str(name) for name in found["sourceFields"]]
+    room = COLUMNS_MAX - sum(name not in META_COLUMNS for name in fields)
+    new = [
+        f.name for f in after
+        if f.name not in before.names and f.name not in fields and has_ranges(f.type, known.version)
+    ]  # fmt: skip
+    if not new[: max(0, room)]:
+        return config
+    return add_definition(fs, config, {**found, "sourceFields": [*fields, *new[:room]]})
+
+
+def define_record_index(fs: FileSystem, config: TableConfig) -> TableConfig:
+    """Write the definition of a global `record_index` at versions 8 and 9; as `add_definition`."""
+    if not config.layout.index_version:
+        return config
+    definition = {
+        "indexName": RECORD_INDEX.path,
+        "indexType": RECORD_INDEX.path,
+        "indexFunction": "",
+        "sourceFields": [],
+        "indexOptions": {"isPartitioned": "false"},
         "version": "V1",
     }
-    fs.replace(DEFINITIONS, json.dumps(stored, indent=2, ensure_ascii=False).encode())
-    if LOCATION in config.properties:
-        return config
-    return store_config(fs, config.with_properties({LOCATION: DEFINITIONS}))
+    return add_definition(fs, config, definition)
 
 
 def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, Any]]:
@@ -71,16 +144,39 @@ def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str,
     return {name: each for name, each in stored.items() if isinstance(each, dict)}
 
 
-def _stored(fs: FileSystem) -> dict[str, Any]:
-    if not fs.exists(DEFINITIONS):
-        return {_ALL: {}}
-    try:
-        stored = json.loads(fs.read(DEFINITIONS))
-    except ValueError as error:
-        raise _damaged() from error
-    if not isinstance(stored, dict) or not isinstance(stored.get(_ALL), dict):
-        raise _damaged()
-    return stored
+def add_definition(
+    fs: FileSystem, config: TableConfig, definition: Mapping[str, Any]
+) -> TableConfig:
+    """Add a definition, or replace that of its name; returns the stored properties.
+
+    The caller holds the table's lock.  Raises CorruptFileError.
+    """
+    definitions = read_definitions(fs, config)
+    definitions[definition["indexName"]] = dict(definition)
+    return _store(fs, config, definitions)
+
+
+def remove_definition(fs: FileSystem, config: TableConfig, name: str) -> TableConfig:
+    """Remove the definition of an index, if there is one; as `add_definition`."""
+    definitions = read_definitions(fs, config)
+    if definitions.pop(name, None) is None:
+        return config
+    return _store(fs, config, definitions)
+
+
+def _store(
+    fs: FileSystem, config: TableConfig, definitions: Mapping[str, Mapping[str, Any]]
+) -> TableConfig:
+    """Replace the file, then name it in the properties.  At versions 8 and 9 each definition gets
+    a version: version 9 requires it, and none means V1."""
+    path = config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    default = {"version": "V1"} if config.layout.index_version else {}
+    stored = {name: {**default, **each} for name, each in definitions.items()}
+    content = json.dumps({_ALL: stored}, indent=2, ensure_ascii=False)
+    fs.replace(path, content.encode())
+    if LOCATION in config.properties:
+        return config
+    return store_config(fs, config.with_properties({LOCATION: DEFINITIONS}))
 
 
 def _damaged() -> CorruptFileError:
@@ -88,6 +184,31 @@ def _damaged() -> CorruptFileError:
         "cannot read the index definitions", path=DEFINITIONS,
         hint="delete the file; Apache Hudi 1.x then opens more files than necessary",
     )  # fmt: skip
+
+
+def columns_to_index(schema: pa.Schema, columns: Sequence[str], version: int) -> list[str]:
+    """The columns that an index of this version has: record key, partition and commit time, then
+    those given as dotted paths, or the first COLUMNS_MAX supported ones.
+
+    Raises UserError for a given column that is not in the schema or has no order.
+    """
+    meta = [COMMIT_TIME, PARTITION_PATH, RECORD_KEY]
+    plain = [field for field in schema if field.name not in META_COLUMNS]
+    if not columns:
+        supported = [field.name for field in plain if has_ranges(field.type, version)]
+        return [*meta, *supported[:COLUMNS_MAX]]
+    types = dict(primitives(plain))
+    wrong = [c for c in columns if c not in meta and not _has_ranges(types.get(c), version)]
+    if wrong:
+        raise UserError(
+            "column statistics of this column are not possible", columns=",".join(wrong),
+            hint="name columns of the table that are no lists, maps or structs",
+        )  # fmt: skip
+    return [*meta, *dict.fromkeys(c for c in columns if c not in meta)]
+
+
+def _has_ranges(kind: pa.DataType | None, version: int) -> bool:
+    return kind is not None and has_ranges(kind, version)
 
 
 def _source_fields(schema: pa.Schema) -> list[str]:

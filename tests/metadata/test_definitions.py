@@ -10,8 +10,19 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.errors import CorruptFileError
-from pyhudi.metadata.definitions import DEFINITIONS, LOCATION
+from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.metadata.definitions import (
+    DEFINITIONS,
+    LOCATION,
+    define_column_stats,
+    define_record_index,
+    follow_schema,
+    remove_definition,
+    columns_to_index,
+    stats_definition,
+)
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableConfig
 
 STATS = {"hoodie.metadata.index.column.stats.enable": "true"}
 SCHEMA = pa.schema([
@@ -89,3 +100,90 @@ def test_definitions_elsewhere_are_left_alone(tmp_path: Path) -> None:
     properties.write_text(properties.read_text() + f"{LOCATION}=../elsewhere.json\n")
     pyhudi.open_table(path, options=STATS).upsert(ROWS)
     assert not (path / DEFINITIONS).exists() and not (tmp_path / "elsewhere.json").exists()
+
+
+# ---- versions 8 and 9 ---------------------------------------------------------------------------
+
+
+def config_of(version: int, *partitions: str, **properties: str) -> TableConfig:
+    listed = ",".join(partitions)
+    return TableConfig({
+        "hoodie.table.name": "t", "hoodie.table.version": str(version),
+        "hoodie.table.metadata.partitions": listed, **properties,
+    })  # fmt: skip
+
+
+def stored(fs: MemoryFileSystem, path: str = DEFINITIONS) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fs.read(path))["indexDefinitions"]
+    return found
+
+
+@pytest.mark.parametrize(("version", "index", "more"), [(8, "V1", []), (9, "V2", ["raw"])])
+def test_column_statistics_have_the_index_version_of_the_table(
+    version: int, index: str, more: list[str]
+) -> None:
+    fs = MemoryFileSystem()
+    config = define_column_stats(fs, config_of(version), SCHEMA)
+    assert config.properties[LOCATION] == DEFINITIONS
+    (found,) = stored(fs).values()
+    assert found["version"] == index
+    assert set(found["sourceFields"]) == {*INDEXED, *more}
+    definition = stats_definition(fs, config)
+    assert (definition.version, definition.columns) == (version - 7, {*INDEXED, *more})
+
+
+def test_the_first_32_columns_are_indexed_by_default() -> None:
+    schema = pa.schema(
+        [("tags", pa.list_(pa.string())), *((f"c{n}", pa.int32()) for n in range(40))]
+    )
+    columns = columns_to_index(schema, (), 2)
+    assert columns == [*INDEXED[:3], *(f"c{n}" for n in range(32))]
+
+
+def test_named_columns_are_indexed_after_the_meta_columns() -> None:
+    assert columns_to_index(SCHEMA, ["addr.city", "ts", "ts"], 2) == [
+        *INDEXED[:3], "addr.city", "ts",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "version"), [("tags", 2), ("addr", 2), ("no", 2), ("raw", 1)])
+def test_a_column_without_an_order_is_rejected(column: str, version: int) -> None:
+    with pytest.raises(UserError, match="not possible"):
+        columns_to_index(SCHEMA, [column], version)
+
+
+def test_new_columns_of_the_schema_are_defined_and_old_ones_are_not_added() -> None:
+    fs = MemoryFileSystem()
+    config = define_column_stats(fs, config_of(9, "column_stats"), SCHEMA, ["ts"])
+    wider = SCHEMA.append(pa.field("extra", pa.int32())).append(pa.field("l", pa.list_(pa.int8())))
+    follow_schema(fs, config, SCHEMA, wider)
+    assert stored(fs)["column_stats"]["sourceFields"] == [*INDEXED[:3], "ts", "extra"]
+    follow_schema(fs, config, wider, wider)
+    assert stored(fs)["column_stats"]["sourceFields"] == [*INDEXED[:3], "ts", "extra"]
+
+
+def test_every_definition_of_version_9_has_a_version() -> None:
+    fs = MemoryFileSystem()
+    elsewhere = ".hoodie/other/index.json"
+    old = {"indexDefinitions": {"secondary_index_x": {"indexName": "secondary_index_x"}}}
+    fs.create(elsewhere, json.dumps(old).encode())
+    config = config_of(9, **{LOCATION: f"/{elsewhere}"})
+    assert define_record_index(fs, config) == config
+    found = stored(fs, elsewhere)
+    assert {name: each["version"] for name, each in found.items()} == {
+        "secondary_index_x": "V1", "record_index": "V1",
+    }  # fmt: skip
+    assert found["record_index"]["indexOptions"] == {"isPartitioned": "false"}
+    remove_definition(fs, config, "secondary_index_x")
+    assert list(stored(fs, elsewhere)) == ["record_index"]
+
+
+def test_a_definition_without_a_version_is_version_1() -> None:
+    fs = MemoryFileSystem()
+    text = {"indexDefinitions": {"column_stats": {"sourceFields": ["a"]}}}
+    fs.create(DEFINITIONS, json.dumps(text).encode())
+    assert stats_definition(fs, config_of(9)).version == 1
+    assert stats_definition(fs, config_of(6)).columns is None
+    fs.replace(DEFINITIONS, b'{"indexDefinitions": {}}')
+    with pytest.raises(CorruptFileError, match="index definitions"):
+        stats_definition(fs, config_of(8))

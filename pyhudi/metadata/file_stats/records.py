@@ -121,7 +121,7 @@ class IndexedFile:
     columns: frozenset[str] | None = None
 
     def selected(self, schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-        for column, kind in _primitives(schema):
+        for column, kind in primitives(schema):
             if self.columns is None or column in self.columns:
                 yield column, kind
 
@@ -137,12 +137,12 @@ def index_file(task: IndexedFile) -> FileIndex:
     return FileIndex(stat.partition, stat.file_name, ranges, found.bloom_text, found.bloom_kind)
 
 
-def _primitives(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:
+def primitives(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:
     """(dotted path, type) of every primitive that is not inside a list or map."""
     for field in fields:
         path = prefix + field.name
         if pt.is_struct(field.type):
-            yield from _primitives(field.type, f"{path}.")
+            yield from primitives(field.type, f"{path}.")
         elif not pt.is_nested(field.type):
             yield path, field.type
 
@@ -300,7 +300,7 @@ def _range_of(
     if pt.is_dictionary(kind):
         values = values.cast(kind.value_type)
         kind = kind.value_type
-    found = {"min": None, "max": None}
+    found: dict[str, Any] = {"min": None, "max": None}
     if values.null_count < len(values):
         bounds = pc.min_max(values)
         found = {name: _plain(bounds[name], kind, version) for name in ("min", "max")}
