@@ -10,10 +10,15 @@ from pyhudi.filenames import archive_number
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
+from pyhudi.timeline.archive import HISTORY
+from pyhudi.timeline.archive_files import has_history
 
 
 def check_archive(inventory: TableInventory) -> Iterator[Finding]:
     """Files of the archive that are torn."""
+    if has_history(inventory.log):
+        yield from _check_history(inventory)
+        return
     folder = inventory.config.archive_folder
     torn = False
     for info in inventory.fs.children(folder):
@@ -35,6 +40,18 @@ def check_archive(inventory: TableInventory) -> Iterator[Finding]:
         assert inventory.archive.commits is not None
     except (CorruptFileError, FileMissingError) as broken:
         yield _torn(str(broken.facts.get("path") or folder), broken.what)
+
+
+def _check_history(inventory: TableInventory) -> Iterator[Finding]:
+    try:
+        assert inventory.archive.commits is not None
+    except CorruptFileError as broken:
+        path = str(broken.facts.get("path") or HISTORY)
+        yield Finding(
+            "torn-archive", Severity.ERROR, path, "the archived timeline cannot be read",
+            broken.what, "restore it from a copy of the table: readers of log files need the "
+            "completion times in it",
+        )  # fmt: skip
 
 
 def _torn(path: str, why: str) -> Finding:

@@ -83,10 +83,10 @@ def _versions(state: TableState, key: str, schema: pa.Schema, engine: Engine) ->
     ]
     paths = {info.path for _, info in files}
     moments = _Moments(state, key, schema, _candidates(state, files, key, engine))
-    archived = state.archive.commits
-    if archived:
-        yield _Version(archived[-1].time, "archived", GONE)
-    lost = bool(archived)
+    archived = state.archive.timeline.commits.last
+    if archived is not None:
+        yield _Version(archived.time, "archived", GONE)
+    lost = archived is not None
     known: dict[FileGroupId, pa.Table] = {}
     for instant in sorted(state.timeline.commits, key=lambda i: i.completed_at or i.time):
         commit = state.log.commit(instant)

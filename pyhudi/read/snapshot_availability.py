@@ -27,7 +27,7 @@ def check_reached(state: TableState, limit: InstantTime) -> None:
     times = [i.time for i in state.timeline.commits]
     if times and times[0] <= limit:
         return
-    archived = () if state.archive.is_empty else state.archive.commits
+    archived = () if state.archive.is_empty else state.archive.timeline.commits
     times = [*(commit.time for commit in archived), *times]
     if times and times[0] > limit:
         raise UserError(

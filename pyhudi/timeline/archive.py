@@ -97,6 +97,10 @@ class Archive:
         return all(archive_number(name) is None for name in self._fs.names(self._folder))
 
     @property
+    def has_commits(self) -> bool:
+        return not self.is_empty and bool(len(self.timeline.commits))
+
+    @property
     def commits(self) -> tuple[ArchivedCommit, ...]:
         return tuple(e for e in self._entries if isinstance(e, ArchivedCommit))
 

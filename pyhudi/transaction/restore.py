@@ -107,13 +107,13 @@ def _check_none_archived(state: TableState, to: InstantTime) -> None:
     start = state.view(partitions=[]).visibility.start
     if start is None or to >= start:
         return
-    for entry in state.archive.commits:
-        if entry.time > to:
-            raise UserError(
-                "commits after this one have been archived and cannot be undone",
-                instant=to,
-                archived=entry.time,
-            )
+    archived = state.archive.timeline.commits.after(to).first
+    if archived is not None:
+        raise UserError(
+            "commits after this one have been archived and cannot be undone",
+            instant=to,
+            archived=archived.time,
+        )
 
 
 def _plans(

@@ -56,7 +56,7 @@ def note_rollbacks(
     start = Visibility.of(timeline).start
     if any(start is not None and undone < start for undone in gone):
         archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
-        gone -= {commit.time for commit in archive.commits}  # a service that was run again
+        gone -= archive.timeline.commits.times  # a service that was run again
     log.remember_rolled_back({i.time for i in fresh} | gone)
 
 

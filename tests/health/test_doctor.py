@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,17 +11,22 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import HEARTBEATS, PROPERTIES, TEMP
+from pyhudi.health.archive_checks import check_archive
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import RepairAction
+from pyhudi.health.inventory import TableInventory
 from pyhudi.health.repair import execute_repair
 from pyhudi.metadata.rebuild import REBUILT
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import TableType
+from pyhudi.table.properties import TableType, load_config
+from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.archive_files import ArchiveFiles
 from tests.crash.torn import copy_of, died, index_of, opened, rows, snapshot, table
 from tests.support.filesystems import every_stop
-from tests.support.golden import golden_names, golden_table
+from tests.support.golden import golden_names, golden_table, unzipped
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.fixture(scope="module", params=TableType, ids=["cow", "mor"])
@@ -198,3 +204,13 @@ def test_a_rebuild_may_stop_anywhere(sound: MemoryFileSystem, after: bool) -> No
         assert snapshot(stop.fs) == {**want, "k30": 9}, str(stop)
         assert index_of(stop.fs) == {*want, "k30"}, str(stop)
         assert examine(stop.fs).is_healthy, str(stop)
+
+
+def test_a_torn_archive_of_layout_2_is_reported() -> None:
+    fs = unzipped(GOLDEN / "queries" / "arch_mor_v9.zip")
+    inventory = TableInventory.of(fs, load_config(fs))
+    assert not list(check_archive(inventory))
+    name = next(name for name in fs.names(HISTORY) if name.endswith(".parquet"))
+    fs.replace(f"{HISTORY}/{name}", fs.read(f"{HISTORY}/{name}")[:-9])
+    (found,) = check_archive(TableInventory.of(fs, load_config(fs)))
+    assert found.path == f"{HISTORY}/{name}" and found.repair is None

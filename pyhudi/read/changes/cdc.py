@@ -73,7 +73,7 @@ def capture_rows(state: TableState, changes: ChangeRange, *, engine: Engine) -> 
     values = pa.schema([field for field in schema if field.name not in META_COLUMNS])
     commits = window.commits
     if commits is None:
-        if state.archive.commits:
+        if state.archive.has_commits:
             raise SnapshotExpiredError(
                 "commits of this range have been archived",
                 since=window.since,

@@ -278,7 +278,7 @@ def _commit_filter(
     before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]
     filters = [~time.isin(before)] if before else []
     start = state.start
-    if start is not None and (since >= start or state.archive.commits):
+    if start is not None and (since >= start or state.archive.has_commits):
         filters.append(time >= start)  # no archived commit is in the range
     return filters
 
