@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from pyhudi.arrays import Ints, Longs
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
+
+UNKNOWN: Final = -1
+"""The position of a record whose row in the base file is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Located:
     none).  The key is not in the table, but a new record with it must go there: indexes of other
     writers read base files only, and would find the key there and in its new place.
     cost: of the lookup, where the index reports it.
+    positions: the row of each record in its group's base file, UNKNOWN if the record is only in
+    logs or stored several times; None if the index does not know rows.
     """
 
     rows: Longs
@@ -45,6 +50,7 @@ class Located:
     groups: tuple[FileGroupId, ...]
     ended: npt.NDArray[np.bool_] | None = None
     cost: LookupCost | None = None
+    positions: Ints | None = None
 
     @classmethod
     def nothing(cls) -> Located:
@@ -59,7 +65,10 @@ class Located:
         """The places of ended records."""
         if self.ended is None:
             return Located.nothing()
-        return Located(self.rows[self.ended], self.homes[self.ended], self.groups)
+        positions = None if self.positions is None else self.positions[self.ended]
+        return Located(
+            self.rows[self.ended], self.homes[self.ended], self.groups, positions=positions
+        )
 
 
 class Finder(Protocol):

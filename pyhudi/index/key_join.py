@@ -9,7 +9,8 @@ hits of one part             -> places of its rows
 Keys of a slice are those that a reader sees.  A record that a log deletes has ended: it is not
 found, but an index that is not global reports its former place.
 Spilled columns: a run `key: string, row: int32, wide: bool`, with the start of each path in the
-schema's metadata; hits `row: int32, slice: int32, ended: bool`, with the start of each run.
+schema's metadata; hits `row: int32, slice: int32, ended: bool, position: int32` (the record's row
+in the base file, or UNKNOWN), with the start of each run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pyarrow.compute as pc
 from pyhudi._native import KeyTable, argsort
 from pyhudi.arrays import Longs
 from pyhudi.formats.base_file import read_base
-from pyhudi.index.contract import Located, one_array, path_codes
+from pyhudi.index.contract import UNKNOWN, Located, one_array, path_codes
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
@@ -38,6 +39,7 @@ from pyhudi.table.file_group_view import FileSlice
 
 _STARTS: Final = b"starts"
 _PATHS: Final = b"paths"
+_ABSENT: Final = -2
 _FIRST_WIDE: Final = 0xEE
 _WIDE: Final = r"[\x{E000}-\x{10FFFF}]"
 
@@ -121,7 +123,8 @@ class ProbeWork:
 
     spec: reads the record key of the table's slices.  file_stats: statistics of their base files
     from the metadata table; None: footers are read.  unpruned: file groups whose logs may contain
-    keys that their base files do not.
+    keys that their base files do not.  has_positions: also find the row of each record in the base
+    file, which may cost a read of its keys.
     """
 
     fs: FileSystem
@@ -131,6 +134,7 @@ class ProbeWork:
     everywhere: bool
     file_stats: FileStats | None = None
     unpruned: frozenset[FileGroupId] = frozenset()
+    has_positions: bool = False
 
 
 def by_partition(work: ProbeWork) -> Iterator[tuple[list[Probes], list[tuple[int, FileSlice]]]]:
@@ -163,25 +167,48 @@ class KeyMatches:
 
     def __init__(self, run_count: int) -> None:
         self._run_count = run_count
-        self._found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int, bool]] = []
+        self._found: list[pa.Table] = []
 
-    def add(self, keys: Joined, at: Longs, number: int, *, ended: bool = False) -> None:
-        """The keys at some positions are (or were) stored in slice `number`."""
-        if len(at):
-            self._found.append((keys.runs[at], keys.rows[at], number, ended))
+    def add(
+        self,
+        keys: Joined,
+        at: Longs,
+        number: int,
+        *,
+        stored: Longs | None = None,
+        ended: bool = False,
+    ) -> None:
+        """The keys at some positions are (or were) stored in slice `number`.
+
+        stored: the row of each key in the base file (`_stored_rows`).
+        """
+        if not len(at):
+            return
+        rows = np.full(len(at), UNKNOWN) if stored is None else np.maximum(stored[at], UNKNOWN)
+        columns = {
+            "run": keys.runs[at],
+            "row": keys.rows[at],
+            "slice": np.full(len(at), number, np.int32),
+            "ended": np.full(len(at), ended, np.bool_),
+            "position": rows.astype(np.int32),
+        }
+        self._found.append(pa.table(columns))
 
     def table(self) -> pa.Table:
-        none = np.zeros(0, np.int32)
-        runs = np.concatenate([none, *(found[0] for found in self._found)])
-        rows = np.concatenate([none, *(found[1] for found in self._found)])
-        counts = [len(found[1]) for found in self._found]
-        slices = np.repeat(np.array([found[2] for found in self._found], np.int32), counts)
-        ended = np.repeat(np.array([found[3] for found in self._found], np.bool_), counts)
+        found = pa.concat_tables([_NO_HITS, *self._found])
+        runs = found.column("run").to_numpy()
         order = np.argsort(runs, kind="stable")
         starts = np.searchsorted(runs[order], np.arange(self._run_count + 1)).astype(np.int64)
-        columns = {"row": rows, "slice": slices, "ended": ended}
-        table = pa.table({name: column[order] for name, column in columns.items()})
+        table = found.drop_columns(["run"]).take(pa.array(order))
         return table.replace_schema_metadata({_STARTS: starts.tobytes()})
+
+
+_NO_HITS: Final = pa.table(
+    {
+        name: np.zeros(0, np.bool_ if name == "ended" else np.int32)
+        for name in ("run", "row", "slice", "ended", "position")
+    }
+)
 
 
 def match_slice(
@@ -191,16 +218,18 @@ def match_slice(
 
     Cost: one column of the base file, and the logs.
     """
-    if not slice_.logs and slice_.base is not None:
-        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-        hits.add(keys, _matches(keys, stored), number)
+    base = slice_.base
+    stored = None
+    if base is not None and not (slice_.logs and work.everywhere and not work.has_positions):
+        stored = _stored_rows(keys, read_base(work.fs, base.path, columns=[RECORD_KEY]).column(0))
+    if not slice_.logs and stored is not None:
+        hits.add(keys, np.flatnonzero(stored != _ABSENT), number, stored=stored)
         return
     live = _matches(keys, read_slice(work.fs, slice_, spec=work.spec).column(RECORD_KEY))
-    hits.add(keys, live, number)
-    if slice_.base is not None and not work.everywhere:
-        stored = read_base(work.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-        ended = np.setdiff1d(_matches(keys, stored), live, assume_unique=True)
-        hits.add(keys, ended, number, ended=True)
+    hits.add(keys, live, number, stored=stored)
+    if stored is not None and not work.everywhere:
+        ended = np.setdiff1d(np.flatnonzero(stored != _ABSENT), live, assume_unique=True)
+        hits.add(keys, ended, number, stored=stored, ended=True)
 
 
 def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
@@ -211,13 +240,26 @@ def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
     return np.flatnonzero(is_stored)
 
 
+def _stored_rows(keys: Joined, stored: pa.ChunkedArray) -> Longs:
+    """The row of each key in a key column: UNKNOWN for several rows, _ABSENT for none."""
+    at = np.asarray(keys.table.first(stored))
+    rows = np.flatnonzero(at >= 0)
+    found = np.full(len(keys.keys), _ABSENT, np.int64)
+    found[at[rows]] = rows
+    again = at[rows][found[at[rows]] != rows]
+    found[again] = UNKNOWN
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class HitsFinder:
-    """Places of the rows of one part, from the hits of the probes.  slices: group of each slice."""
+    """Places of the rows of one part, from the hits of the probes.  slices: group of each slice.
+    has_positions: whether to return positions."""
 
     part: int
     hits: tuple[SpilledTable, ...]
     slices: tuple[FileGroupId, ...]
+    has_positions: bool = False
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         tables = [self._mine(stored.load()) for stored in self.hits]
@@ -232,7 +274,12 @@ class HitsFinder:
         used, homes = np.unique(number[order], return_inverse=True)
         groups = tuple(self.slices[n] for n in used.tolist())
         rest = ended[order] if ended.any() else None
-        return Located(row[order].astype(np.int64), homes.astype(np.int32), groups, rest)
+        positions = None
+        if self.has_positions:
+            positions = np.asarray(hits.column("position").to_numpy()[order], np.int32)
+        return Located(
+            row[order].astype(np.int64), homes.astype(np.int32), groups, rest, positions=positions
+        )
 
     def _mine(self, hits: pa.Table) -> pa.Table:
         starts = np.frombuffer(hits.schema.metadata[_STARTS], np.int64)

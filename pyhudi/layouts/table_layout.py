@@ -53,7 +53,8 @@ class TableLayout:
     has_completion_times: names of completed instants contain the completion time.
     clustering_action: word of a pending clustering in file names.  log_marker: kind of the
     markers of log files.  has_partial_logs: whether logs may hold rows with some columns only.
-    index_version: newest version of the definitions of metadata indexes;
+    has_record_positions: whether log blocks may have the positions of their records in the base
+    file.  index_version: newest version of the definitions of metadata indexes;
     0 if the version has none.
     """
 
@@ -67,6 +68,7 @@ class TableLayout:
     log_instant: LogInstant
     log_marker: str
     has_partial_logs: bool
+    has_record_positions: bool
     metadata_instants: MetadataInstants
     index_version: int
 

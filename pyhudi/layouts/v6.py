@@ -24,6 +24,7 @@ V6: Final = TableLayout(
     log_instant=LogInstant.SLICE,
     log_marker="APPEND",
     has_partial_logs=False,
+    has_record_positions=False,
     metadata_instants=MetadataInstants.SUFFIXED,
     index_version=0,
 )

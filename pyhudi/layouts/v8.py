@@ -24,6 +24,7 @@ V8: Final = TableLayout(
     log_instant=LogInstant.WRITE,
     log_marker="CREATE",
     has_partial_logs=True,
+    has_record_positions=True,
     metadata_instants=MetadataInstants.FRESH,
     index_version=1,
 )

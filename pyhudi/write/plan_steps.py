@@ -152,7 +152,14 @@ def _where(setting: WriteContext, operation: Operation, rings: Mapping[str, Ring
     spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
     slices = [] if operation.replaces else view.latest_slices()
     inserts = groups_with_log_inserts(setting.state, slices)
-    return Where(slices, spec, rings, inserts)
+    return Where(slices, spec, rings, inserts, _logs_positions(setting))
+
+
+def _logs_positions(setting: WriteContext) -> bool:
+    """Whether log blocks of the write have the positions of records that are known."""
+    config = setting.state.config
+    can = config.is_merge_on_read and config.layout.has_record_positions
+    return can and setting.options.record_positions
 
 
 def with_merged(

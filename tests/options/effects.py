@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyhudi.api.option_consistency import agreed
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
+from pyhudi.formats.log_file import HeaderKey, read_blocks
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.layouts.v8 import V8
 from pyhudi.operations.create import NewTable, create
@@ -281,6 +283,21 @@ def logged(given: Given) -> Any:
     made.bulk_insert(rows(range(2000), 1, "p0"))
     made.upsert(rows(range(2000), 2, "p0"))
     return [size // 64 for kind, size in data_files(made) if kind == "log"]
+
+
+def positioned(given: Given) -> Any:
+    """Whether log blocks of version 9 have record positions."""
+    fs = MemoryFileSystem()
+    options = parse_options({**QUIET, **given})
+    options = replace(options, table=replace(options.table, version=9))
+    kind = TableType.MERGE_ON_READ
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), ("ts",), options, IndexKind.SIMPLE))
+    made = Table(fs, options=options, engine=LocalEngine(1))
+    made.bulk_insert(rows(range(9), 1))
+    made.upsert(rows(range(3), 2))
+    (log,) = [path for path in fs.store.files if ".log." in path and ".hoodie/" not in path]
+    (block,) = read_blocks(fs.open(log), path=log)
+    return HeaderKey.RECORD_POSITIONS in block.header
 
 
 def inserted_again(given: Given) -> Any:

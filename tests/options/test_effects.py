@@ -136,6 +136,7 @@ CASES: dict[str, Case] = {
     "hoodie.parquet.page.size": Case(see.base_file, "1kb"),
     "hoodie.logfile.data.block.format": Case(see.logged, "avro"),
     "hoodie.logfile.data.block.max.size": Case(see.logged, "2kb"),
+    "hoodie.write.record.positions": Case(see.positioned, "false"),
     "hoodie.logfile.max.size": Case(
         see.logged, "2kb", None, {"hoodie.logfile.data.block.max.size": "16kb"}
     ),

@@ -80,6 +80,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.logfile.max.size", BYTES, "write.sizing.log_file_bytes_max",
         "every write starts a new log file; a larger one is split",
     ),
+    honoured(
+        "hoodie.write.record.positions", FLAG, "write.record_positions",
+        "in log blocks of versions 8 and 9, with the indexes bloom and simple (default: true)",
+    ),
     *without_effect(
         "inserts join file groups without logs only, so the size of logs does not count",
         "hoodie.logfile.to.parquet.compression.ratio",
@@ -214,7 +218,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.datasource.write.row.writer.enable",
         "hoodie.write.merge.handle.fallback",
         "hoodie.parquet.field_id.write.enabled",
-        "hoodie.write.record.positions",
         "hoodie.cdc.file.group.iterator.memory.spill.bytes",
         "hoodie.fail.job.on.duplicate.data.file.detection",
         "hoodie.block.writes.on.speculative.execution",

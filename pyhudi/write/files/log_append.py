@@ -10,16 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.arrays import Ints
+from pyhudi.filenames import BaseFileName, LogFileName, join, new_write_token
 from pyhudi.formats.delete_block import loggable
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
+from pyhudi.formats.record_positions import RecordPositions
+from pyhudi.index.contract import UNKNOWN
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.column_merge import wanting
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.options import LogFormat
 from pyhudi.read.file_slice import read_slice
-from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime
+from pyhudi.records import RECORD_KEY, InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
@@ -38,6 +41,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
     assert target.slice is not None
     slice_, group = target.slice, target.group
     routed, unchanged = _in_order(plan, slice_, routed)
+    routed = _by_position(slice_, routed)
     place = next_log(plan, slice_, target.compacting)
     written: list[Written] = []
     fresh = target.insert_count
@@ -85,29 +89,60 @@ class _Block:
 
 def _blocks(plan: FilePlan, number: int, target: Target, routed: Routed) -> Iterator[_Block]:
     """The blocks of the append, created one at a time."""
-    group, puts = target.group, routed.action == RowAction.PUT
+    puts = routed.puts
     gone, action = routed.rows.filter(pa.array(~puts)), routed.action[~puts]
     ordered, as_rows = _deletes_by_value(plan, gone, action)
-    data = routed.rows.filter(pa.array(puts))
-    marked = gone.filter(pa.array(as_rows))
-    for content, count in _data_blocks(plan, number, group, pa.concat_tables([data, marked])):
-        put_count = min(count, data.num_rows)
+    marked, deleted = ~puts, ~puts
+    marked[~puts], deleted[~puts] = as_rows, ~as_rows
+    if routed.positions is None:
+        rows = Routed.concat(routed.of(puts), routed.of(marked))
+    else:
+        rows = routed.of(puts | marked)
+    is_put = rows.puts
+    start = 0
+    for content, count in _data_blocks(plan, number, target, rows):
+        put_count = int(is_put[start : start + count].sum())
         yield _Block(content, put_count, count - put_count)
-        data = data.slice(put_count)
-    others = gone.filter(pa.array(~as_rows))
-    for content, count in delete_blocks(plan, group, others, ordered[~as_rows]):
+        start += count
+    for content, count in _delete_blocks(plan, target, routed.of(deleted), ordered[~as_rows]):
         yield _Block(content, delete_count=count)
 
 
+def _by_position(slice_: FileSlice, routed: Routed) -> Routed:
+    """The rows in the order of their records in the base file, if each has one there; else in their
+    order and without positions, because readers need all of a slice."""
+    if routed.positions is None or slice_.base is None or not routed.rows.num_rows:
+        return replace(routed, positions=None)
+    order = np.argsort(routed.positions, kind="stable")
+    positions = routed.positions[order]
+    if positions[0] == UNKNOWN or not (np.diff(positions) > 0).all():
+        return replace(routed, positions=None)
+    return Routed(routed.rows.take(pa.array(order)), routed.action[order], positions)
+
+
+def _positions(target: Target, positions: Ints | None) -> RecordPositions | None:
+    """The header of a block; None if positions are not known."""
+    if positions is None or target.slice is None or target.slice.base is None:
+        return None
+    name = target.slice.base.name
+    assert isinstance(name, BaseFileName)
+    return RecordPositions(name.instant, positions.astype(np.int64))
+
+
 def _data_blocks(
-    plan: FilePlan, number: int, group: FileGroupId, rows: pa.Table
+    plan: FilePlan, number: int, target: Target, routed: Routed
 ) -> Iterator[tuple[bytes, int]]:
     """Data blocks of the rows, each with its row count."""
+    group, rows, positions = target.group, routed.rows, routed.positions
     kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
     step = max(1, rows.num_rows * plan.sizing.log_block_bytes_max // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
         block = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
-        content = data_block(block, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema)
+        at = None if positions is None else positions[start : start + step]
+        content = data_block(
+            block, kind=kind, instant=plan.instant, avro_schema=plan.avro_schema,
+            positions=_positions(target, at),
+        )  # fmt: skip
         yield content, block.num_rows
 
 
@@ -155,7 +190,10 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     gone = (routed.action != RowAction.PUT) & ~decision.lost
     rows = pa.concat_tables([puts, routed.rows.filter(pa.array(gone))])
     action = np.concatenate([routed.action[decision.emit], routed.action[gone]])
-    return Routed(rows, action), decision.unchanged
+    positions = routed.positions
+    if positions is not None:
+        positions = np.concatenate([positions[decision.emit], positions[gone]])
+    return Routed(rows, action, positions), decision.unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +272,22 @@ def _deletes_by_value(
     return marked & fits, marked & ~fits
 
 
-def delete_blocks(
-    plan: FilePlan, group: FileGroupId, gone: pa.Table, ordered: npt.NDArray[np.bool_]
+def _delete_blocks(
+    plan: FilePlan, target: Target, gone: Routed, ordered: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[bytes, int]]:
     """Delete blocks, each with its row count: first deletes with an ordering value (`ordered`),
     then deletes that always win."""
     for mask, has_order in ((ordered, True), (~ordered, False)):
         if mask.any():
-            rows = gone.filter(pa.array(mask))
+            some = gone.of(mask)
+            rows = some.rows
             content = delete_block(
                 rows.column(RECORD_KEY),
-                group.partition,
+                target.group.partition,
                 _ordering_values(rows, plan.rules.ordering) if has_order else None,
                 instant=plan.instant,
                 avro_schema=plan.avro_schema,
+                positions=_positions(target, some.positions),
             )
             yield content, rows.num_rows
 

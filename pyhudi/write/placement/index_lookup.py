@@ -100,12 +100,13 @@ job would take longer to start."""
 class Where:
     """The data that an index searches.  spec: reads record keys; rings: of the batch's partitions,
     for a consistent-hashing bucket index; log_inserts: file groups whose logs may have keys that
-    their base files lack."""
+    their base files lack; has_positions: log blocks of the write have record positions."""
 
     slices: Sequence[FileSlice]
     spec: SliceSpec
     rings: Mapping[str, Ring] = field(default_factory=dict)
     log_inserts: frozenset[FileGroupId] = frozenset()
+    has_positions: bool = False
 
 
 def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchChunk]) -> bool:
@@ -256,14 +257,17 @@ def _probed(
     stats = None
     if index.queries_metadata and index.metadata is not None:
         stats = file_stats_of(index.metadata, slices)
-    work = ProbeWork(plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts)
+    work = ProbeWork(
+        plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts,
+        where.has_positions,
+    )  # fmt: skip
     tasks = [
         ProbeTask(replace(work, slices=some), look, plan.staging)
         for some in dealt(slices, engine.parallelism)
     ]
     hits = tuple(engine.run(probe, tasks, label="find"))
     groups = tuple(s.group for s in slices)
-    return [HitsFinder(number, hits, groups) for number in range(len(runs))]
+    return [HitsFinder(number, hits, groups, where.has_positions) for number in range(len(runs))]
 
 
 Look = Callable[[ProbeWork], pa.Table]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.arrays import Ints
+from pyhudi.index.contract import UNKNOWN
 from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
 from pyhudi.write.input.batch import BatchChunk, take_rows
@@ -26,16 +27,29 @@ from pyhudi.write.placement.tagging import RowAction, ShardTags
 class Routed:
     """Rows of one target, ordered by part and row.
 
-    rows: the keyed columns.  action: RowAction per row.
+    rows: the keyed columns.  action: RowAction per row.  positions: the row of each stored record
+    in the target's base file, or UNKNOWN; None if no index looked for it.
     """
 
     rows: pa.Table
     action: npt.NDArray[np.uint8]
+    positions: Ints | None = None
 
     @property
     def puts(self) -> npt.NDArray[np.bool_]:
         """Mask of the rows that are written; the others delete their record in this target."""
         return np.asarray(self.action == RowAction.PUT, np.bool_)
+
+    @classmethod
+    def concat(cls, first: Routed, second: Routed) -> Routed:
+        """The rows of both, without positions."""
+        rows = pa.concat_tables([first.rows, second.rows])
+        return cls(rows, np.concatenate([first.action, second.action]))
+
+    def of(self, mask: npt.NDArray[np.bool_]) -> Routed:
+        """The rows of a mask."""
+        positions = None if self.positions is None else self.positions[mask]
+        return Routed(self.rows.filter(pa.array(mask)), self.action[mask], positions)
 
 
 def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
@@ -87,10 +101,11 @@ class Router:
 
     def rows_of(self, target: int) -> Routed:
         """The rows of a target; copies only these rows."""
-        part, row, action = self._places(target)
+        part, row, action, position = self._places(target)
         if not len(part):
             return Routed(self.parts[0].staged.load().slice(0, 0), np.zeros(0, np.uint8))
-        return Routed(take_rows(self.parts, part, row), action)
+        positions = position if (position != UNKNOWN).any() else None
+        return Routed(take_rows(self.parts, part, row), action, positions)
 
     def chunks_of(self, target: int, *, rows: int, order_by: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of a target that only has rows to put, in chunks, sorted by `order_by`.
@@ -98,7 +113,7 @@ class Router:
         Columns: all of the parts except the partition path.  Memory: the sort columns of all rows,
         and `rows` complete rows at a time.
         """
-        part, row, _ = self._places(target)
+        part, row, _, _ = self._places(target)
         if not len(part):
             return
         names = self.parts[0].staged.load().schema.names
@@ -119,38 +134,41 @@ class Router:
                 taken = taken.take(pa.array(back))
             yield taken
 
-    def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
-        """(part, row, action) of a target's rows, ordered by part and row."""
+    def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]:
+        """(part, row, action, position) of a target's rows, ordered by part and row."""
         ranges = [
             found
             for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
             for found in _ranges(tags, route, lost, target)
         ]
         if not ranges:
-            return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint8)
-        part = np.concatenate([part for part, _, _ in ranges])
-        row = np.concatenate([row for _, row, _ in ranges])
-        action = np.concatenate([action for _, _, action in ranges])
+            none = np.zeros(0, np.int32)
+            return none, none, np.zeros(0, np.uint8), none
+        part = np.concatenate([part for part, _, _, _ in ranges])
+        row = np.concatenate([row for _, row, _, _ in ranges])
+        action = np.concatenate([action for _, _, action, _ in ranges])
+        position = np.concatenate([position for _, _, _, position in ranges])
         order = row_order(part, row)
-        return part[order], row[order], action[order]
+        return part[order], row[order], action[order], position[order]
 
 
 def _ranges(
     tags: Staged, route: Route, lost: Staged | None, target: int
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]]:
-    """(part, row, action) of a target's rows in one shard."""
+) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]]:
+    """(part, row, action, position) of a target's rows in one shard."""
     ranges = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
     if not ranges:
         return
     table = tags.load()
     gone = lost_of(lost, table.num_rows)
-    columns = [table.column(name).to_numpy() for name in ("part", "row", "action")]
+    part, row, action = (table.column(name).to_numpy() for name in ("part", "row", "action"))
+    if "position" in table.column_names:
+        position = table.column("position").to_numpy()
+    else:
+        position = np.full(table.num_rows, UNKNOWN, np.int32)
     for begin, end in ranges:
-        part, row, action = (column[begin:end] for column in columns)
-        if gone is not None:
-            keep = ~gone[begin:end]
-            part, row, action = part[keep], row[keep], action[keep]
-        yield part, row, action
+        at = np.arange(begin, end) if gone is None else begin + np.flatnonzero(~gone[begin:end])
+        yield part[at], row[at], action[at], position[at]
 
 
 def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:

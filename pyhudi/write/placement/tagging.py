@@ -5,7 +5,8 @@ one row per record, queries the index, and determines the destination of each re
 
 Columns of the staged tags:
 `part: int32`, `row: int32`, `home: int32` (position in `homes`; -1: a new record),
-`path: int32` (position in `paths`), `action: uint8` (RowAction).
+`path: int32` (position in `paths`), `action: uint8` (RowAction), and where the index knows it
+`position: int32` (row of the stored record in the base file, or UNKNOWN).
 Rows are grouped by home, in order of homes, then new rows by path, in order of paths; within a
 group they are ordered by (part, row).  A target's rows are therefore a few slices.
 
@@ -28,7 +29,7 @@ from pyhudi.arrays import Ints, Mask
 from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.consistent_hashing import RingFinder
-from pyhudi.index.contract import Finder, Located, path_codes
+from pyhudi.index.contract import UNKNOWN, Finder, Located, path_codes
 from pyhudi.index.stated import StatedFinder
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import IndexKind
@@ -114,10 +115,12 @@ class _Tags:
     home: Ints
     action: npt.NDArray[np.uint8]
     entries: dict[str, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    position: Ints | None = None
 
     def sorted_by(self, order: npt.NDArray[np.int64]) -> _Tags:
         entries = {name: entry[order] for name, entry in self.entries.items()}
-        return _Tags(self.at[order], self.home[order], self.action[order], entries)
+        position = None if self.position is None else self.position[order]
+        return _Tags(self.at[order], self.home[order], self.action[order], entries, position)
 
 
 def tag_shard(task: TagTask) -> ShardTags:
@@ -166,7 +169,12 @@ def _new_only(fresh: Mask, places: Located) -> _Tags:
     home = np.full(len(fresh), NEW, np.int32)
     home[places.rows] = places.homes
     at = np.flatnonzero(fresh)
-    return _Tags(at, home[at], np.full(len(at), RowAction.PUT, np.uint8))
+    tags = _Tags(at, home[at], np.full(len(at), RowAction.PUT, np.uint8))
+    if places.positions is not None:
+        position = np.full(len(fresh), UNKNOWN, np.int32)
+        position[places.rows] = places.positions
+        tags.position = position[at]
+    return tags
 
 
 def _tags(
@@ -186,12 +194,15 @@ def _tags(
     action = np.where(gone, np.uint8(RowAction.DELETE), np.uint8(RowAction.PUT))
     action[leaves] = RowAction.LEAVE
     if not len(fresh):
-        return _Tags(at, home, action)
+        return _Tags(at, home, action, position=located.positions)
     tags = _Tags(
         np.concatenate([at, fresh]),
         np.concatenate([home, np.full(len(fresh), NEW, np.int32)]),
         np.concatenate([action, np.full(len(fresh), RowAction.PUT, np.uint8)]),
     )
+    if located.positions is not None:
+        unknown = np.full(len(fresh), UNKNOWN, np.int32)
+        tags.position = np.concatenate([located.positions, unknown])
     if not len(at):
         return tags
     return tags.sorted_by(np.argsort(tags.at, kind="stable"))
@@ -283,6 +294,8 @@ def _summary(
     }
     columns |= {"home": tags.home, "path": path[tags.at], "action": tags.action}
     columns |= {entry_column(name): entry for name, entry in tags.entries.items()}
+    if tags.position is not None:
+        columns["position"] = tags.position
     known = tags.home >= 0
     contested = known & _contested(task.plan, tags.action)
     return ShardTags(
