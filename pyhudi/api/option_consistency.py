@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pyhudi.errors import OptionError
+from pyhudi.errors import OptionError, UserError
 from pyhudi.merge.merge_rules import MergeFunction, python_function
 from pyhudi.merge.payload_classes import function_name
 from pyhudi.options import Options, QueryRequest
 from pyhudi.table.cdc_properties import CDC_MODE, cdc_mode
+from pyhudi.table.new_table import CREATABLE_VERSIONS
 from pyhudi.table.properties import TableConfig
 
 _KEY_FIELDS = "hoodie.datasource.write.recordkey.field"
+_VERSION = "hoodie.write.table.version"
 _PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 
 
@@ -40,6 +42,8 @@ def agreed(options: Options, config: TableConfig) -> Options:
     _same("hoodie.datasource.write.hive_style_partitioning", given.hive_style, config.hive_style)
     _same("hoodie.datasource.write.partitionpath.urlencode", given.url_encoded, config.url_encoded)
     _same("hoodie.table.timeline.timezone", given.timezone, config.timezone)
+    _same("hoodie.timeline.layout.version", given.timeline_layout, config.layout.timeline_version)
+    _same("hoodie.table.partial.update.mode", given.partial_update, config.partial_update_mode)
     _same("hoodie.table.cdc.enabled", given.cdc, config.cdc_enabled)
     mode = cdc_mode(config)
     _same(CDC_MODE, given.cdc_mode, mode.value if mode else None)
@@ -52,10 +56,44 @@ def agreed(options: Options, config: TableConfig) -> Options:
         raise _of_a_read("as.of.instant and the instants of a read")
     if options.query.query_type not in (None, "snapshot"):
         raise _of_a_read("hoodie.datasource.query.type")
+    ignored = list(_of_higher_version(given.version, config))
     if request.operation is not None:
-        ignored = (*options.ignored, "hoodie.datasource.write.operation (the method sets it)")
-        return replace(options, ignored=ignored)
-    return options
+        ignored.append("hoodie.datasource.write.operation (the method sets it)")
+    return replace(options, ignored=(*options.ignored, *ignored)) if ignored else options
+
+
+def with_version(options: Options, version: int | None) -> Options:
+    """The options with the version of a new table, from the argument or the option.
+
+    Raises UserError for a version that cannot be created, OptionError if the two differ.
+    """
+    if version is None:
+        return options
+    if version not in CREATABLE_VERSIONS or isinstance(version, bool):
+        raise UserError(
+            "unsupported version of a new table", version=repr(version)[:80],
+            hint=f"use one of {', '.join(map(str, CREATABLE_VERSIONS))}",
+        )  # fmt: skip
+    if options.table.version not in (None, version):
+        raise OptionError(
+            "option conflicts with the argument version", option=_VERSION,
+            value=options.table.version, version=version, hint="omit the option",
+        )  # fmt: skip
+    return replace(options, table=replace(options.table, version=version))
+
+
+def _of_higher_version(version: int | None, config: TableConfig) -> tuple[str, ...]:
+    """The note of an option that names a lower version than the table's, which has no effect, as
+    in Apache Hudi.  Raises OptionError for a higher version: tables are upgraded on request."""
+    if version is None or version == config.version:
+        return ()
+    if version > config.version:
+        raise OptionError(
+            "the table has a lower version, and a write does not upgrade it", option=_VERSION,
+            value=version, table=config.version,
+            hint=f"call table.upgrade(to={version}), or omit the option",
+        )  # fmt: skip
+    return (f"{_VERSION} (the table keeps version {config.version}; see table.downgrade())",)
 
 
 def with_merge(options: Options, function: MergeFunction | None) -> Options:

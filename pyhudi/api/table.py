@@ -22,7 +22,7 @@ from pyhudi.api.input_conversion import (
     table_type_of,
     text_of,
 )
-from pyhudi.api.option_consistency import agreed, check_function, with_merge
+from pyhudi.api.option_consistency import agreed, check_function, with_merge, with_version
 from pyhudi.api.service_methods import ServiceVerbs
 from pyhudi.api.write_methods import WritingVerbs
 from pyhudi.engine import Engine, LocalEngine
@@ -94,8 +94,9 @@ def create_table(
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     merge: MergeFunction | None = None,
+    version: int | None = None,
 ) -> Table:
-    """A new, empty table of version 6.
+    """A new, empty table.
 
     schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
     TimestampPartition for levels made of times; PythonKeys for custom paths.
@@ -107,11 +108,14 @@ def create_table(
     merge: a function `merge(old, new)` of record batches that merges stored and newer records.
     Row i of `old`, of `new` and of the result have the same key and the same columns.  The table
     stores the function's name; writes and log merges must be given the function again.
+    version: of the table's format, 6 (the default), 8 or 9; docs/compatibility.md says who reads
+    which.
     Raises UserError (the table already exists, invalid arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
     functions = partition_by if isinstance(partition_by, PythonKeys) else None
-    fields, parsed = partitioned(with_merge(parse_options(options), merge), partition_by)
+    parsed = with_version(with_merge(parse_options(options), merge), version)
+    fields, parsed = partitioned(parsed, partition_by)
     table = NewTable(
         arrow_schema(schema),
         text_of(name, "name") or parsed.request.name or table_name(os.fspath(path)),

@@ -165,8 +165,8 @@ class _Given:
         if keeps is None:
             refused = f"partial updates of mode {partial} are not supported"
             return MergeRules(self.key_column, refused=refused)
-        if keeps is Keeps.NULLS and (refused := _refused_defaults(self.config)):
-            return MergeRules(self.key_column, refused=refused)
+        if keeps is Keeps.NULLS and (defaults := _refused_defaults(self.config)):
+            return MergeRules(self.key_column, refused=defaults)
         return MergeRules(
             self.key_column,
             self.ordering if mode is MergeMode.EVENT_TIME else (),

@@ -73,6 +73,7 @@ def create_table(
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     merge: MergeFunction | None = None,
+    version: int | None = None,
 ) -> SparkTable:
     """A new, empty table; see `pyhudi.create_table`.
 
@@ -98,6 +99,7 @@ def create_table(
         options=options,
         storage_options=storage_options,
         merge=merge,
+        version=version,
     )
     return open_table(spark, path, options=options, storage_options=storage_options, merge=merge)
 

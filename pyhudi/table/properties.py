@@ -164,6 +164,12 @@ class TableConfig:
                 return MergeMode.CUSTOM
 
     @property
+    def partial_update_mode(self) -> str | None:
+        """Which values of the winning record are filled (version 9); None: none."""
+        stated = self._text("hoodie.table.partial.update.mode").strip().upper()
+        return None if stated in ("", "NONE") else stated
+
+    @property
     def key_generator(self) -> KeyGeneratorKind:
         """The key generator: stated by type (1.x), by class (0.x), or implied by the fields."""
         stated = self._text("hoodie.table.keygenerator.type").removesuffix("_AVRO")

@@ -27,14 +27,14 @@ _PARTITIONED: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.TIMESTAMP)
 
 def check_layout(config: TableConfig) -> None:
     """Raise UnsupportedTableError unless the timeline layout is that of the table version."""
-    wanted = 2 if config.version >= 8 else 1
-    stated = config.properties.get(_LAYOUT) or ("" if wanted == 2 else "1")
-    if stated.strip() in (("2",) if wanted == 2 else ("0", "1")):
+    expected = 2 if config.version >= 8 else 1
+    stated = config.properties.get(_LAYOUT) or ("" if expected == 2 else "1")
+    if stated.strip() in (("2",) if expected == 2 else ("0", "1")):
         return
     raise UnsupportedTableError(
         "the timeline layout of the properties contradicts the table version",
         property=_LAYOUT, found=stated or "(missing)", version=config.version,
-        hint=f"restore {_LAYOUT}={wanted} in {PROPERTIES} if the timeline has this layout",
+        hint=f"restore {_LAYOUT}={expected} in {PROPERTIES} if the timeline has this layout",
     )  # fmt: skip
 
 

@@ -135,9 +135,9 @@ def is_delete(rows: pa.Table, rules: MergeRules) -> bool:
 def upserted(stored: pa.Table, incoming: pa.Table, rules: MergeRules) -> pa.Table:
     """What a copy-on-write table stores after an upsert."""
     puts = np.array([not is_delete(incoming, rules)] * incoming.num_rows)
-    settled = resolve_updates(stored, incoming, puts, rules, natural_deletes=False)
-    written = outcome(stored, incoming, settled, rules)
-    return pa.concat_tables([stored.filter(pa.array(settled.keep)), written])
+    decision = resolve_updates(stored, incoming, puts, rules, natural_deletes=False)
+    written = outcome(stored, incoming, decision, rules)
+    return pa.concat_tables([stored.filter(pa.array(decision.keep)), written])
 
 
 def logged(record: str, rules: MergeRules) -> LogEntries:
@@ -203,6 +203,6 @@ def test_a_batch_is_combined_before_it_is_merged(mode: str) -> None:
                 batch = both.take(pa.array(at))
             else:
                 merged = merged_rows(np.zeros(2, np.int64), both, rules)
-                batch = pa.concat_tables([merged.rows, both.take(pa.array(merged.dead))])
+                batch = pa.concat_tables([merged.rows, both.take(pa.array(merged.removed))])
             found = text_of(upserted(stored_first(BASE, rules), batch, rules))
             assert found == pair.batch_on_base, pair

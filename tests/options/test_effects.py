@@ -66,8 +66,11 @@ CASES: dict[str, Case] = {
     "hoodie.datasource.write.partitionpath.urlencode": Case(see.properties, "true"),
     "hoodie.table.timeline.timezone": Case(see.properties, "LOCAL"),
     "hoodie.database.name": Case(see.properties, "lake"),
-    "hoodie.write.table.version": Case(see.parsed, "9"),
-    "hoodie.timeline.layout.version": Case(see.parsed, "2"),
+    "hoodie.write.table.version": Case(see.properties, "9"),
+    "hoodie.timeline.layout.version": Case(see.agreement, "2"),
+    "hoodie.table.partial.update.mode": Case(
+        see.properties, "IGNORE_DEFAULTS", base={"hoodie.write.table.version": "9"}
+    ),
     "hoodie.write.auto.upgrade": Case(see.parsed, "true"),
     "hoodie.base.file.format": Case(see.parsed, "ORC"),
     "hoodie.table.log.file.format": Case(see.parsed, "HFILE"),

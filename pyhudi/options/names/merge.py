@@ -43,9 +43,9 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
         aliases=("hoodie.datasource.write.record.merger.impls",),
     ),
-    refused(
-        "hoodie.table.partial.update.mode", "a property of tables of version 9",
-        "the payload class PartialUpdateAvroPayload",
+    honoured(
+        "hoodie.table.partial.update.mode", words("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+        "table.partial_update", "for new tables of version 9",
     ),
     refused(
         "hoodie.write.partial.update.schema", "logs of partial updates are of tables of version 8",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.value_types import FLAG, NAMES, TEXT, class_name, only, words
+from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, only, words
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite",
                       "insert_overwrite_table", "delete_partition")  # fmt: skip
@@ -73,11 +73,25 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.table.timeline.timezone", words("UTC", "LOCAL"), "table.timezone",
         "default: UTC for new tables",
     ),
-    honoured("hoodie.write.table.version", only("6", "SIX"), None, aliases=(
-        "hoodie.table.version", "hoodie.table.initial.version",
-    )),
-    honoured("hoodie.timeline.layout.version", only("1"), None),
-    honoured("hoodie.write.auto.upgrade", only("false"), None, "tables keep their version"),
+    honoured(
+        "hoodie.write.table.version",
+        choice({"6": 6, "SIX": 6, "8": 8, "EIGHT": 8, "9": 9, "NINE": 9}), "table.version",
+        "of a new table, default 6; a table of a higher version keeps it, one of a lower version "
+        "needs `table.upgrade()`",
+        aliases=("hoodie.table.version",),
+    ),
+    refused(
+        "hoodie.table.initial.version", _SET_BY_WRITER, "hoodie.write.table.version",
+        harmless=("6", "8", "9"),
+    ),
+    honoured(
+        "hoodie.timeline.layout.version", choice({"1": 1, "2": 2}), "table.timeline_layout",
+        "must be that of the table version",
+    ),
+    honoured(
+        "hoodie.write.auto.upgrade", only("false"), None,
+        "tables keep their version; call `table.upgrade()`",
+    ),
     honoured("hoodie.base.file.format", only("PARQUET"), None, aliases=(
         "hoodie.table.base.file.format", "hoodie.table.ro.file.format",
     )),
@@ -86,7 +100,7 @@ ROWS: Final[tuple[Row, ...]] = (
         aliases=("hoodie.table.rt.file.format",),
     ),
     honoured("hoodie.table.format", only("native"), None),
-    honoured("hoodie.archivelog.folder", only("archived"), None),
+    honoured("hoodie.archivelog.folder", only("archived", "history"), None),
     honoured("hoodie.database.name", TEXT, "table.database"),
     honoured(
         "hoodie.keygen.timebased.timestamp.type",
@@ -179,8 +193,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
     refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),
-    refused("hoodie.timeline.path", "for tables of version 8", harmless=("timeline",)),
-    refused("hoodie.timeline.history.path", "for tables of version 8", harmless=("history",)),
+    refused(
+        "hoodie.timeline.path", "the folders of the timeline are fixed", harmless=("timeline",)
+    ),
+    refused(
+        "hoodie.timeline.history.path", "the folders of the timeline are fixed",
+        harmless=("history",),
+    ),
     *refused_all(
         _SET_BY_WRITER, "leave it out",
         "hoodie.table.checksum",
