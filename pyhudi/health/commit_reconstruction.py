@@ -197,7 +197,7 @@ def compaction_plan_of(inventory: TableInventory, pending: Instant) -> bytes | N
         if isinstance(name, LogFileName) and name.instant == pending.time
     }
     files = ((p, info) for p, infos in inventory.files.items() for info in infos)
-    view = build_view(files, inventory.visibility)
+    view = build_view(files, inventory.visibility, layout=inventory.log.layout)
     slices: list[FileSlice] = []
     for group in sorted(claimed & view.groups.keys()):
         older = [s for s in view.groups[group].slices if s.instant < pending.time]

@@ -38,7 +38,9 @@ def check_replaced(inventory: TableInventory) -> Iterator[Finding]:
     if not replaced:
         return
     files = ((p, info) for p, infos in inventory.files.items() for info in infos)
-    view = build_view(files, inventory.visibility, pending=inventory.claimed)
+    view = build_view(
+        files, inventory.visibility, layout=inventory.log.layout, pending=inventory.claimed
+    )
     for group in sorted(replaced.keys() & view.groups.keys()):
         at = replaced[group]
         found = [file for file_slice in view.groups[group].slices for file in file_slice.files]

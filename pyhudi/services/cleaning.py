@@ -40,7 +40,7 @@ from pyhudi.reports import Report
 from pyhudi.services.snapshot_pins import PinnedSnapshot, pinned_snapshots
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView, build_view
-from pyhudi.table.timeline_facts import pending_plans, replaced_groups
+from pyhudi.table.timeline_facts import completion_times, pending_plans, replaced_groups
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.plans.cleaning import CleanPlan
@@ -179,8 +179,14 @@ def _selected(listed: list[str], rules: ServiceOptions) -> list[str]:
 def _view(state: TableState, partitions: list[str]) -> TableView:
     """Every file group of some partitions, including replaced ones."""
     files = ((p, info) for p, infos in state.listing.files(partitions).items() for info in infos)
-    visibility = state.view(partitions=[]).visibility
-    return build_view(files, visibility, pending=pending_plans(state.log, state.timeline))
+    return build_view(
+        files,
+        state.view(partitions=[]).visibility,
+        layout=state.log.layout,
+        pending=pending_plans(state.log, state.timeline),
+        completions=completion_times(state.log, state.timeline),
+        archived=lambda: state.archive.completions,
+    )
 
 
 def _pinned(state: TableState, options: Options) -> list[PinnedSnapshot]:

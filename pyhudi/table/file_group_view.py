@@ -25,7 +25,6 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.layouts.table_layout import LogInstant, TableLayout
-from pyhudi.layouts.v6 import V6
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import WRITES, Action, State
@@ -199,7 +198,7 @@ def build_view(
     files: Iterable[tuple[str, FileInfo]],
     visibility: Visibility,
     *,
-    layout: TableLayout = V6,
+    layout: TableLayout,
     replaced: Mapping[FileGroupId, InstantTime] | None = None,
     pending: PendingPlans | None = None,
     completions: Mapping[InstantTime, InstantTime] | None = None,

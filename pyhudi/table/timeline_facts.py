@@ -92,6 +92,13 @@ def pending_plans(log: TimelineLog, timeline: Timeline) -> PendingPlans:
     return PendingPlans(compacting, clustering, log_compacting)
 
 
+def completion_times(log: TimelineLog, timeline: Timeline) -> dict[InstantTime, InstantTime]:
+    """When each instant completed; empty for a layout that does not record it."""
+    if not log.layout.has_completion_times:
+        return {}
+    return {i.time: i.completed_at for i in timeline if i.completed_at is not None}
+
+
 def load_view(
     log: TimelineLog,
     timeline: Timeline,
@@ -110,15 +117,12 @@ def load_view(
     """
     requested = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(requested).items() for info in infos)
-    completions = {}
-    if log.layout.has_completion_times:
-        completions = {i.time: i.completed_at for i in timeline if i.completed_at is not None}
     return build_view(
         files,
         visibility or Visibility.of(timeline, limit=limit),
         layout=log.layout,
         replaced={**(replaced or {}), **replaced_groups(log, timeline)},
         pending=pending_plans(log, timeline),
-        completions=completions,
+        completions=completion_times(log, timeline),
         archived=None if archive is None else lambda: archive.completions,
     )

@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from pyhudi.filenames import DataFileName
+from pyhudi.layouts.v6 import V6
 from pyhudi.options import ClusteringOptions, CompactionOptions, CompactionStrategy, SliceOrder
 from pyhudi.options.service_settings import ExpiryOptions
 from pyhudi.planning import ttl
@@ -89,7 +90,7 @@ def _claims(view: TableView, file_id: str) -> Claims:
 def _view() -> TableView:
     done = [Instant(t, Action.DELTA_COMMIT, State.COMPLETED) for t in T[1:9]]
     files = [(day, FileInfo(f"{day}/{name}", size * _MB)) for day, name, size in _FILES]
-    return build_view(files, Visibility.of(Timeline.of(done)))
+    return build_view(files, Visibility.of(Timeline.of(done)), layout=V6)
 
 
 def _shown(slices: Iterable[FileSlice]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
@@ -16,6 +17,7 @@ from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
 from tests.support.filesystems import clone, every_stop
+from tests.support.versions import new_table
 
 FEW = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
@@ -224,3 +226,14 @@ def test_a_savepoint_that_ended_lets_go_of_slices_anywhere(tmp_path: Path) -> No
     for ts in range(6, 9):
         table.upsert(rows(range(0, 8, 2), ts))
     assert "p1" in propose_clean(table._state(), parse_options(FEW)).files
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_clean_retains_the_base_file_below_logs_with_instants_of_their_own(version: int) -> None:
+    table = new_table(
+        f"memory://clean-layouts-{version}", version, pa.schema({"id": pa.string()}), kind="mor"
+    )
+    table.upsert(pa.table({"id": ["a", "b"]}))
+    for _ in range(14):  # more than a clean retains
+        table.upsert(pa.table({"id": ["a"]}))
+    assert sorted(table.scan(["id"]).to_arrow().column(0).to_pylist()) == ["a", "b"]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import UnsupportedTableError
+from pyhudi.layouts.v6 import V6
 from pyhudi.layouts.v8 import V8
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
@@ -38,6 +39,7 @@ def done(*times: InstantTime, action: Action = Action.DELTA_COMMIT) -> list[Inst
 
 def view_of(names: list[object], instants: list[Instant], **options: object) -> TableView:
     limit = options.pop("limit", None)
+    options.setdefault("layout", V6)
     files = [(P, FileInfo(f"{P}/{name}", 10)) for name in names]
     visibility = Visibility.of(Timeline.of(instants), limit=limit)  # type: ignore[arg-type]
     return build_view(files, visibility, **options)  # type: ignore[arg-type]
