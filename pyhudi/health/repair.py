@@ -14,7 +14,7 @@ and only files with names of this table are moved.  Repairs that lose rows or hi
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,67 +141,66 @@ def execute_repair(
             steps = plan_repair(found, allow_loss=allow_loss)
             if not steps or steps == last:  # the same steps again would not help
                 break
-            done += _execute_first(fs, found, steps, settings, runner, when=when, notes=notes)
+            same_kind = [step for step in steps if step.repair is steps[0].repair]
+            done += same_kind
+            notes += _execute(fs, same_kind, settings, runner, when)
             last = steps
         left = examine(fs)
     steps_done, distinct_notes = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
     return RepairReport(fs.url, steps_done, left.findings, notes=distinct_notes)
 
 
-def _execute_first(
-    fs: FileSystem,
-    found: Diagnosis,
-    steps: Sequence[Step],
-    options: Options,
-    engine: Engine,
-    *,
-    when: str,
-    notes: list[str],
-) -> list[Step]:
-    """Execute the steps of the first kind; the others wait for the next examination."""
-    kind = steps[0].repair
-    same_kind = [step for step in steps if step.repair is kind]
+def _execute(
+    fs: FileSystem, steps: Sequence[Step], options: Options, engine: Engine, when: str
+) -> list[str]:
+    """Execute steps of one kind; returns notes for the report.  The steps of other kinds wait for
+    the next examination."""
+    paths, notes = [step.path for step in steps], list[str]()
     try:
-        match kind:
+        match steps[0].repair:
             case RepairAction.PROPERTIES:
-                _restore_properties(fs, notes)
+                notes += _restore_properties(fs)
             case RepairAction.SWEEP:
-                delete_leftovers(fs, [step.path for step in same_kind])
+                delete_leftovers(fs, paths)
             case RepairAction.METADATA:
                 rebuild_metadata(fs, options, engine)
             case RepairAction.REPLACE:
-                time = take_out_again(fs, [step.path for step in same_kind], options, engine)
+                time = take_out_again(fs, paths, options, engine)
                 notes.append(
-                    f"replacecommit {time} removes {len(same_kind)} file groups from the table"
+                    f"replacecommit {time} removes {len(steps)} file groups from the table"
                 )
             case RepairAction.ROLL_BACK:
                 _roll_back(fs, options)
             case _:
-                _repair_files(fs, same_kind, options, when, notes)
+                # notes of the repairs before one that fails stay in the list
+                notes.extend(_repair_files(fs, steps, options, when))
     except PyhudiError as refused:
-        notes.append(f"{kind.value}: {refused}")
-    return same_kind
+        notes.append(f"{steps[0].repair.value}: {refused}")
+    return notes
 
 
-def _restore_properties(fs: FileSystem, notes: list[str]) -> None:
+def _restore_properties(fs: FileSystem) -> list[str]:
     source = sound_properties(fs)
-    if source is not None:
-        fs.replace(PROPERTIES, fs.read(source))
-        notes.append(f"{PROPERTIES}: restored from {source}")
+    if source is None:
+        return []
+    fs.replace(PROPERTIES, fs.read(source))
+    return [f"{PROPERTIES}: restored from {source}"]
 
 
 def _repair_files(
-    fs: FileSystem, steps: Sequence[Step], options: Options, when: str, notes: list[str]
-) -> None:
+    fs: FileSystem, steps: Sequence[Step], options: Options, when: str
+) -> Iterator[str]:
+    """Repair the files of steps of one kind; one note per repair that has one, as it is done."""
     inventory = TableInventory.of(fs, load_config(fs))
-    if steps[0].repair is RepairAction.QUARANTINE and _rolled_back(
-        inventory, steps, options, notes
-    ):
-        return
+    if steps[0].repair is RepairAction.QUARANTINE:
+        undone = _roll_back_damaged(inventory, steps, options)
+        yield from undone.notes
+        if undone.is_done:
+            return
     for step in steps:
         match step.repair:
             case RepairAction.RECOMPLETE:
-                _recomplete(inventory, step, when, notes)
+                yield from _recomplete(inventory, step, when)
             case RepairAction.FORGET:
                 _forget(inventory, step.path, when)
             case RepairAction.METAFILE:
@@ -219,42 +218,48 @@ def _roll_back(fs: FileSystem, options: Options) -> None:
     )  # fmt: skip
 
 
-def _rolled_back(
-    inventory: TableInventory, steps: Sequence[Step], options: Options, notes: list[str]
-) -> bool:
-    """Roll back the newest commit if all damaged files are its own; whether that succeeded."""
+@dataclass(frozen=True, slots=True)
+class _Undone:
+    """Whether a commit was rolled back, and notes on it."""
+
+    is_done: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def _roll_back_damaged(
+    inventory: TableInventory, steps: Sequence[Step], options: Options
+) -> _Undone:
+    """Roll back the newest commit if all damaged files are its own."""
     newest = inventory.timeline.commits.last
     if newest is None or not all(step.loses for step in steps):
-        return False
+        return _Undone()
     commit = inventory.commits.get(newest)
     written = {stat.path for stat in commit.stats} if commit else set()
     if not {step.path for step in steps} <= written:
-        return False
+        return _Undone()
     try:
         roll_back_newest(
             inventory.fs, inventory.config, inventory.log, newest.time,
             metadata_rollback=rollback_metadata, heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
     except (UserError, PyhudiError) as refused:
-        notes.append(f"commit {newest.time} could not be rolled back: {refused.what}")
-        return False
-    notes.append(f"commit {newest.time} was rolled back: its files were damaged")
-    return True
+        note = f"commit {newest.time} could not be rolled back: {refused.what}"
+        return _Undone(notes=(note,))
+    return _Undone(True, (f"commit {newest.time} was rolled back: its files were damaged",))
 
 
-def _recomplete(inventory: TableInventory, step: Step, when: str, notes: list[str]) -> None:
+def _recomplete(inventory: TableInventory, step: Step, when: str) -> list[str]:
     instant = parse_instant_name(step.path.rsplit("/", 1)[-1])
     assert instant is not None
     if instant.action is Action.COMPACTION:
         _replan(inventory, instant, step.path, when)
-        return
+        return []
     content = reconstruct_content(inventory, instant)
     if content is None:
-        notes.append(f"{step.path}: cannot be reconstructed from the store")
-        return
+        return [f"{step.path}: cannot be reconstructed from the store"]
     completed = replace(instant, state=State.COMPLETED)
     inventory.fs.replace(inventory.log.path(completed), content)
-    notes.append(f"{step.path}: reconstructed; its row counts are those of its files")
+    return [f"{step.path}: reconstructed; its row counts are those of its files"]
 
 
 def _replan(inventory: TableInventory, pending: Instant, path: str, when: str) -> None:
