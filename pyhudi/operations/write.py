@@ -93,10 +93,10 @@ def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:
 def _dry_run(fs: FileSystem, request: WriteRequest) -> WriteReport:
     """What the write would do to the current table."""
     with write_spill(fs, request) as staging:
-        setting, _ = make_context(fs, None, request, staging)
-        planned = _plan(setting, request)
+        context, _ = make_context(fs, None, request, staging)
+        planned = _plan(context, request)
         notes = _replace_notes(planned)
-        return write_report(setting, planned, instant=None, files=None, dry_run=True, notes=notes)
+        return write_report(context, planned, instant=None, files=None, dry_run=True, notes=notes)
 
 
 def _with_retries(fs: FileSystem, request: WriteRequest, staging: Staging) -> WriteReport:
@@ -134,14 +134,14 @@ def _attempt(
         if isinstance(ready, WriteReport):
             return Committed(ready)
         with write_spill(fs, request, staging) as place:
-            setting, fitted = make_context(fs, ready.timeline, request, place)
-            action, content = requested(setting.state, operation)
-            transaction.plan_on(setting.state, action, content, request.engine)
-            planned = _plan(setting, request)
+            context, fitted = make_context(fs, ready.timeline, request, place)
+            action, content = requested(context.state, operation)
+            transaction.plan_on(context.state, action, content, request.engine)
+            planned = _plan(context, request)
             if planned.is_empty and not fitted.has_changed:
                 transaction.forget()
-                return Committed(_nothing_to_write(setting, planned))
-            ended = _Write(transaction, request, setting, planned, fitted, ready).run()
+                return Committed(_nothing_to_write(context, planned))
+            ended = _Write(transaction, request, context, planned, fitted, ready).run()
             if isinstance(ended, Overtaken):
                 transaction.lost = ended
             return ended
@@ -149,31 +149,31 @@ def _attempt(
     return transaction.lost
 
 
-def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
+def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
     """Plan the write; only reads the table.  Raises UserError, SchemaError,
     WriteConflictError."""
-    operation, watch = request.operation, setting.watch
-    partitions = request.chooses(setting.state) if request.chooses else request.partitions
+    operation, watch = request.operation, context.watch
+    partitions = request.chooses(context.state) if request.chooses else request.partitions
     rows = request.rows
     if request.finds is not None:
         with watch.phase("find"):
-            rows = request.finds(setting.state)
-    steps.check_rules(setting)
+            rows = request.finds(context.state)
+    steps.check_rules(context)
     with watch.phase("key"):
-        parts = steps.stage_batch(setting, rows, operation)
-    emptied, unknown = steps.emptied(setting, parts, operation, partitions)
+        parts = steps.stage_batch(context, rows, operation)
+    emptied, unknown = steps.emptied(context, parts, operation, partitions)
     with watch.phase("tag"):
-        rings = steps.rings_of_batch(setting, parts, emptied)
-        shards = steps.tag_batch(setting, parts, operation, rings)
+        rings = steps.rings_of_batch(context, parts, emptied)
+        shards = steps.tag_batch(context, parts, operation, rings)
         parts = steps.with_merged(parts, shards)
-        view = setting.state.view(partitions=steps.reached(shards, emptied))
-        lost = steps.losing_rows(setting, parts, shards, view)
+        view = context.state.view(partitions=steps.reached(shards, emptied))
+        lost = steps.losing_rows(context, parts, shards, view)
     with watch.phase("assign"):
-        tags, assigned, order_by = steps.assign_batch(setting, parts, shards, view, operation)
+        tags, assigned, order_by = steps.assign_batch(context, parts, shards, view, operation)
     replaced = NOTHING_REPLACED
     if operation.replaces:
         with watch.phase("replace"):
-            replaced = steps.replaced_groups_of(setting, operation, view, emptied)
+            replaced = steps.replaced_groups_of(context, operation, view, emptied)
             replaced = replace(replaced, unknown=unknown)
     return PlannedWrite(
         operation,
@@ -183,7 +183,7 @@ def _plan(setting: WriteContext, request: WriteRequest) -> PlannedWrite:
         assigned,
         replaced,
         order_by,
-        setting.skips_unchanged,
+        context.skips_unchanged,
         tuple(rings.values()),
     )
 
@@ -194,7 +194,7 @@ class _Write:
 
     transaction: Transaction
     request: WriteRequest
-    setting: WriteContext
+    context: WriteContext
     planned: PlannedWrite
     fitted: FittedSchema
     ready: Ready
@@ -202,23 +202,23 @@ class _Write:
 
     @cached_property
     def changes(self) -> WriteSet:
-        return write_set(self.setting, self.planned)
+        return write_set(self.context, self.planned)
 
     def run(self) -> Committed | Overtaken:
-        setting = self.setting
+        context = self.context
         entries = self._find_early() or self._start()
         if isinstance(entries, Overtaken):
             return entries
-        with setting.watch.phase("write"):
-            files = write_files(setting, self.planned, self.transaction.instant, entries)
+        with context.watch.phase("write"):
+            files = write_files(context, self.planned, self.transaction.instant, entries)
         if isinstance(files, Overtaken):
             return files
-        with setting.watch.phase("commit"):
+        with context.watch.phase("commit"):
             return self._publish(files, entries)
 
     def _find_early(self) -> Overtaken | None:
         """A conflict that is known before any file is written, if the options look for it."""
-        transaction, state, rules = self.transaction, self.setting.state, self.setting.options
+        transaction, state, rules = self.transaction, self.context.state, self.context.options
         if transaction.is_whole or not rules.concurrency.detects_early:
             return None
         return find_early(state, transaction.instant, self.changes, rules.concurrency.heartbeats)
@@ -226,50 +226,50 @@ class _Write:
     def _start(self) -> IndexTargets | Overtaken:
         """Make the instant inflight; returns the destination of index entries: the metadata table
         if the lock is held until the commit point, else staged logs."""
-        transaction, setting = self.transaction, self.setting
+        transaction, context = self.transaction, self.context
         transaction.request()
         entries: IndexTargets | None = None
         if transaction.is_whole:
-            with setting.watch.phase("index"):
+            with context.watch.phase("index"):
                 entries = self._begin_metadata()
         transaction.start(profile_of(self.planned))
         at = transaction.instant.time
-        lost = store_rings(setting.state.fs, self.planned.rings, at)
+        lost = store_rings(context.state.fs, self.planned.rings, at)
         if lost is not None:
             return lost
-        hash = setting.index.hash if setting.index.records else None
-        return entries or WaitingIndex(staging_folder(at), at, setting.state.zone, hash)
+        hash = context.index.hash if context.index.records else None
+        return entries or WaitingIndex(staging_folder(at), at, context.state.zone, hash)
 
     def _begin_metadata(self) -> MetadataCommit:
         """Begin the delta commit of the metadata table.  If the options enable it, first cancels
         plans of clusterings of the written groups.  The lock is held."""
-        transaction, setting = self.transaction, self.setting
-        if setting.options.drops_clusterings:
+        transaction, context = self.transaction, self.context
+        if context.options.drops_clusterings:
             groups = self.changes.groups
-            self.dropped = cancel_clustering(setting.state, groups, setting.options)
+            self.dropped = cancel_clustering(context.state, groups, context.options)
         if self.dropped:
             transaction.relist()
-        return transaction.begin_metadata(setting.engine)
+        return transaction.begin_metadata(context.engine)
 
     def _publish(self, files: WrittenFiles, entries: IndexTargets) -> Committed | Overtaken:
         """Conflict detection, then metadata table, other indexes and the commit point."""
-        transaction, setting = self.transaction, self.setting
-        fs, at = setting.state.fs, transaction.instant.time
+        transaction, context = self.transaction, self.context
+        fs, at = context.state.fs, transaction.instant.time
         remove_leftovers(fs, at, stats=files.stats)
         with transaction.ending(self.changes) as ending:
             if isinstance(ending, Overtaken):
                 return ending
-            lost = find_row_conflict(setting, self.planned, transaction.instant, ending.now)
+            lost = find_row_conflict(context, self.planned, transaction.instant, ending.now)
             lost = lost or self._publish_indexes(files, entries, ending)
             if lost is not None:
                 return lost
-            content = content_of(setting, self.planned, files, transaction.now, at)
+            content = content_of(context, self.planned, files, transaction.now, at)
             if not self.request.publish:
                 report = self._report(files)
                 transaction.defer(content, report.to_dict())
                 return Committed(report)
             transaction.complete(content)
-            for store, written in zip(setting.index.stores, files.stores, strict=True):
+            for store, written in zip(context.index.stores, files.stores, strict=True):
                 with tolerating("index entries", fs.url):
                     store.apply_deferred(written)
         with tolerating("markers", transaction.instant):
@@ -280,16 +280,16 @@ class _Write:
         self, files: WrittenFiles, entries: IndexTargets, ending: Ending
     ) -> Overtaken | None:
         """Finish the delta commit of the metadata table and publish the external indexes."""
-        setting, index = self.setting, files.index
+        context, index = self.context, files.index
         self._ensure_partitions(ending)
         metadata = self.transaction.metadata or self._begin_metadata()
         if isinstance(entries, WaitingIndex):
             lost = entries.overtaken(index, metadata)
             if lost is not None:
                 return lost
-            index = tuple(entries.hand_over(ending.state.fs, index, metadata, setting.engine))
+            index = tuple(entries.hand_over(ending.state.fs, index, metadata, context.engine))
         metadata.finish(files.stats, index)
-        for store, written in zip(setting.index.stores, files.stores, strict=True):
+        for store, written in zip(context.index.stores, files.stores, strict=True):
             lost = store.publish(written)
             if lost is not None:
                 return lost
@@ -302,9 +302,9 @@ class _Write:
                 ensure_partition(ending.state.fs, partition, ending.mine.time)
 
     def _report(self, files: WrittenFiles) -> WriteReport:
-        setting, planned, request, fitted = self.setting, self.planned, self.request, self.fitted
+        context, planned, request, fitted = self.context, self.planned, self.request, self.fitted
         report = write_report(
-            setting,
+            context,
             planned,
             instant=self.transaction.instant,
             files=files,
@@ -313,7 +313,7 @@ class _Write:
             notes=(
                 *_notes(request, fitted),
                 *_replace_notes(planned),
-                *_index_notes(setting, planned),
+                *_index_notes(context, planned),
                 *(f"planned clustering {t} was rolled back for this write" for t in self.dropped),
             ),
             published=request.publish,
@@ -321,9 +321,9 @@ class _Write:
         return replace(report, notes=(*report.notes, *_lost_notes(report, request)))
 
 
-def _nothing_to_write(setting: WriteContext, planned: PlannedWrite) -> WriteReport:
+def _nothing_to_write(context: WriteContext, planned: PlannedWrite) -> WriteReport:
     notes = ("nothing to write", *_replace_notes(planned))
-    return write_report(setting, planned, instant=None, files=None, notes=notes)
+    return write_report(context, planned, instant=None, files=None, notes=notes)
 
 
 def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
@@ -350,7 +350,7 @@ def _replace_notes(planned: PlannedWrite) -> tuple[str, ...]:
     return tuple(f"no such partition: {name}" for name in planned.replaced.unknown)
 
 
-def _index_notes(setting: WriteContext, planned: PlannedWrite) -> Iterator[str]:
-    for store in setting.index.stores:
+def _index_notes(context: WriteContext, planned: PlannedWrite) -> Iterator[str]:
+    for store in context.index.stores:
         yield from store.notes
     yield from (mismatch_note(n, count) for n, count in planned.mismatches.items() if count)

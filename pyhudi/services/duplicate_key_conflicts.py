@@ -51,14 +51,14 @@ class Clash:
 
 
 def find_row_conflict(
-    setting: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline
+    context: WriteContext, planned: PlannedWrite, mine: Instant, now: Timeline
 ) -> Overtaken | None:
     """A conflict that file groups do not show: of columns or new keys; None if none."""
-    state = setting.state
+    state = context.state
     since = completed_since(state.timeline, now)
     if not since:
         return None
-    batch = StreamBatch.of(setting.options.commit_metadata)
+    batch = StreamBatch.of(context.options.commit_metadata)
     twin = None if batch is None else writer_of(batch, state.log, since)
     if twin is not None:
         return Overtaken(
@@ -70,7 +70,7 @@ def find_row_conflict(
             OvertakenError("another writer changed the table's columns", instant=since[-1].time)
         )
     later = now.commits.after(mine.time).last
-    if later is not None and setting.avro_schema != stated:
+    if later is not None and context.avro_schema != stated:
         # the newest commit states the columns, and this write would not be the newest
         return Overtaken(
             OvertakenError(
@@ -78,37 +78,37 @@ def find_row_conflict(
                 instant=later.time,
             )
         )
-    clash = _find_clash(setting, planned, now)
+    clash = _find_clash(context, planned, now)
     return None if clash is None else clash.overtaken()
 
 
-def _find_clash(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> Clash | None:
+def _find_clash(context: WriteContext, planned: PlannedWrite, now: Timeline) -> Clash | None:
     """A new key of this write that a commit has inserted since the write began; None if none.
 
     Cost: one lookup of the new keys in the entries of those commits.
     """
-    state = setting.state
+    state = context.state
     since = completed_since(state.timeline, now)
-    looks_up = needs_index_lookup(setting, planned.operation)
+    looks_up = needs_index_lookup(context, planned.operation)
     if not since or not looks_up or not (planned.new or planned.missing):
         return None
-    if setting.index.records is None:
-        return _same_partition(setting, planned, since)
+    if context.index.records is None:
+        return _same_partition(context, planned, since)
     metadata = open_metadata(state.fs, state.config, state.log, now)
     assert metadata is not None
-    index, known = metadata.record_index(), setting.index.records
+    index, known = metadata.record_index(), context.index.records
     if index.hash.facts != known.hash.facts:  # the elastic index has changed its buckets
         return Clash(since[-1])
-    tasks = list(_tasks(setting, planned, known, index))
-    found = setting.engine.run(_look_up, tasks, label="clash")
+    tasks = list(_tasks(context, planned, known, index))
+    found = context.engine.run(_look_up, tasks, label="clash")
     key = next((key for key in found if key is not None), None)
     return None if key is None else Clash(since[-1], key)
 
 
 def _same_partition(
-    setting: WriteContext, planned: PlannedWrite, since: list[Instant]
+    context: WriteContext, planned: PlannedWrite, since: list[Instant]
 ) -> Clash | None:
-    choice = setting.index.choice
+    choice = context.index.choice
     if choice.kind.traits.names_places:  # equal keys are in one bucket, which is a file group
         return None
     mine = {
@@ -118,7 +118,7 @@ def _same_partition(
         if count
     }
     for other in since:
-        stats = setting.state.log.commit(other).stats
+        stats = context.state.log.commit(other).stats
         fresh = {s.partition for s in stats if s.insert_count or not s.previous_instant}
         if fresh and (choice.is_global or fresh & mine or planned.missing):
             return Clash(other)
@@ -139,7 +139,7 @@ class _LookUp:
 
 
 def _tasks(
-    setting: WriteContext, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
+    context: WriteContext, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
 ) -> Iterator[_LookUp]:
     merged = any(shard.folded is not None for shard in planned.shards)
     given = len(planned.parts) - (len(planned.shards) if merged else 0)
@@ -148,7 +148,7 @@ def _tasks(
             continue
         added = _added(known.shards[shard.shard], index.shards[shard.shard])
         if any(slice_.logs or slice_.base for slice_ in added.slices):
-            yield _LookUp(setting.state.fs, added, planned.parts, given, shard, lost)
+            yield _LookUp(context.state.fs, added, planned.parts, given, shard, lost)
 
 
 def _added(before: IndexShard, now: IndexShard) -> IndexShard:

@@ -87,7 +87,7 @@ def _profile_stat(target: Target) -> WriteStat:
 
 
 def content_of(
-    setting: WriteContext,
+    context: WriteContext,
     planned: PlannedWrite,
     files: WrittenFiles,
     now: Timeline,
@@ -95,19 +95,19 @@ def content_of(
 ) -> bytes:
     """The content of the completed file.  now: the timeline, loaded under the lock of the commit
     point.  at: the instant of the write."""
-    extra = {name: v for name, v in setting.options.commit_metadata.items() if name != KEYS}
-    extra |= _key_marks(setting, planned, files, now=now, at=at)
+    extra = {name: v for name, v in context.options.commit_metadata.items() if name != KEYS}
+    extra |= _key_marks(context, planned, files, now=now, at=at)
     written = CommitMetadata(
         files.stats,
         operation=planned.operation.value,
-        extra={**extra, "schema": setting.avro_schema},
+        extra={**extra, "schema": context.avro_schema},
         replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
     )
-    return setting.state.log.encode(written)
+    return context.state.log.encode(written)
 
 
 def _key_marks(
-    setting: WriteContext,
+    context: WriteContext,
     planned: PlannedWrite,
     files: WrittenFiles,
     *,
@@ -118,9 +118,9 @@ def _key_marks(
 
     now: the timeline, loaded under the lock of the commit point.  at: the instant of the write.
     """
-    state = setting.state
-    starts = _starts_empty(setting, planned, now) and _keys_differ(setting, planned, files)
-    if not starts and not _adds_no_known_key(setting, planned.operation):
+    state = context.state
+    starts = _starts_empty(context, planned, now) and _keys_differ(context, planned, files)
+    if not starts and not _adds_no_known_key(context, planned.operation):
         return {}
     is_whole = starts or keys_are_unique(state, now)
     if is_whole and not has_pending_write(now, but=at):
@@ -128,36 +128,36 @@ def _key_marks(
     return {} if starts else {KEYS: LOOKED_UP}
 
 
-def _starts_empty(setting: WriteContext, planned: PlannedWrite, now: Timeline) -> bool:
+def _starts_empty(context: WriteContext, planned: PlannedWrite, now: Timeline) -> bool:
     """Whether no row of the previous table contents remains."""
     match planned.operation:
         case Operation.INSERT_OVERWRITE_TABLE:
             return True
         case Operation.INSERT_OVERWRITE:
-            return set(setting.state.listing.partitions()) <= set(planned.replaced.partitions)
+            return set(context.state.listing.partitions()) <= set(planned.replaced.partitions)
         case Operation.DELETE | Operation.DELETE_PARTITION:
             return False
         case _:
-            return not len(now.commits) and setting.state.archive.is_empty
+            return not len(now.commits) and context.state.archive.is_empty
 
 
-def _keys_differ(setting: WriteContext, planned: PlannedWrite, files: WrittenFiles) -> bool:
+def _keys_differ(context: WriteContext, planned: PlannedWrite, files: WrittenFiles) -> bool:
     """Whether all written rows have distinct keys: as many new index entries as rows."""
-    if _one_row_a_key(setting, planned.operation):
+    if _one_row_a_key(context, planned.operation):
         return True
     entries = sum(stat.write_count for stat in files.index)
     return bool(files.index) and entries == planned.new and not planned.matched
 
 
-def _adds_no_known_key(setting: WriteContext, operation: Operation) -> bool:
+def _adds_no_known_key(context: WriteContext, operation: Operation) -> bool:
     """Whether every added key was looked up in the whole table and is added only once."""
     if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
         return True
-    return needs_index_lookup(setting, operation) and _one_row_a_key(setting, operation)
+    return needs_index_lookup(context, operation) and _one_row_a_key(context, operation)
 
 
-def _one_row_a_key(setting: WriteContext, operation: Operation) -> bool:
+def _one_row_a_key(context: WriteContext, operation: Operation) -> bool:
     """Whether rows with the same key were combined, across all partitions."""
-    rules = setting.state.rules if operation.brings_rows else None
-    combined = duplicates_of(setting.options, operation, rules) is not Duplicates.KEEP
-    return combined and (setting.index.choice.is_global or not is_partitioned(setting.state))
+    rules = context.state.rules if operation.brings_rows else None
+    combined = duplicates_of(context.options, operation, rules) is not Duplicates.KEEP
+    return combined and (context.index.choice.is_global or not is_partitioned(context.state))

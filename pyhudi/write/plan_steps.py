@@ -52,30 +52,30 @@ from pyhudi.write.write_context import (
 _KNOWN = {KnownKeys.DROP: ExistingKeyPolicy.DROP, KnownKeys.FAIL: ExistingKeyPolicy.REFUSE}
 
 
-def check_rules(setting: WriteContext) -> None:
+def check_rules(context: WriteContext) -> None:
     """Raise UnsupportedTableError for merge rules that are not supported."""
-    rules = setting.state.rules
+    rules = context.state.rules
     rules.check()
-    if not rules.picks and setting.index.choice.moves:
+    if not rules.picks and context.index.choice.moves:
         raise UnsupportedTableError(
             "a record that is merged with the stored one cannot move to another partition",
             hint="set the index's update.partition.path to false",
         )
 
 
-def stage_batch(setting: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
+def stage_batch(context: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
     """Stage the batch with record keys, partition paths and index shards."""
-    rules = setting.state.rules if operation.brings_rows else None
-    has_index_files = setting.index.records is not None
-    plan = KeyPlan(setting.schema, setting.rule, setting.index.hash, rules, has_index_files)
-    parts = tuple(rows.stage(plan, setting.staging, setting.engine))
+    rules = context.state.rules if operation.brings_rows else None
+    has_index_files = context.index.records is not None
+    plan = KeyPlan(context.schema, context.rule, context.index.hash, rules, has_index_files)
+    parts = tuple(rows.stage(plan, context.staging, context.engine))
     for path in _paths(parts):
-        setting.state.fs.sub(path)  # raises UserError for a name that the store does not allow
+        context.state.fs.sub(path)  # raises UserError for a name that the store does not allow
     return parts
 
 
 def emptied(
-    setting: WriteContext,
+    context: WriteContext,
     parts: tuple[BatchChunk, ...],
     operation: Operation,
     partitions: Sequence[str],
@@ -84,9 +84,9 @@ def emptied(
     if not operation.replaces:
         return (), ()
     if operation is Operation.INSERT_OVERWRITE_TABLE:
-        return setting.state.listing.partitions(), ()
+        return context.state.listing.partitions(), ()
     if operation is Operation.DELETE_PARTITION:
-        return partitions_named(partitions, setting.state.listing.partitions())
+        return partitions_named(partitions, context.state.listing.partitions())
     if partitions:
         check_within(parts, partitions)
         return sorted(set(partitions)), ()
@@ -106,60 +106,60 @@ def _paths(parts: Iterable[BatchChunk]) -> set[str]:
 
 
 def rings_of_batch(
-    setting: WriteContext, parts: tuple[BatchChunk, ...], emptied: Sequence[str]
+    context: WriteContext, parts: tuple[BatchChunk, ...], emptied: Sequence[str]
 ) -> dict[str, Ring]:
     """The hash rings of the write's partitions, for a consistent-hashing bucket index."""
-    rule = setting.index.choice.bucket
+    rule = context.index.choice.bucket
     if rule is None or not rule.is_consistent:
         return {}
     paths = _paths(parts)
-    view = setting.state.view(partitions=sorted({*paths, *emptied}))
-    return rings_of(setting.state, view, rule, paths, emptied=emptied)
+    view = context.state.view(partitions=sorted({*paths, *emptied}))
+    return rings_of(context.state, view, rule, paths, emptied=emptied)
 
 
 def tag_batch(
-    setting: WriteContext,
+    context: WriteContext,
     parts: tuple[BatchChunk, ...],
     operation: Operation,
     rings: Mapping[str, Ring],
 ) -> list[ShardTags]:
     if not sum(part.row_count for part in parts):
         return []
-    rules = setting.state.rules if operation.brings_rows else None
-    index, is_delete = setting.index, operation is Operation.DELETE
-    looked_up = looks_up_known_keys(setting, operation)
+    rules = context.state.rules if operation.brings_rows else None
+    index, is_delete = context.index, operation is Operation.DELETE
+    looked_up = looks_up_known_keys(context, operation)
     plan = TagPlan(
-        setting.state.fs,
+        context.state.fs,
         parts,
-        setting.staging,
-        duplicates_of(setting.options, operation, rules),
+        context.staging,
+        duplicates_of(context.options, operation, rules),
         rules,
         deletes_all=is_delete,
         moves=index.choice.moves,
-        queries_index=needs_index_lookup(setting, operation),
+        queries_index=needs_index_lookup(context, operation),
         is_global=index.choice.is_global,
-        known=_KNOWN[setting.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE,
-        skips_unchanged=setting.skips_unchanged,
-        copies=is_delete and may_have_copies(index, setting.state, parts),
+        known=_KNOWN[context.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE,
+        skips_unchanged=context.skips_unchanged,
+        copies=is_delete and may_have_copies(index, context.state, parts),
     )
-    return tag_rows(index, plan, setting.engine, lambda: _where(setting, operation, rings))
+    return tag_rows(index, plan, context.engine, lambda: _where(context, operation, rings))
 
 
-def _where(setting: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:
+def _where(context: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:
     """The data that an index searches, without the slices that a replace commit replaces."""
-    view = setting.state.view()
-    rules = setting.state.rules
-    spec = SliceSpec(setting.state.schema(), (RECORD_KEY,), rules, view.visibility)
+    view = context.state.view()
+    rules = context.state.rules
+    spec = SliceSpec(context.state.schema(), (RECORD_KEY,), rules, view.visibility)
     slices = [] if operation.replaces else view.latest_slices()
-    inserts = groups_with_log_inserts(setting.state, slices)
-    return Where(slices, spec, rings, inserts, _logs_positions(setting))
+    inserts = groups_with_log_inserts(context.state, slices)
+    return Where(slices, spec, rings, inserts, _logs_positions(context))
 
 
-def _logs_positions(setting: WriteContext) -> bool:
+def _logs_positions(context: WriteContext) -> bool:
     """Whether log blocks of the write have the positions of records that are known."""
-    config = setting.state.config
+    config = context.state.config
     can = config.is_merge_on_read and config.layout.has_record_positions
-    return can and setting.options.record_positions
+    return can and context.options.record_positions
 
 
 def with_merged(
@@ -176,13 +176,13 @@ def with_merged(
 
 
 def losing_rows(
-    setting: WriteContext,
+    context: WriteContext,
     parts: tuple[BatchChunk, ...],
     shards: Sequence[ShardTags],
     view: TableView,
 ) -> list[Staged | None]:
     """Per shard the positions of the rows that lose to a newer stored record, if any."""
-    rules = setting.state.rules
+    rules = context.state.rules
     lost: list[Staged | None] = [None] * len(shards)
     slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in shards) else {}
     contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
@@ -192,79 +192,79 @@ def losing_rows(
     contested = {i: homes for i, homes in contested.items() if homes}
     if not contested:
         return lost
-    compared = setting.schema.names if setting.skips_unchanged else rules.ordering
+    compared = context.schema.names if context.skips_unchanged else rules.ordering
     columns = tuple(dict.fromkeys((RECORD_KEY, *compared)))
-    spec = SliceSpec(with_meta(setting.schema), columns, rules, view.visibility)
+    spec = SliceSpec(with_meta(context.schema), columns, rules, view.visibility)
     tasks = [
         ContestTask(
-            setting.state.fs,
+            context.state.fs,
             spec,
             parts,
             shards[i],
             homes,
-            setting.staging,
-            setting.skips_unchanged,
+            context.staging,
+            context.skips_unchanged,
         )
         for i, homes in contested.items()
     ]
     for i, result in zip(
-        contested, setting.engine.run(lost_rows, tasks, label="contest"), strict=True
+        contested, context.engine.run(lost_rows, tasks, label="contest"), strict=True
     ):
         lost[i] = result
     return lost
 
 
 def assign_batch(
-    setting: WriteContext,
+    context: WriteContext,
     parts: tuple[BatchChunk, ...],
     shards: Sequence[ShardTags],
     view: TableView,
     operation: Operation,
 ) -> tuple[Sequence[ShardTags], Assignment, tuple[str, ...]]:
     """(tags, the file group of each row, sort columns of new base files)."""
-    bulk = setting.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
-    order_by = sort_columns(bulk, setting.schema)
+    bulk = context.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
+    order_by = sort_columns(bulk, context.schema)
     assigned = assign(
         shards,
         view,
         AssignRules(
-            setting.options.sizing,
-            setting.state.config.is_merge_on_read,
-            record_bytes(setting.state, setting.options, parts),
+            context.options.sizing,
+            context.state.config.is_merge_on_read,
+            record_bytes(context.state, context.options, parts),
             small_files=operation.fills_files,
-            logs_inserts=_logs_inserts(setting, operation),
+            logs_inserts=_logs_inserts(context, operation),
             fills_files=bulk.fills_files,
-            into_clustered=setting.options.into_clustered,
+            into_clustered=context.options.into_clustered,
         ),
         new_file_id=new_file_id,
     )
-    if bulk.sorts_partitions and not setting.index.always_queried:
+    if bulk.sorts_partitions and not context.index.always_queried:
         shards, assigned = by_range(
-            parts, shards, assigned, order_by, staging=setting.staging, engine=setting.engine
+            parts, shards, assigned, order_by, staging=context.staging, engine=context.engine
         )
     return shards, assigned, order_by
 
 
-def _logs_inserts(setting: WriteContext, operation: Operation) -> bool:
+def _logs_inserts(context: WriteContext, operation: Operation) -> bool:
     """Whether new keys may go to logs.  Not those of a plain insert: they could merge."""
-    merges = setting.state.config.is_merge_on_read
-    return merges and setting.index.logs_inserts and needs_index_lookup(setting, operation)
+    merges = context.state.config.is_merge_on_read
+    return merges and context.index.logs_inserts and needs_index_lookup(context, operation)
 
 
 def replaced_groups_of(
-    setting: WriteContext, operation: Operation, view: TableView, chosen: Sequence[str]
+    context: WriteContext, operation: Operation, view: TableView, chosen: Sequence[str]
 ) -> Replaced:
     """The file groups that this write replaces."""
     slices = [s for s in view.latest_slices() if s.partition in set(chosen)]
     check_unclaimed(
         view,
         slices,
-        clusterings=not setting.options.drops_clusterings,
+        clusterings=not context.options.drops_clusterings,
         compactions=operation is Operation.DELETE_PARTITION,
     )
-    rules = setting.state.rules
-    spec = SliceSpec(with_meta(setting.schema), (RECORD_KEY,), rules, view.visibility)
-    records = setting.index.records
+    rules = context.state.rules
+    spec = SliceSpec(with_meta(context.schema), (RECORD_KEY,), rules, view.visibility)
+    records = context.index.records
     shards = records.shards if records else ()
-    plan = TakeOut(setting.state.fs, spec, shards, setting.index.hash, setting.staging)
-    return take_out(plan, slices, chosen, setting.engine)
+    plan = TakeOut(context.state.fs, spec, shards, context.index.hash, context.staging)
+    return take_out(plan, slices, chosen, context.engine)

@@ -181,15 +181,15 @@ class WriteRequest:
     finds: Callable[[TableState], Rows] | None = None  # rows found in the planned state
 
 
-def looks_up_known_keys(setting: WriteContext, operation: Operation) -> bool:
+def looks_up_known_keys(context: WriteContext, operation: Operation) -> bool:
     """Whether an insert must not duplicate a key."""
-    return operation is Operation.INSERT and setting.options.known_keys is not KnownKeys.INSERT
+    return operation is Operation.INSERT and context.options.known_keys is not KnownKeys.INSERT
 
 
-def needs_index_lookup(setting: WriteContext, operation: Operation) -> bool:
+def needs_index_lookup(context: WriteContext, operation: Operation) -> bool:
     """Whether the write queries the index."""
-    always = setting.index.always_queried
-    return operation.queries_index or always or looks_up_known_keys(setting, operation)
+    always = context.index.always_queried
+    return operation.queries_index or always or looks_up_known_keys(context, operation)
 
 
 def duplicates_of(
@@ -218,7 +218,7 @@ def duplicates_of(
     return Duplicates.GREATEST if by_value else Duplicates.NEWEST
 
 
-def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
+def write_set(context: WriteContext, planned: PlannedWrite) -> WriteSet:
     """The set of changes of a write, for conflict detection."""
     targets = planned.assignment.targets
     written = frozenset(target.group for target in targets)
@@ -227,14 +227,14 @@ def write_set(setting: WriteContext, planned: PlannedWrite) -> WriteSet:
         written=frozenset(group.partition for group in written),
         replaced=frozenset(planned.replaced.partitions),
         whole_table=planned.operation is Operation.INSERT_OVERWRITE_TABLE,
-        alike=setting.index.choice.alike,
-        on_top_of=_on_top_of(setting, planned),
+        alike=context.index.choice.alike,
+        on_top_of=_on_top_of(context, planned),
     )
 
 
-def _on_top_of(setting: WriteContext, planned: PlannedWrite) -> frozenset[InstantTime]:
+def _on_top_of(context: WriteContext, planned: PlannedWrite) -> frozenset[InstantTime]:
     """Pending compactions that the write's logs are named after."""
-    if setting.state.config.layout.log_instant is not LogInstant.SLICE:
+    if context.state.config.layout.log_instant is not LogInstant.SLICE:
         return frozenset()
     return frozenset(t.compacting for t in planned.assignment.targets if t.compacting)
 

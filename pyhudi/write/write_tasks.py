@@ -50,17 +50,17 @@ class IndexTargets(Protocol):
 
 
 def write_files(
-    setting: WriteContext, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
+    context: WriteContext, planned: PlannedWrite, instant: Instant, metadata: IndexTargets
 ) -> WrittenFiles | Overtaken:
     """Write all targets and the index entries in one engine run.
 
     Overtaken if the instant was rolled back in the meantime.
     """
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
-    plan = _file_plan(setting, planned, instant)
+    plan = _file_plan(context, planned, instant)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
         WriteTask(plan, router, targets)
-        for targets in _balanced(planned.assignment.targets, setting.engine.parallelism)
+        for targets in _balanced(planned.assignment.targets, context.engine.parallelism)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
     shard_targets = metadata.shard_targets()
@@ -72,7 +72,7 @@ def write_files(
         if shard_targets and (entries or ended is not None):
             tasks.append(
                 EntryTask(
-                    setting.state.fs,
+                    context.state.fs,
                     instant,
                     shard_targets[shard.shard],
                     planned.parts,
@@ -83,17 +83,17 @@ def write_files(
                     ended,
                 )
             )
-    tasks += _change_tasks(setting, planned)
+    tasks += _change_tasks(context, planned)
     if not planned.shards:
         tasks += [
-            EndTask(setting.state.fs, instant, target, ended)
+            EndTask(context.state.fs, instant, target, ended)
             for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
             if ended is not None
         ]
     data: list[Written] = []
     index: list[WriteStat] = []
     changed: list[Changed] = []
-    for result in setting.engine.run(perform, tasks, label="write"):
+    for result in context.engine.run(perform, tasks, label="write"):
         match result:
             case Overtaken():
                 return result
@@ -104,21 +104,21 @@ def write_files(
             case WriteStat():
                 index.append(result)
     stores = []
-    for store in setting.index.stores:
+    for store in context.index.stores:
         tables = [c.table for c in changed if c.index == store.kind.value]
         changes = Changes(tables, groups)
-        stores.append(store.write(changes, instant.time, setting.engine))
+        stores.append(store.write(changes, instant.time, context.engine))
     return WrittenFiles(tuple(data), tuple(index), tuple(stores))
 
 
-def _change_tasks(setting: WriteContext, planned: PlannedWrite) -> list[ChangeTask]:
-    is_first = not len(setting.state.timeline.commits)
-    queried = is_first or needs_index_lookup(setting, planned.operation)
+def _change_tasks(context: WriteContext, planned: PlannedWrite) -> list[ChangeTask]:
+    is_first = not len(context.state.timeline.commits)
+    queried = is_first or needs_index_lookup(context, planned.operation)
     return [
         ChangeTask(
-            store.kind.value, queried, planned.parts, shard.tags, route, lost, setting.staging
+            store.kind.value, queried, planned.parts, shard.tags, route, lost, context.staging
         )
-        for store in setting.index.stores
+        for store in context.index.stores
         for shard, route, lost in zip(
             planned.shards, planned.assignment.routes, planned.lost, strict=True
         )
@@ -141,47 +141,47 @@ def perform(
             return spill_changes(task)
 
 
-def _file_plan(setting: WriteContext, planned: PlannedWrite, instant: Instant) -> FilePlan:
-    rules = setting.state.rules
+def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -> FilePlan:
+    rules = context.state.rules
     return FilePlan(
-        setting.state.fs,
+        context.state.fs,
         instant.time,
-        setting.schema,
-        with_meta_fields(setting.avro_schema),
+        context.schema,
+        with_meta_fields(context.avro_schema),
         rules,
-        _grouped(setting.options.base_file, planned.parts),
-        setting.options.log_format,
+        _grouped(context.options.base_file, planned.parts),
+        context.options.log_format,
         natural_deletes=planned.operation is Operation.DELETE,
         keeps_stored=planned.operation is Operation.INSERT
-        and not needs_index_lookup(setting, planned.operation),
+        and not needs_index_lookup(context, planned.operation),
         order_by=planned.order_by,
-        sizing=setting.options.sizing,
-        stored=_slice_spec(setting) if not rules.picks and rules.function is None else None,
-        hiding=_slice_spec(setting) if _may_revive(setting, planned) else None,
+        sizing=context.options.sizing,
+        stored=_slice_spec(context) if not rules.picks and rules.function is None else None,
+        hiding=_slice_spec(context) if _may_revive(context, planned) else None,
         inflight=instant,
-        cdc=cdc_mode(setting.state.config),
-        layout=setting.state.config.layout,
+        cdc=cdc_mode(context.state.config),
+        layout=context.state.config.layout,
     )
 
 
-def _may_revive(setting: WriteContext, planned: PlannedWrite) -> bool:
+def _may_revive(context: WriteContext, planned: PlannedWrite) -> bool:
     """Whether a row may be logged on top of a delete of its key that would hide it.
 
     An index that reads base files or computes the group still returns a group for a deleted key.
     For other indexes such a key is new, and goes to logs only if new keys do.
     """
-    if not setting.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
+    if not context.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
         return False
-    by_base = setting.index.choice.kind.traits.names_deleted_keys
-    return may_hide(setting.state.rules) and (by_base or setting.index.logs_inserts)
+    by_base = context.index.choice.kind.traits.names_deleted_keys
+    return may_hide(context.state.rules) and (by_base or context.index.logs_inserts)
 
 
-def _slice_spec(setting: WriteContext) -> SliceSpec:
+def _slice_spec(context: WriteContext) -> SliceSpec:
     """How to read the stored records that new log rows are merged with."""
-    schema = with_meta(setting.schema)
-    visibility = setting.state.view(partitions=[]).visibility
-    columns = (RECORD_KEY, *setting.schema.names)
-    return SliceSpec(schema, columns, setting.state.rules, visibility)
+    schema = with_meta(context.schema)
+    visibility = context.state.view(partitions=[]).visibility
+    columns = (RECORD_KEY, *context.schema.names)
+    return SliceSpec(schema, columns, context.state.rules, visibility)
 
 
 def _grouped(options: BaseFileOptions, parts: Sequence[BatchChunk]) -> BaseFileOptions:
@@ -210,19 +210,19 @@ def _weight(target: Target) -> int:
     return 1 + rows + (stored if target.mode is Mode.REWRITE else 0)
 
 
-def _looked_up_by(setting: WriteContext, planned: PlannedWrite) -> str:
+def _looked_up_by(context: WriteContext, planned: PlannedWrite) -> str:
     """The report's description of the index lookup."""
-    if not needs_index_lookup(setting, planned.operation):
+    if not needs_index_lookup(context, planned.operation):
         return "not used: inserts do not look up keys"
-    index = setting.index
+    index = context.index
     is_delete = planned.operation is Operation.DELETE
-    if is_delete and may_have_copies(index, setting.state, planned.parts):
+    if is_delete and may_have_copies(index, context.state, planned.parts):
         return f"{index.described}; keys may have several rows: file groups were searched for them"
     return index.described
 
 
 def write_report(
-    setting: WriteContext,
+    context: WriteContext,
     planned: PlannedWrite,
     *,
     instant: Instant | None,
@@ -246,8 +246,8 @@ def write_report(
         bytes_written=sum(stat.write_bytes for stat in stats),
         file_groups=len(planned.assignment.targets),
         replaced_file_groups=len(planned.replaced.slices),
-        seconds=dict(setting.watch.seconds),
-        index=_looked_up_by(setting, planned),
+        seconds=dict(context.watch.seconds),
+        index=_looked_up_by(context, planned),
         lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
         dry_run=dry_run,
         matched=planned.matched,
