@@ -321,21 +321,20 @@ def _cut_by_completion(
             group,
             time,
             base_at.get(time),
-            _in_order(logs_at.get(time, []), completions),
+            _in_order(logs_at.get(time, [])),
         )
         for time in times
     )
 
 
-def _in_order(
-    logs: list[DataFile], completions: Mapping[InstantTime, InstantTime] | None = None
-) -> tuple[DataFile, ...]:
+def _in_order(logs: list[DataFile]) -> tuple[DataFile, ...]:
+    """Logs in merge order: of their names.  Completion times decide about the slice only, as in
+    Apache Hudi 1.2.0."""
     if len(logs) < 2:
         return tuple(logs)
 
-    def key(file: DataFile) -> tuple[str, tuple[str, int, str, bool]]:
+    def key(file: DataFile) -> tuple[str, int, str, bool]:
         assert isinstance(file.name, LogFileName)
-        done = (completions or {}).get(file.name.instant, "") if completions else ""
-        return (done, file.name.order)
+        return file.name.order
 
     return tuple(sorted(logs, key=key))

@@ -97,8 +97,14 @@ def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
 
 
 def _after(timeline: Timeline, to: InstantTime) -> list[Instant]:
-    """Writes and planned services after `to`, newest first."""
-    return list(reversed(timeline.after(to).where(WRITES).instants))
+    """Writes that completed after the commit `to`, and pending writes and services that began
+    after it, newest first."""
+    since = next((i.completed_at for i in timeline.commits if i.time == to), None)
+    if since is None:
+        return list(reversed(timeline.after(to).where(WRITES).instants))
+    pending = reversed(timeline.pending.after(to).where(WRITES).instants)
+    done = [i for i in timeline.commits if i.completed_at is not None and i.completed_at > since]
+    return [*pending, *sorted(done, key=lambda i: i.completed_at or i.time, reverse=True)]
 
 
 def _check_none_archived(state: TableState, to: InstantTime) -> None:
