@@ -12,7 +12,9 @@ a rollback, a restore since    of commits we were planned on
 a plan removed since           a compaction that our logs are named after was unscheduled
 ```
 
-A compaction planned before our begin is no conflict: our logs are on top of its files.
+A compaction planned before our begin is no conflict: our logs are on top of its files.  In a
+layout with completion times no compaction conflicts with logs: it plans those that completed
+before it.
 Source: table_format 6.4, which has the first two cases.
 """
 
@@ -30,7 +32,8 @@ from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
-_REWRITES: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})
+COMPACT: Final = "COMPACT"
+_REWRITES: Final = frozenset({COMPACT, "CLUSTER", "LOG_COMPACT"})
 """Operations that do not change the rows of a partition."""
 
 
@@ -42,7 +45,8 @@ class WriteSet:
     partitions replaced completely, including rows that others add in the meantime; whole_table:
     all partitions are.  alike: maps groups to values; groups with equal values conflict, as two
     writers that create a bucket of a bucket index use two names for it.  on_top_of: pending
-    compactions that its logs are named after.
+    compactions that its logs are named after.  logged: groups that only get logs, in a layout in
+    which a compaction plans the logs completed before it, so that it cannot conflict with them.
     """
 
     groups: frozenset[FileGroupId]
@@ -51,6 +55,7 @@ class WriteSet:
     whole_table: bool = False
     alike: Callable[[FileGroupId], Hashable] | None = None
     on_top_of: frozenset[InstantTime] = frozenset()
+    logged: frozenset[FileGroupId] = frozenset()
 
     def likeness(self, group: FileGroupId) -> Hashable:
         return group if self.alike is None else self.alike(group)
@@ -91,12 +96,14 @@ def find_conflict(
         if other.time == mine.time:
             continue
         written = log.commit(other)
-        if both := shared(written.groups):
+        compacts = written.operation == COMPACT
+        if both := shared(written.groups - touched.logged if compacts else written.groups):
             return Conflict(other, "another writer changed the same file groups", both)
         if _meets(written, touched):
             return Conflict(other, "another writer changed the same partitions")
     for planned, groups in _planned(log, before, now):
-        if both := shared(groups):
+        compacts = planned.action is Action.COMPACTION
+        if both := shared(groups - touched.logged if compacts else groups):
             return Conflict(planned, "a service was planned for the same file groups", both)
     return None
 

@@ -22,7 +22,7 @@ from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import InstantTime
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
@@ -31,7 +31,7 @@ from pyhudi.write.overwrite import (
     NOTHING_REPLACED,
     Replaced,
 )
-from pyhudi.write.placement.assignment import Assignment
+from pyhudi.write.placement.assignment import Assignment, Mode
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.placement.tagging import Duplicates, ShardTags
 from pyhudi.write.write_report import WriteReport
@@ -229,6 +229,7 @@ def write_set(context: WriteContext, planned: PlannedWrite) -> WriteSet:
         whole_table=planned.operation is Operation.INSERT_OVERWRITE_TABLE,
         alike=context.index.choice.alike,
         on_top_of=_on_top_of(context, planned),
+        logged=_only_logged(context, planned),
     )
 
 
@@ -237,6 +238,13 @@ def _on_top_of(context: WriteContext, planned: PlannedWrite) -> frozenset[Instan
     if context.state.config.layout.log_instant is not LogInstant.SLICE:
         return frozenset()
     return frozenset(t.compacting for t in planned.assignment.targets if t.compacting)
+
+
+def _only_logged(context: WriteContext, planned: PlannedWrite) -> frozenset[FileGroupId]:
+    """Groups that get logs, where the completion time of a log decides about its slice."""
+    if context.state.config.layout.log_instant is LogInstant.SLICE:
+        return frozenset()
+    return frozenset(t.group for t in planned.assignment.targets if t.mode is Mode.APPEND)
 
 
 Commit: TypeAlias = Callable[[FileSystem, WriteRequest], WriteReport]

@@ -14,11 +14,11 @@ from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.metadata.definitions import (
     DEFINITIONS,
     LOCATION,
+    columns_to_index,
     define_column_stats,
     define_record_index,
     follow_schema,
     remove_definition,
-    columns_to_index,
     stats_definition,
 )
 from pyhudi.storage.memory import MemoryFileSystem
