@@ -7,7 +7,8 @@ L002  clean: slices that no reader of the last COMMITS_RETAINED commits needs
 ```
 
 Compaction waits while the data table has a pending instant at or before L: a base file contains
-committed data only.  Pending plans are executed before anything else is written.
+committed data only.  Instants of layout 2 have no suffixes, and there compaction waits only for
+pending instants that have a delta commit.  Pending plans are executed before anything else is written.
 Source: table_format 7.5, 9.10.
 """
 
@@ -137,9 +138,23 @@ def compaction_due(
     newest = since.last
     if newest is None or len(since) < compact_after:
         return None
-    if any(pending.time <= newest.time for pending in data.pending):
+    if _blocking(since, data):
         return None
     return newest.time
+
+
+def _blocking(since: Timeline, data: Timeline) -> Timeline:
+    """Pending instants of the data table that compaction of these delta commits must wait for.
+
+    Where completion times decide which logs a compaction contains, only those with a delta commit;
+    otherwise all that are not later than the newest delta commit.
+    """
+    newest = since.last
+    if newest is None:
+        return Timeline()
+    if newest.completed_at is not None:
+        return data.pending.holding(i for i in data.pending if i.time in since.times)
+    return data.pending.up_to(newest.time)
 
 
 def _since_compaction(metadata_timeline: Timeline) -> Timeline:
@@ -159,8 +174,8 @@ def check_bounded(metadata_timeline: Timeline, data: Timeline, mine: Instant) ->
     mine: the data instant about to be written.  The oldest pending one may always continue, as
     compaction waits for it to end.
     """
-    count = len(_since_compaction(metadata_timeline))
-    first = data.pending.first
+    since = _since_compaction(metadata_timeline)
+    count, first = len(since), _blocking(since, data).first
     if count < PENDING_MAX or first is None or first.time >= mine.time:
         return
     raise WriteConflictError(

@@ -23,6 +23,7 @@ def timeline(*names: str) -> Timeline:
 
 
 DELTAS = [f"{n}.deltacommit" for n in range(10, 15)]
+TIMED = [f"{n}_{n + 1}.deltacommit" for n in range(10, 20, 2)]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,11 @@ DELTAS = [f"{n}.deltacommit" for n in range(10, 15)]
         (DELTAS, ["15.commit.requested"], 5, "14"),
         ([*DELTAS, "15.deltacommit.inflight"], [], 5, "14"),
         ([], [], 1, None),
+        (TIMED, ["11.clustering.requested"], 5, "18"),
+        (TIMED, ["16.commit.requested"], 5, None),
+        ([*TIMED, "15_20.commit"], [], 2, "18"),
+        ([*TIMED, "15_20.commit"], [], 3, None),
+        (["10_21.deltacommit", "12_13.deltacommit", "15_20.commit"], [], 1, "10"),
     ],
 )
 def test_compaction_is_due(
