@@ -8,7 +8,8 @@ L002  clean: slices that no reader of the last COMMITS_RETAINED commits needs
 
 Compaction waits while the data table has a pending instant at or before L: a base file contains
 committed data only.  Instants of layout 2 have no suffixes, and there compaction waits only for
-pending instants that have a delta commit.  Pending plans are executed before anything else is written.
+pending instants that have a delta commit.  Pending plans are executed before anything else is
+written.
 Source: table_format 7.5, 9.10.
 """
 
