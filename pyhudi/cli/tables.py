@@ -7,17 +7,20 @@ from functools import partial
 from typing import Any
 
 import click
+import pyarrow as pa
 
 import pyhudi
 from pyhudi.cli.output import as_json, show
-from pyhudi.cli.values import COUNT, name_of
+from pyhudi.cli.values import COUNT, Settings, name_of, option
+from pyhudi.records import META_COLUMNS
+from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
 
 Command = Callable[..., Any]
 
 
 @click.group()
 def table() -> None:
-    """Properties, schema and upgrade of a table."""
+    """Creation, properties, schema and upgrade of a table."""
 
 
 @table.command("info")
@@ -66,6 +69,49 @@ def _columns(flag: str, what: str) -> Callable[[Command], Command]:
     return click.option(
         flag, multiple=True, type=name_of, metavar="COLUMN", help=f"{what}; may be repeated."
     )
+
+
+@table.command("create")
+@click.argument("path")
+@click.option(
+    "--like", required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="A Parquet file with the columns of the table; its rows are not written.",
+)  # fmt: skip
+@_columns("--record-key", "A column of the record key")
+@_columns("--partition-by", "A partition column")
+@_columns("--ordering", "A column whose greater value wins")
+@click.option("--type", "table_type", type=click.Choice(["cow", "mor"]), default="cow")
+@click.option("--index", default="record", show_default=True, help="How writes find a key.")
+@click.option(
+    "--version", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
+    help="Version of the table's format: 6, 8 or 9.",
+)  # fmt: skip
+@option
+@as_json
+def table_create(
+    path: str,
+    like: str,
+    record_key: tuple[str, ...],
+    partition_by: tuple[str, ...],
+    ordering: tuple[str, ...],
+    table_type: str,
+    index: str,
+    version: int,
+    options: Settings,
+    as_json: bool,
+) -> None:
+    """Create an empty table."""
+    import pyarrow.parquet as pq
+
+    columns = [each for each in pq.read_schema(like) if each.name not in META_COLUMNS]
+    made = pyhudi.create_table(
+        path, pa.schema(columns), record_key=record_key, partition_by=partition_by,
+        ordering=ordering, table_type=table_type, index=index, version=version,
+        options=dict(options),
+    )  # fmt: skip
+    config = made.config
+    facts = {"name": config.name, "path": path, "version": config.version}
+    show({**facts, "merge mode": config.merge_mode.value}, as_json=as_json, title=config.name)
 
 
 @table.command("upgrade")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
@@ -51,6 +52,33 @@ def test_table_schema_names_every_column(table: Path) -> None:
     columns = answer("table", "schema", table)
     assert isinstance(columns, list)
     assert [c["column"] for c in columns][-3:] == ["id", "city", "ts"]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_table_create_makes_an_empty_table_of_a_version(version: int, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "city": ["x"], "ts": [1]})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    made = answer(
+        "table", "create", tmp_path / "t", "--like", tmp_path / "rows.parquet", "--record-key",
+        "id", "--partition-by", "city", "--ordering", "ts", "--type", "mor", "--version", version,
+    )  # fmt: skip
+    assert isinstance(made, dict)
+    assert (made["version"], made["merge mode"]) == (version, "EVENT_TIME_ORDERING")
+    table = pyhudi.open_table(tmp_path / "t")
+    table.upsert(rows)
+    assert table.config.is_merge_on_read
+    assert table.scan(["id", "city", "ts"]).to_arrow().equals(rows)
+
+
+def test_table_create_names_an_unknown_version(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "rows.parquet")
+    done = run(
+        "table", "create", tmp_path / "t", "--like", tmp_path / "rows.parquet", "--record-key",
+        "id", "--version", 7,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "version" in done.stderr
+    assert not (tmp_path / "t" / ".hoodie").exists()
 
 
 def test_timeline_show_lists_instants_in_order(table: Path) -> None:
