@@ -125,7 +125,7 @@ def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | N
     if len(since) >= compact_after:
         return since[-compact_after].time
     if last is not None:
-        return last.time
+        return min([last.time, *(i.time for i in since)])
     return deltas.first.time if deltas.first else None
 
 

@@ -195,6 +195,8 @@ def test_commits_that_completed_while_a_write_was_pending_stay() -> None:
 def test_delta_commits_count_for_the_next_compaction_by_completion() -> None:
     timeline = Timeline.of([done(0, DELTA), done(2, DELTA, end=7), done(4), done(8, DELTA)])
     assert needed_to_trigger(timeline, 2) == time_of(2)
+    assert needed_to_trigger(timeline, 3) == time_of(2)  # completed after the compaction began
+    timeline = Timeline.of([done(0, DELTA), done(4), done(8, DELTA)])
     assert needed_to_trigger(timeline, 3) == time_of(4)
 
 

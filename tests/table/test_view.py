@@ -22,6 +22,8 @@ from pyhudi.table.timeline_facts import (
     pending_plans,
     replaced_groups,
 )
+from pyhudi.timeline.archive import HISTORY
+from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.checks import is_partition
@@ -199,6 +201,27 @@ def test_at_layout_two_the_archive_reports_when_an_archived_commit_completed() -
     assert requested == [True]
     view_of(names[:2], instants, layout=V8, completions={}, archived=archived)
     assert requested == [True]
+
+
+def test_at_layout_two_the_archive_of_the_timeline_is_read_where_none_is_given() -> None:
+    """A log of a commit that began before a compaction and completed after it, archived since."""
+    fs = MemoryFileSystem()
+    ensure_partition(fs, P, T[1])
+    for name in (base("a", T[1]), delta("a", T[2], 1), base("a", T[3])):
+        fs.create(f"{P}/{name}", b"")
+    ended = zip((T[1], T[2], T[3]), (f"{T[1]}0", T[4], T[5]), strict=True)
+    instants = [
+        Instant(time, Action.DELTA_COMMIT, State.COMPLETED, InstantTime(end)) for time, end in ended
+    ]
+    for instant in instants:
+        fs.create(f".hoodie/timeline/{instant}", b"x")
+    history = HistoryFiles(TimelineLog(fs, layout=V8), HISTORY)
+    history.append(instants[:2], batch=1)
+    history.remove(instants[:2])
+    timeline = TimelineLog(fs, layout=V8).load()
+    found = load_view(TimelineLog(fs, layout=V8), timeline, StoreListing(fs))
+    (newest,) = found.latest_slices()
+    assert newest.instant == T[3] and [file.name.instant for file in newest.logs] == [T[2]]
 
 
 def test_at_layout_two_logs_without_a_base_make_one_slice() -> None:
