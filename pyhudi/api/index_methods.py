@@ -13,8 +13,9 @@ from pyhudi.errors import UserError
 from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
+from pyhudi.index.secondary_build import IndexCreation
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
-from pyhudi.operations import external_indexes, record_index
+from pyhudi.operations import external_indexes, record_index, secondary_index
 from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState
@@ -167,6 +168,28 @@ class TableIndex:
         return record_index.rebuild_index(
             self._fs, self._options, self._engine, built, buckets, report_progress
         )
+
+    def create(self, kind: str, column: str, *, name: str | None = None) -> IndexCreation:
+        """Create an index on a column; kind: "secondary" (table versions 8 and 9).
+
+        name: of the index; None: the column's.  The index is built from the newest snapshot, and
+        every later write maintains it.  The table needs a record index.
+        Cost: reads the key column and the indexed column of the table.  Raises UserError,
+        SchemaError, UnsupportedTableError, and IndexNotReadyError while a write is pending.
+        """
+        if text_of(kind, "kind") != "secondary":
+            raise UserError("no index of this kind can be created", kind=kind, hint="'secondary'")
+        return secondary_index.create_index(
+            self._fs, self._options, self._engine, column, text_of(name, "name")
+        )
+
+    def drop(self, name: str) -> None:
+        """Remove a secondary index; name: with or without `secondary_index_`.  Raises UserError."""
+        secondary_index.drop_index(self._fs, self._options, name)
+
+    def list(self) -> pa.Table:
+        """The indexes in the metadata table: [name, columns, version]."""
+        return secondary_index.listed_indexes(self._state())
 
     def _kind(self, name: str | None) -> IndexKind:
         requested = self._options.write.index

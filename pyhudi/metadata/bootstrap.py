@@ -94,7 +94,7 @@ def create_metadata(
     if not 1 <= shard_count <= SHARDS_MAX:
         raise UserError("the number of index shards is out of range", shard_count=shard_count)
     timeline = log.load()
-    _check_quiet(timeline)
+    check_quiet(timeline)
     if FILES.path not in config.metadata_partitions:
         config = drop_metadata(fs, config)
         _create_table(fs, config)
@@ -115,7 +115,7 @@ def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
     return config
 
 
-def _check_quiet(timeline: Timeline) -> None:
+def check_quiet(timeline: Timeline) -> None:
     """The files of a write in progress would be missed; planned services report theirs later."""
     for pending in timeline.pending:
         if pending.action not in _PLANNED:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from pyhudi.filenames import join
-from pyhudi.metadata.payloads import MAINTAINED_PARTITIONS, MetadataPartition
+from pyhudi.metadata.payloads import MetadataPartition, maintained_partitions
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.visible_instants import CLEAN_SUFFIX, request_own, suffixed
 from pyhudi.planning.cleaning import Claims, Retention, file_names, outdated, result_record
@@ -31,7 +31,7 @@ _MERGED: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT})
 
 def maintained(table: MetadataTable) -> list[MetadataPartition]:
     """The listed partitions that this package maintains."""
-    return [p for p in MAINTAINED_PARTITIONS if p.path in table.partitions_listed]
+    return list(maintained_partitions(table.partitions_listed))
 
 
 def clean_if_due(table: MetadataTable) -> None:

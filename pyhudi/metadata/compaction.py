@@ -39,10 +39,10 @@ from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     COMMIT_SCHEMA,
     FILES,
-    MAINTAINED_PARTITIONS,
     PARTITION_PAYLOADS,
     RECORD_INDEX,
     SCHEMA,
+    SECONDARY_PREFIX,
     codec,
     encode_files,
     transcode,
@@ -56,6 +56,8 @@ from pyhudi.metadata.record_index.k_way_merge import (
     rows_with_values,
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
+from pyhudi.metadata.record_schema import RECORDS_V9
+from pyhudi.metadata.secondary_index.records import live_values
 from pyhudi.metadata.visible_instants import (
     COMPACTION_SUFFIX,
     request_own,
@@ -231,7 +233,7 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     if pending.state is State.REQUESTED:
         pending = log.start(pending)
     else:
-        _delete_bases_at(log.fs, pending.time)
+        _delete_bases_at(table, pending.time)
     before = load_view(
         log,
         table.timeline.where(None, State.COMPLETED),
@@ -250,9 +252,10 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     log.complete(pending, log.encode(done))
 
 
-def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
+def _delete_bases_at(table: MetadataTable, at: InstantTime) -> None:
     """Delete the base files of an interrupted attempt."""
-    for partition in MAINTAINED_PARTITIONS:
+    fs = table.log.fs
+    for partition in maintained(table):
         names = ((info.path, parse_data_file(info.name)) for info in fs.children(partition.path))
         fs.delete(p for p, n in names if isinstance(n, BaseFileName) and n.instant == at)
 
@@ -260,7 +263,7 @@ def _delete_bases_at(fs: FileSystem, at: InstantTime) -> None:
 def _rewrites(
     table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
 ) -> Iterable[Rewrite]:
-    kinds = {partition.path: partition for partition in MAINTAINED_PARTITIONS}
+    kinds = {partition.path: partition for partition in maintained(table)}
     for file_slice in planned_slices(view, plan.operations, at=at):
         kind = kinds.get(file_slice.partition)
         number = kind.number(file_slice.file_id) if kind else None
@@ -286,7 +289,8 @@ def rewrite(task: Rewrite) -> WriteStat | None:
     file_slice = task.map_slice
     name = BaseFileName(task.file_id, new_write_token(file_slice.number), task.at, HFILE)
     done = None
-    if file_slice.partition == RECORD_INDEX.path:
+    schema = _schema_of(file_slice.partition)
+    if _holds_keys(file_slice.partition):
         with suppress(UnsortedError):
             done = _write_chunks(task, name)
     if done is None:
@@ -294,7 +298,8 @@ def rewrite(task: Rewrite) -> WriteStat | None:
         keys, values = merged(task.fs, file_slice)
         if not len(keys) and file_slice.base is None:
             return None
-        done = write_base_hfile(task.fs, file_slice.partition, name, keys, values), len(keys)
+        size = write_base_hfile(task.fs, file_slice.partition, name, keys, values, schema)
+        done = size, len(keys)
     size, count = done
     if not size:
         return None
@@ -317,8 +322,18 @@ def rewrite(task: Rewrite) -> WriteStat | None:
     )
 
 
+def _holds_keys(partition: str) -> bool:
+    """Whether a partition has an entry for each record, too many to merge in memory."""
+    return partition == RECORD_INDEX.path or partition.startswith(SECONDARY_PREFIX)
+
+
+def _schema_of(partition: str) -> str:
+    """The schema of the values in new base files of a partition."""
+    return RECORDS_V9.stored if partition.startswith(SECONDARY_PREFIX) else SCHEMA
+
+
 def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
-    """Write a base file of the record index, merged chunk by chunk; returns (size, entries), or
+    """Write a base file of keys, merged chunk by chunk; returns (size, entries), or
     (0, 0) where there is nothing to write.  Raises UnsortedError and then leaves no file."""
     file_slice = task.map_slice
     found = layers(task.fs, file_slice)
@@ -332,6 +347,7 @@ def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
         name,
         chain([first] if first else [], chunks),
         entries_max=entries_at_most(found),
+        schema=_schema_of(file_slice.partition),
     )
 
 
@@ -357,6 +373,8 @@ def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Chunk:
 def _in_our_schema(file_slice: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
     if file_slice.partition == RECORD_INDEX.path:
         return transcode_locations(values, layer.schema, path=layer.path)
+    if file_slice.partition.startswith(SECONDARY_PREFIX):
+        return live_values(values, layer.schema, path=layer.path)
     return transcode(
         values, layer.schema, PARTITION_PAYLOADS[file_slice.partition], path=layer.path
     )

@@ -33,10 +33,12 @@ from pyhudi.metadata.payloads import (
     FILES,
     NON_PARTITIONED,
     RECORD_INDEX,
+    SECONDARY_PREFIX,
     MetadataPartition,
     encode_files,
     encode_filters,
     encode_ranges,
+    maintained_partitions,
 )
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -132,6 +134,7 @@ class Targets:
     """Every group that a delta commit may write to, in order of their numbers.
 
     ranges, filters: groups of `column_stats` and `bloom_filters`; empty where not listed.
+    secondary: groups of each secondary index, by the name of its partition.
     elastic: the elastic index that contains the shards; None: they belong to `record_index`.
     """
 
@@ -139,6 +142,7 @@ class Targets:
     shards: tuple[ShardTarget, ...]
     ranges: tuple[GroupTarget, ...]
     filters: tuple[GroupTarget, ...]
+    secondary: Mapping[str, tuple[GroupTarget, ...]]
     stage: int
     elastic: IndexState | None = None
 
@@ -175,9 +179,20 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
             for number in range(elastic.bucket_count)
         )
     shards = tuple(ShardTarget(group, millis) for group in buckets)
+    secondary = {
+        partition.path: groups(partition)
+        for partition in maintained_partitions(table.partitions_listed)
+        if partition.path.startswith(SECONDARY_PREFIX)
+    }
     return Targets(
-        groups(FILES), shards, groups(COLUMN_STATS), groups(BLOOM_FILTERS), stage, elastic
-    )  # fmt: skip
+        groups(FILES),
+        shards,
+        groups(COLUMN_STATS),
+        groups(BLOOM_FILTERS),
+        secondary,
+        stage,
+        elastic,
+    )
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
@@ -208,24 +223,41 @@ class MetadataCommit:
         """The hash function that assigns keys to buckets."""
         return self._targets.hash
 
+    @property
+    def time(self) -> InstantTime:
+        return self._inflight.time
+
+    def secondary_targets(self, partition: str) -> tuple[GroupTarget, ...]:
+        """The file groups of a secondary index, by number."""
+        return self._targets.secondary[partition]
+
+    def write_log(
+        self, target: GroupTarget, blocks: list[bytes], *, values: int, deletes: int
+    ) -> WriteStat:
+        """Write the log of one group; values, deletes: how many its blocks contain."""
+        log = target.new_log()
+        size = write_log(self._table.log.fs, target.partition.path, log, blocks)
+        return target.stat(log, values=values, deletes=deletes, size_bytes=size)
+
     def finish(
         self,
         stats: Iterable[WriteStat],
         index_stats: Iterable[WriteStat] = (),
         *,
+        secondary_stats: Iterable[WriteStat] = (),
         deleted: Mapping[str, Iterable[str]] | None = None,
         dropped_partitions: Iterable[str] = (),
     ) -> None:
         """Write the records of `files` and complete the delta commit.
 
         stats: files written by the data instant, which must be readable.  index_stats: results of
-        `write_shard`, for each bucket the one of the successful attempt.  deleted: names of
-        deleted data files per partition (cleaning).  dropped_partitions: those that no longer
-        exist.
+        `write_shard`, for each bucket the one of the successful attempt.  secondary_stats: logs of
+        secondary indexes.  deleted: names of deleted data files per partition (cleaning).
+        dropped_partitions: those that no longer exist.
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
-        written = self._index_files(stats, gone)
+        written = [*self._index_files(stats, gone), *secondary_stats]
         if self._targets.elastic is None:
             written = [*index_stats, *written]
         else:
@@ -299,9 +331,7 @@ class MetadataCommit:
                     tombstone_block(ends, target.partition.path, instant=self._inflight.time)
                 )
             if blocks:
-                log = target.new_log()
-                size = write_log(self._table.log.fs, target.partition.path, log, blocks)
-                stat = target.stat(log, values=len(here), deletes=len(ends), size_bytes=size)
+                stat = self.write_log(target, blocks, values=len(here), deletes=len(ends))
                 written.append(stat)
         return written
 

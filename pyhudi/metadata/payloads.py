@@ -20,7 +20,7 @@ Source: table_format 9.2 to 9.7.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -78,6 +78,18 @@ PARTITION_PAYLOADS: Final = {
     BLOOM_FILTERS.path: "BloomFilterMetadata",
 }
 """The payload field of each partition's records."""
+
+SECONDARY_PREFIX: Final = "secondary_index_"
+"""Of the partitions of secondary indexes, one per index."""
+
+
+def maintained_partitions(listed: Iterable[str]) -> tuple[MetadataPartition, ...]:
+    """The partitions among those listed that this package maintains; indexes by name, last."""
+    paths = frozenset(listed)
+    fixed = tuple(partition for partition in MAINTAINED_PARTITIONS if partition.path in paths)
+    named = (path for path in sorted(paths) if path.startswith(SECONDARY_PREFIX))
+    return (*fixed, *(MetadataPartition(path, f"{path.replace('_', '-')}-") for path in named))
+
 
 LOCATION_FIELDS: Final = (
     "partitionName",

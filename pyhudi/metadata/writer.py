@@ -14,7 +14,7 @@ Source: table_format 9.1, 9.6, 9.9; writer_conformance 5.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
-from pyhudi.metadata.payloads import MAINTAINED_PARTITIONS, RECORD_INDEX
+from pyhudi.metadata.payloads import RECORD_INDEX, maintained_partitions
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
@@ -37,9 +37,6 @@ from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-
-WRITABLE: Final = frozenset(partition.path for partition in MAINTAINED_PARTITIONS)
-"""Metadata partitions that this package maintains."""
 
 
 def check_version(config: TableConfig) -> None:
@@ -59,7 +56,8 @@ def check_writable(config: TableConfig) -> None:
     or one with metadata partitions that a write would leave stale."""
     check_version(config)
     check_not_bootstrapped(config)
-    foreign = sorted(config.metadata_partitions - WRITABLE)
+    own = {partition.path for partition in maintained_partitions(config.metadata_partitions)}
+    foreign = sorted(config.metadata_partitions - own)
     if foreign:
         raise UnsupportedTableError(
             "the table has metadata partitions that pyhudi does not maintain",

@@ -49,6 +49,7 @@ from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.placement.index_lookup import WriteIndex
+from pyhudi.write.secondary_entries import maintained_indexes
 from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
@@ -168,13 +169,14 @@ def make_context(
         fitted = fit_schema(request.rows.schema, stored, rules)
         if fitted.widened:
             check_no_logs(fitted, state.view().latest_slices())
+    index = _index(state, request, staging)
     return (
         WriteContext(
             state,
             request.engine,
             staging,
             request.options.write,
-            _index(state, request, staging),
+            index,
             fitted.table,
             _avro_text(state, fitted),
             rule_of(
@@ -184,6 +186,7 @@ def make_context(
                 with_paths=request.operation.brings_rows,
             ),
             request.skip_unchanged,
+            maintained_indexes(state, index.metadata, stored, fitted.table),
         ),
         fitted,
     )

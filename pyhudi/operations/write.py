@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
+from pyhudi.index.secondary_changes import StagedChanges
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.operations.inline_services import after_write
@@ -50,6 +51,7 @@ from pyhudi.write.input.schema_check import FittedSchema
 from pyhudi.write.instant_content import content_of, profile_of, requested
 from pyhudi.write.overwrite import NOTHING_REPLACED
 from pyhudi.write.placement.hashing_metadata import store_rings
+from pyhudi.write.secondary_entries import find_entries, write_entry_logs
 from pyhudi.write.write_context import PlannedWrite, WriteContext, WriteRequest, write_set
 from pyhudi.write.write_report import WriteReport
 from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
@@ -190,7 +192,8 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
 
 @dataclass
 class _Write:
-    """A planned write in its transaction.  dropped: clustering plans canceled for it."""
+    """A planned write in its transaction.  dropped: clustering plans canceled for it.  secondary:
+    its changes of secondary indexes, once its files are written."""
 
     transaction: Transaction
     request: WriteRequest
@@ -199,6 +202,7 @@ class _Write:
     fitted: FittedSchema
     ready: Ready
     dropped: tuple[str, ...] = field(default=(), init=False)
+    secondary: StagedChanges = field(default_factory=StagedChanges, init=False)
 
     @cached_property
     def changes(self) -> WriteSet:
@@ -211,8 +215,10 @@ class _Write:
             return entries
         with context.watch.phase("write"):
             files = write_files(context, self.planned, self.transaction.instant, entries)
-        if isinstance(files, Overtaken):
-            return files
+            if isinstance(files, Overtaken):
+                return files
+            at = self.transaction.instant.time
+            self.secondary = find_entries(context, self.planned, files, at)
         with context.watch.phase("commit"):
             return self._publish(files, entries)
 
@@ -288,7 +294,10 @@ class _Write:
             if lost is not None:
                 return lost
             index = tuple(entries.hand_over(ending.state.fs, index, metadata, context.engine))
-        metadata.finish(files.stats, index)
+        changed = write_entry_logs(self.secondary, metadata)
+        if isinstance(changed, Overtaken):
+            return changed
+        metadata.finish(files.stats, index, secondary_stats=changed)
         for store, written in zip(context.index.stores, files.stores, strict=True):
             lost = store.publish(written)
             if lost is not None:

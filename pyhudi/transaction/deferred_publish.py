@@ -17,6 +17,7 @@ older instant.
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +30,7 @@ from pyhudi.timeline.instant import WRITES, Instant, State, parse_instant_name
 from pyhudi.timeline.timeline import Timeline
 
 _NAME: Final = "kept.json"
+_BINARY: Final = "content_base64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def is_deferred(fs: FileSystem, instant: Instant) -> bool:
 def store_deferred(fs: FileSystem, instant: Instant, deferred: DeferredWrite) -> None:
     """Mark a pending write as deferred; its last step."""
     known = [str(instant) for instant in deferred.known]
-    body = {"known": known, "report": deferred.report, "content": deferred.content.decode()}
+    body = {"known": known, "report": deferred.report, **_stored(deferred.content)}
     fs.create(_path(instant.time), json.dumps(body).encode())
 
 
@@ -63,9 +65,23 @@ def load_deferred(fs: FileSystem, instant: Instant) -> DeferredWrite:
         known = Timeline.of(
             i for name in body["known"] if (i := parse_instant_name(name)) is not None
         )
-        return DeferredWrite(known, body["content"].encode(), dict(body["report"]))
+        return DeferredWrite(known, _content(body), dict(body["report"]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise CorruptFileError("invalid file of a deferred write", path=path) from broken
+
+
+def _stored(content: bytes) -> dict[str, str]:
+    """The content as text, or as Base64 where the layout encodes commits as Avro."""
+    try:
+        return {"content": content.decode()}
+    except UnicodeDecodeError:
+        return {_BINARY: base64.b64encode(content).decode()}
+
+
+def _content(body: dict[str, str]) -> bytes:
+    if _BINARY in body:
+        return base64.b64decode(body[_BINARY], validate=True)
+    return body["content"].encode()
 
 
 def forget_deferred(fs: FileSystem, instant: Instant) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.consistent_hashing import Ring
+from pyhudi.index.secondary_changes import IndexShape
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules
@@ -105,6 +106,7 @@ class WriteContext:
     avro_schema: str
     rule: KeyRule
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
+    secondary: tuple[IndexShape, ...] = ()  # secondary indexes to maintain
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 

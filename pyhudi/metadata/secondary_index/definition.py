@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyhudi.metadata.definitions import read_definitions
-from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.metadata.payloads import (
+    SECONDARY_PREFIX,
+    MetadataPartition,
+    maintained_partitions,
+)
 from pyhudi.metadata.secondary_index.key_format import HashedPart
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 
 TYPE: Final = "secondary_index"
-PREFIX: Final = f"{TYPE}_"
+PREFIX: Final = SECONDARY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class SecondaryIndex:
 
     @property
     def partition(self) -> MetadataPartition:
-        return MetadataPartition(self.name, f"{self.name.replace('_', '-')}-")
+        return maintained_partitions([self.name])[0]
 
     def to_definition(self) -> dict[str, Any]:
         """The entry of `index.json`."""

@@ -45,6 +45,21 @@ def _is_stored_time(kind: pa.DataType) -> bool:
     return bool(pt.is_timestamp(kind) and kind.unit in ("ms", "us"))
 
 
+class TextKind(Enum):
+    """What the text of a type's values is; values of one kind have equal texts in all its types."""
+
+    PLAIN = "plain"
+    DAYS = "days"
+    MICROSECONDS = "microseconds"
+
+
+def text_kind(kind: pa.DataType) -> TextKind:
+    """The kind of text that the values of an indexable type have."""
+    if pt.is_date(kind):
+        return TextKind.DAYS
+    return TextKind.MICROSECONDS if pt.is_timestamp(kind) else TextKind.PLAIN
+
+
 def value_texts(column: pa.Array) -> pa.Array:
     """The text of each value of an indexable column; nulls stay null."""
     kind = column.type

@@ -16,7 +16,7 @@ from pyhudi.metadata.file_writers import tombstone_block, value_blocks
 from pyhudi.metadata.payloads import SECONDARY_KEY, codec
 from pyhudi.metadata.record_schema import RECORDS_V9
 from pyhudi.metadata.secondary_index.changes import EntryChanges
-from pyhudi.metadata.secondary_index.lookup import PAYLOAD
+from pyhudi.metadata.secondary_index.lookup import PAYLOAD, ended
 from pyhudi.records import InstantTime
 
 
@@ -42,6 +42,15 @@ def sorted_entries(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     ordered = keys.take(pa.array(argsort(keys)))
     one = pa.array([entry_value()], pa.binary())
     return ordered, one.take(pa.array(np.zeros(len(keys), np.int32)))
+
+
+def live_values(values: pa.Array, schema: str, *, path: str) -> pa.Array:
+    """The values in our schema; null for those that mark their entry as deleted.  Nulls stay."""
+    alive = values.is_valid().to_numpy(zero_copy_only=False)
+    if alive.any():
+        alive[alive] = ~ended(values.drop_null(), schema, path=path)
+    places = pa.array(np.zeros(len(values), np.int32), mask=~alive)
+    return pa.array([entry_value()], pa.binary()).take(places)
 
 
 def log_blocks_of(changes: EntryChanges, partition: str, *, instant: InstantTime) -> list[bytes]:

@@ -15,6 +15,7 @@ TABLES = (
     "mor_avro_v8_trips_8i3u1d",
     "cow_v9_txns_nonpart_meta",
     "mor_avro_v9_txns_simple_meta",
+    "indexed_cow_v9",
 )
 
 
@@ -36,6 +37,16 @@ def test_each_value_leads_to_the_keys_of_its_rows(name: str, tmp_path: Path) -> 
         every = record_keys_of(state.metadata, index, values)
         with_value = rows.filter(rows.column(1).is_valid()).column(0)
         assert sorted(every.to_pylist()) == sorted(with_value.to_pylist())
+
+
+def test_stale_entries_of_apache_hudi_lead_to_keys_without_rows(tmp_path: Path) -> None:
+    state = foreign_table(tmp_path, "indexed_mor_v9")._state()
+    assert state.metadata is not None
+    by_name = {index.name: index for index in secondary_indexes(state.fs, state.config)}
+    # the delete of k2 by a log reached one index only
+    n, name = by_name["secondary_index_by_n"], by_name["secondary_index_by_name"]
+    assert record_keys_of(state.metadata, n, pa.array([6], pa.int32())).to_pylist() == ["k2"]
+    assert record_keys_of(state.metadata, name, pa.array(["BOB$x"])).to_pylist() == []
 
 
 def test_a_value_without_rows_has_no_keys(tmp_path: Path) -> None:

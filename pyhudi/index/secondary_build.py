@@ -1,0 +1,165 @@
+"""Creation and removal of secondary indexes.
+
+create   slices -> entries staged by file group -> base HFiles -> definition -> partition listed
+drop     partition no longer listed -> its folder deleted -> definition removed
+
+A definition without a listed partition is not in use, so an interrupted creation has no effect and
+may be repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.engine import Engine
+from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError, UserError
+from pyhudi.filenames import METADATA_TABLE, BaseFileName, new_write_token
+from pyhudi.index.secondary_changes import (
+    EntryReader,
+    GroupChange,
+    IndexShape,
+    StagedChanges,
+    stage_changes,
+)
+from pyhudi.metadata.bootstrap import check_quiet, first_stat, publish_partition, unlist
+from pyhudi.metadata.definitions import add_definition, remove_definition
+from pyhudi.metadata.file_writers import HFILE, write_base_hfile
+from pyhudi.metadata.record_schema import RECORDS_V9
+from pyhudi.metadata.secondary_index.changes import combined
+from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
+from pyhudi.metadata.secondary_index.key_format import HashedPart, is_indexable
+from pyhudi.metadata.secondary_index.records import sorted_entries
+from pyhudi.read.skipping.partition_values import partition_values
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staging
+from pyhudi.table.properties import TableConfig
+from pyhudi.timeline.commit_metadata import WriteStat
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+_PARTS: Final = {1: HashedPart.WHOLE_KEY, 2: HashedPart.VALUE}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCreation:
+    """Result of the creation of an index."""
+
+    name: str
+    column: str
+    version: str
+    file_groups: int
+    entries: int
+
+
+def new_index(state: TableState, column: str, name: str | None) -> SecondaryIndex:
+    """The index to create.  Raises UserError, SchemaError, UnsupportedTableError or
+    IndexNotReadyError where the table cannot have it."""
+    part = _PARTS.get(state.config.layout.index_version)
+    if part is None:
+        raise UnsupportedTableError(
+            "tables of this version have no secondary indexes",
+            version=state.config.version,
+            hint="upgrade the table to version 8 or 9",
+        )
+    own = name if name is not None else re.sub(r"\W", "_", column)
+    own = own.removeprefix(PREFIX)
+    if not _NAME.fullmatch(own):
+        raise UserError("the name of an index may contain only letters, digits and _", name=own)
+    if PREFIX + own in state.config.metadata_partitions:
+        raise UserError("the table has an index of this name", name=PREFIX + own)
+    schema = state.schema()
+    if column not in schema.names:
+        raise UserError("the table has no such column", column=column)
+    if not is_indexable(schema.field(column).type):
+        raise SchemaError(
+            "a column of this type cannot have a secondary index",
+            column=column,
+            type=str(schema.field(column).type),
+            hint="use strings, integers, dates or timestamps",
+        )
+    if state.metadata is None or not state.metadata.has_record_index:
+        raise IndexNotReadyError(
+            "a secondary index needs a record index",
+            path=state.fs.url,
+            hint="run table.index.rebuild(kind='record')",
+        )
+    return SecondaryIndex(PREFIX + own, column, part)
+
+
+def create_secondary(
+    state: TableState, index: SecondaryIndex, engine: Engine, staging: Staging
+) -> IndexCreation:
+    """Build the index from the newest snapshot.  The caller holds the table's lock.
+
+    Memory: one file slice and one file group of the index.  Raises IndexNotReadyError while a write
+    is pending.
+    """
+    fs, count = state.fs, state.record_index.shard_count
+    check_quiet(state.timeline)
+    entries = _staged_entries(state, IndexShape(index, count), engine, staging)
+    fs.delete_folder(f"{METADATA_TABLE}/{index.name}")
+    config = add_definition(fs, state.config, index.to_definition())
+    written: list[WriteStat] = []
+
+    def write_first(own: FileSystem, time: InstantTime) -> list[WriteStat]:
+        for number in range(count):
+            written.extend(_first_file(own, index, number, entries, time))
+        return written
+
+    publish_partition(fs, config, state.timeline, index.partition, count, write_first)
+    total = sum(stat.write_count for stat in written)
+    return IndexCreation(index.name, index.column, index.part.value, count, total)
+
+
+def _staged_entries(
+    state: TableState, shape: IndexShape, engine: Engine, staging: Staging
+) -> StagedChanges:
+    """Every entry of the newest snapshot, staged as additions."""
+    schema = state.schema()
+    reader = EntryReader.of(state, (shape,), schema)
+    tasks = [
+        GroupChange(
+            reader,
+            None,
+            slice_,
+            (),
+            partition_values(state.config, schema, slice_.partition),
+            BEFORE_ALL_INSTANTS,
+            staging,
+        )
+        for slice_ in state.view().latest_slices()
+    ]
+    parts = engine.run(stage_changes, tasks, label="secondary-index") if tasks else []
+    return StagedChanges((shape,), tuple(part for part in parts if part is not None))
+
+
+def _first_file(
+    own: FileSystem, index: SecondaryIndex, number: int, entries: StagedChanges, time: InstantTime
+) -> list[WriteStat]:
+    keys = combined(entries.of(0, number)).added
+    if not len(keys):
+        return []
+    partition = index.partition
+    name = BaseFileName(partition.file_id(number), new_write_token(number), time, HFILE)
+    sorted_keys, values = sorted_entries(keys)
+    size = write_base_hfile(own, partition.path, name, sorted_keys, values, RECORDS_V9.stored)
+    return [first_stat(partition, number, name, entries=len(keys), size_bytes=size)]
+
+
+def drop_secondary(state: TableState, name: str) -> TableConfig:
+    """Remove an index; returns the stored properties.  The caller holds the table's lock.  Raises
+    UserError where the table has no secondary index of that name."""
+    full = PREFIX + name.removeprefix(PREFIX)
+    found = {index.name: index for index in secondary_indexes(state.fs, state.config)}
+    if full not in state.config.metadata_partitions:
+        raise UserError(
+            "the table has no such secondary index",
+            name=name,
+            hint=f"it has {', '.join(found) or 'none'}",
+        )
+    index = found.get(full) or SecondaryIndex(full, "", HashedPart.VALUE)
+    config = unlist(state.fs, state.config, index.partition)
+    return remove_definition(state.fs, config, full)

@@ -1,0 +1,45 @@
+"""Creation, removal and listing of indexes, from the lock to the report."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyhudi.engine import Engine
+from pyhudi.index import secondary_build
+from pyhudi.index.secondary_build import IndexCreation
+from pyhudi.metadata.definitions import read_definitions
+from pyhudi.operations.record_index import key_spill
+from pyhudi.operations.table_services import alone
+from pyhudi.options import Options
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.storage.filesystem import FileSystem
+
+_LISTED = pa.schema({"name": pa.string(), "columns": pa.list_(pa.string()), "version": pa.string()})
+
+
+def create_index(
+    fs: FileSystem, options: Options, engine: Engine, column: str, name: str | None
+) -> IndexCreation:
+    """Create a secondary index on a column of the newest snapshot."""
+    with alone(fs, options, "create index") as state, key_spill(fs, engine) as staging:
+        index = secondary_build.new_index(state, column, name)
+        return secondary_build.create_secondary(state, index, engine, staging)
+
+
+def drop_index(fs: FileSystem, options: Options, name: str) -> None:
+    """Remove a secondary index."""
+    with alone(fs, options, "drop index") as state:
+        secondary_build.drop_secondary(state, name)
+
+
+def listed_indexes(state: TableState) -> pa.Table:
+    """The metadata partitions of the table, except the file listing, with their definitions."""
+    definitions = read_definitions(state.fs, state.config)
+    rows = []
+    for name in sorted(state.config.metadata_partitions - {"files"}):
+        definition = definitions.get(name, {})
+        version = definition.get("version") or "V1"
+        rows.append(
+            {"name": name, "columns": definition.get("sourceFields") or [], "version": version}
+        )
+    return pa.Table.from_pylist(rows, _LISTED)
