@@ -48,6 +48,7 @@ from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
+from pyhudi.write.partial_update import partial_update
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.secondary_entries import maintained_indexes
 from pyhudi.write.table_creation import NewTable as NewTable
@@ -163,13 +164,16 @@ def make_context(
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
-    fitted = FittedSchema(stored)
+    fitted, partial = FittedSchema(stored), None
     if request.operation.brings_rows:
         rules = schema_rules(state.config, request.options.write, request.schema_mode)
+        partial = partial_update(state, request, stored)
+        rules = rules if partial is None else partial.schema_rules(rules)
         fitted = fit_schema(request.rows.schema, stored, rules)
         if fitted.widened:
             check_no_logs(fitted, state.view().latest_slices())
     index = _index(state, request, staging)
+    avro_schema = _avro_text(state, fitted)
     return (
         WriteContext(
             state,
@@ -178,7 +182,7 @@ def make_context(
             request.options.write,
             index,
             fitted.table,
-            _avro_text(state, fitted),
+            avro_schema,
             rule_of(
                 state,
                 request.options,
@@ -187,6 +191,7 @@ def make_context(
             ),
             request.skip_unchanged,
             maintained_indexes(state, index.metadata, stored, fitted.table),
+            partial_schema=None if partial is None else partial.log_schema(avro_schema),
         ),
         fitted,
     )

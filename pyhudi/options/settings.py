@@ -197,6 +197,7 @@ class WriteOptions:
     sizing: FileSizing = field(default_factory=FileSizing)
     base_file: BaseFileOptions = field(default_factory=BaseFileOptions)
     log_format: LogFormat = LogFormat.PARQUET  # several times faster to write and read than Avro
+    partial_schema: str | None = None  # Avro; the columns that an upsert sets, None or empty: all
     record_positions: bool = True  # in log blocks, where the table version has them
     combine_before_upsert: bool = True
     combine_before_insert: bool = False

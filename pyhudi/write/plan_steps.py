@@ -138,11 +138,17 @@ def tag_batch(
         moves=index.choice.moves,
         queries_index=needs_index_lookup(context, operation),
         is_global=index.choice.is_global,
-        known=_KNOWN[context.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE,
+        known=_known_policy(context, looked_up=looked_up),
         skips_unchanged=context.skips_unchanged,
         copies=is_delete and may_have_copies(index, context.state, parts),
     )
     return tag_rows(index, plan, context.engine, lambda: _where(context, operation, rings))
+
+
+def _known_policy(context: WriteContext, *, looked_up: bool) -> ExistingKeyPolicy:
+    if context.partial_schema is not None:
+        return ExistingKeyPolicy.REQUIRE
+    return _KNOWN[context.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE
 
 
 def _where(context: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:

@@ -107,6 +107,7 @@ class WriteContext:
     rule: KeyRule
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
     secondary: tuple[IndexShape, ...] = ()  # secondary indexes to maintain
+    partial_schema: str | None = None  # of log blocks with some columns only; None: whole rows
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 

@@ -161,6 +161,7 @@ def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -
         inflight=instant,
         cdc=cdc_mode(context.state.config),
         layout=context.state.config.layout,
+        partial_schema=context.partial_schema,
     )
 
 
@@ -172,6 +173,8 @@ def _may_revive(context: WriteContext, planned: PlannedWrite) -> bool:
     """
     if not context.state.config.is_merge_on_read or planned.operation is Operation.DELETE:
         return False
+    if context.partial_schema is not None:
+        return False  # it updates records that exist
     by_base = context.index.choice.kind.traits.names_deleted_keys
     return may_hide(context.state.rules) and (by_base or context.index.logs_inserts)
 

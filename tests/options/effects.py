@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -288,16 +287,30 @@ def logged(given: Given) -> Any:
 def positioned(given: Given) -> Any:
     """Whether log blocks of version 9 have record positions."""
     fs = MemoryFileSystem()
-    options = parse_options({**QUIET, **given})
-    options = replace(options, table=replace(options.table, version=9))
-    kind = TableType.MERGE_ON_READ
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), ("ts",), options, IndexKind.SIMPLE))
-    made = Table(fs, options=options, engine=LocalEngine(1))
-    made.bulk_insert(rows(range(9), 1))
+    made = _logging(fs, given)
     made.upsert(rows(range(3), 2))
     (log,) = [path for path in fs.store.files if ".log." in path and ".hoodie/" not in path]
     (block,) = read_blocks(fs.open(log), path=log)
     return HeaderKey.RECORD_POSITIONS in block.header
+
+
+def partially_updated(given: Given) -> Any:
+    """Values after an upsert of all columns."""
+    fs = MemoryFileSystem()
+    _logging(fs, {})
+    made = Table(fs, options=parse_options({**QUIET, **given}), engine=LocalEngine(1))
+    made.upsert(rows(range(3), 2).set_column(3, "v", pa.array([100, 200, 300])))
+    return sorted(made.scan(["id", "ts", "v"]).to_arrow().to_pylist(), key=str)
+
+
+def _logging(fs: MemoryFileSystem, given: Given) -> Table:
+    """A merge-on-read table of version 9 with nine rows in its base file."""
+    options = parse_options({**QUIET, "hoodie.write.table.version": "9", **given})
+    kind = TableType.MERGE_ON_READ
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), ("ts",), options, IndexKind.SIMPLE))
+    made = Table(fs, options=options, engine=LocalEngine(1))
+    made.bulk_insert(rows(range(9), 1))
+    return made
 
 
 def inserted_again(given: Given) -> Any:

@@ -140,6 +140,10 @@ CASES: dict[str, Case] = {
     "hoodie.logfile.data.block.format": Case(see.logged, "avro"),
     "hoodie.logfile.data.block.max.size": Case(see.logged, "2kb"),
     "hoodie.write.record.positions": Case(see.positioned, "false"),
+    "hoodie.write.partial.update.schema": Case(
+        see.partially_updated,
+        '{"type":"record","name":"r","fields":[{"name":"ts","type":["null","long"]}]}',
+    ),
     "hoodie.logfile.max.size": Case(
         see.logged, "2kb", None, {"hoodie.logfile.data.block.max.size": "16kb"}
     ),

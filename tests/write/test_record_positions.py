@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +31,7 @@ LOOKING = [IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM, IndexKind.SIMPLE, IndexKind.
 
 def made(version: int, index: IndexKind, ordering: tuple[str, ...] = ("ts",), **more: str) -> Table:
     fs = MemoryFileSystem()
-    options = parse_options(more)
-    options = replace(options, table=replace(options.table, version=version))
+    options = parse_options({"hoodie.write.table.version": str(version), **more})
     kind = TableType.MERGE_ON_READ
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ordering, options, index))
     return Table(fs, options=options, engine=LocalEngine(1))

@@ -47,9 +47,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.table.partial.update.mode", words("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
         "table.partial_update", "for new tables of version 9",
     ),
-    refused(
-        "hoodie.write.partial.update.schema", "logs of partial updates are of tables of version 8",
-        "the payload class PartialUpdateAvroPayload", harmless=("",),
+    honoured(
+        "hoodie.write.partial.update.schema", TEXT, "write.partial_schema",
+        "an upsert logs only these columns: merge-on-read tables of versions 8 and 9",
     ),
     honoured(
         "hoodie.datasource.write.reconcile.schema", FLAG, "write.reconcile_schema",

@@ -59,6 +59,7 @@ class FilePlan:
     inflight: Instant | None = None
     cdc: CdcMode | None = None
     layout: TableLayout = V6
+    partial_schema: str | None = None  # of the log blocks of a partial update, with the meta fields
 
     def check_stands(self, path: str) -> None:
         """Like `overtaken`, for the task of a service.  Raises OvertakenError."""

@@ -43,11 +43,16 @@ class Duplicates(IntEnum):
 
 
 class ExistingKeyPolicy(IntEnum):
-    """How rows whose key is in the table are handled."""
+    """How rows are handled whose key is in the table, or is not (REQUIRE)."""
 
     UPDATE = 0  # they update their records
     DROP = 1  # an insert without duplicates: they are dropped
     REFUSE = 2  # the write fails
+    REQUIRE = 3  # they update their records; the write fails for a key without a record
+
+    @property
+    def updates(self) -> bool:
+        return self in (ExistingKeyPolicy.UPDATE, ExistingKeyPolicy.REQUIRE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,13 @@ class SchemaRules:
 
     fills_missing: columns missing in the batch are null in its rows.  fixed: columns whose type
     cannot change, because keys, paths and the order of records derive from their values.
+    optional: columns that the batch may leave out.
     """
 
     mode: SchemaMode = SchemaMode.WIDEN
     fills_missing: bool = False
     fixed: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
 
 
 def schema_rules(
@@ -193,7 +195,8 @@ def _merged(
             kind = _merged_type(theirs[column.name].type, column.type, rules, found, path=name)
             yield column.with_type(kind)
         else:
-            if not rules.fills_missing and name != IS_DELETED:  # null: not deleted
+            # null: not deleted
+            if not rules.fills_missing and name not in {IS_DELETED, *rules.optional}:
                 found.lines.append(f"- {name}: {column.type} (missing in the batch)")
             yield column
     names = {f.name for f in known}

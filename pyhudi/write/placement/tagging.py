@@ -145,13 +145,17 @@ def tag_shard(task: TagTask) -> ShardTags:
             "a key to insert already exists in the table", key=key,
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
         )  # fmt: skip
-    if plan.known is not ExistingKeyPolicy.UPDATE:
+    if plan.known is ExistingKeyPolicy.REQUIRE:
+        _check_known(rows, found | deleted)
+    if not plan.known.updates:
         ended = located.only_ended()
         located = ended if task.places is None else task.places.locate(plan.fs, rows)
         tags = _new_only(~found & ~deleted, located)
         duplicates += int(found.sum())
     else:
         tags = _tags(plan, located, path, paths, deleted)
+        if plan.known is ExistingKeyPolicy.REQUIRE:
+            _check_known(rows, ~np.isin(np.arange(len(path)), tags.at[tags.home == NEW]))
     mismatches = []
     for name, finder in task.additional:
         entry, count = _entries(task, name, finder, rows, tags, located)
@@ -162,6 +166,17 @@ def tag_shard(task: TagTask) -> ShardTags:
     places, counts = (located.groups, path, paths), (duplicates, missing)
     summary = _summary(task, rows, tags, places, counts)
     return replace(summary, folded=found_rows.folded, mismatches=tuple(mismatches), lookup=cost)
+
+
+def _check_known(rows: pa.Table, known: Mask) -> None:
+    """Raise UserError for a row of a partial update that has no stored record in its partition."""
+    if not known.all():
+        at = int(np.argmin(known))
+        raise UserError(
+            "a partial update of a record that is not stored in the partition of the row",
+            key=rows.column(RECORD_KEY)[at].as_py(), rows=int((~known).sum()),
+            hint="insert whole rows first, without hoodie.write.partial.update.schema",
+        )  # fmt: skip
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:
@@ -231,9 +246,7 @@ def _entries(
         tags.action == RowAction.PUT, ~match, ends & (tags.action == RowAction.DELETE)
     )
     computed = isinstance(task.finder, BucketFinder | RingFinder | StatedFinder)
-    looked_up = (
-        not computed and task.plan.known is ExistingKeyPolicy.UPDATE and not task.plan.copies
-    )
+    looked_up = not computed and task.plan.known.updates and not task.plan.copies
     mismatches = _mismatches(tags, located, match, there != NEW) if looked_up else 0
     entry = changed.astype(np.uint8)
     entry[changed & (there != NEW)] = REPLACES
