@@ -14,24 +14,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.errors import PyhudiError, UnsupportedTableError
+from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_version, check_writable
-from pyhudi.options import Options, WriteOptions
+from pyhudi.options import Heartbeats, Options, WriteOptions
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.cdc_properties import cdc_mode
-from pyhudi.table.properties import TableConfig
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.table.property_checks import check_stated
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.heartbeat import Heartbeat, living
-from pyhudi.transaction.recovery import Recovered, recover
+from pyhudi.transaction.restore import execute_restore, pending_restores
+from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.transaction.rollback_plan import RolledBack
+
+_RECOVERED: Final = frozenset({Action.SAVEPOINT, Action.RESTORE, Action.ROLLBACK})
+"""Actions that do not stay pending: recovery completes or removes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Result of a recovery.
+
+    config: the table's current properties.  timeline: the current one; None if it must be listed.
+    """
+
+    config: TableConfig
+    rolled_back: tuple[RolledBack, ...] = ()
+    timeline: Timeline | None = None
 
 
 def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock:
@@ -106,3 +126,44 @@ def undoing(failed: BaseException) -> Iterator[None]:
         yield
     except (PyhudiError, OSError, pa.ArrowException) as error:
         failed.add_note(f"not rolled back yet; the next writer rolls it back: {error}")
+
+
+def recover(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    timeline: Timeline,
+    heartbeats: Heartbeats | None = None,
+    *,
+    by_markers: bool = True,
+) -> Recovered:
+    """Roll back every failed write, after removing incomplete savepoints and finishing interrupted
+    restores.  The caller holds the table's lock.  A second run changes nothing.
+
+    timeline: complete, listed under the lock.  heartbeats: how live writers, which are not
+    affected, are recognized.  by_markers: whether a failed write's files are located by its
+    markers.  Cost if there is nothing to recover: one small listing.
+    """
+    _forget_unfinished_savepoints(log, timeline)
+    restores = pending_restores(timeline)
+    for restore in restores:
+        execute_restore(fs, config, log, restore)
+    if restores:
+        config = load_config(fs)
+    done = roll_back_failed(
+        fs,
+        config,
+        log,
+        metadata_rollback=rollback_metadata,
+        heartbeats=heartbeats,
+        by_markers=by_markers,
+        now=None if restores else timeline,
+    )
+    is_as_it_was = not (done or timeline.where(_RECOVERED, State.REQUESTED, State.INFLIGHT))
+    return Recovered(config, tuple(done), timeline if is_as_it_was else None)
+
+
+def _forget_unfinished_savepoints(log: TimelineLog, timeline: Timeline) -> None:
+    """Remove incomplete savepoints, which protect no files."""
+    for begun in timeline.where({Action.SAVEPOINT}, State.REQUESTED, State.INFLIGHT):
+        log.forget(begun)

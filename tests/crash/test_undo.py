@@ -20,7 +20,7 @@ from pyhudi.timeline.archive import archived_times
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.transaction.recovery import recover
+from pyhudi.transaction.begin import recover
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
 

@@ -17,7 +17,7 @@ from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableType
-from pyhudi.write.placement.record_size import record_bytes
+from pyhudi.write.plan_steps import record_bytes
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = {

@@ -29,8 +29,7 @@ from pyhudi.merge.payload_classes import DeleteMark
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.logical_type_check import check_logical_types
-from pyhudi.write.input.text_check import check_key_lengths, check_texts
+from pyhudi.write.input.value_checks import check_key_lengths, check_logical_types, check_texts
 
 FILE_ID: Final = "file_id"
 """File ids of rows whose file groups are known, dictionary<int32, string>."""

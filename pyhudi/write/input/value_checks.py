@@ -1,4 +1,7 @@
-"""Check of strings that could be written but not read, before anything is written."""
+"""Checks of values that could be written but not read: strings, keys, vectors and variants.
+
+Each raises UserError with column and row, before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import Mask
 from pyhudi.errors import UserError
+from pyhudi.formats.logical_types import VARIANT, Logical, Vector, logical_type
 
 KEY_BYTES_MAX = (1 << 15) - 1
 """An HFile stores the key length as a signed 16-bit number."""
@@ -58,3 +63,54 @@ def check_key_lengths(keys: pa.ChunkedArray, *, first_row: int = 0) -> None:
             row=first_row + row, bytes=lengths[row].as_py(),
             hint="use a shorter key, such as a hash, or another index",
         )  # fmt: skip
+
+
+def check_logical_types(rows: pa.Table, *, first_row: int = 0) -> None:
+    """Raise UserError for a vector with too few or too many values or a null value, and a variant
+    without metadata or value.
+
+    rows: with the fields of the table's schema, which define vectors and variants.
+    """
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        logical = logical_type(field)
+        if logical is None:
+            continue
+        start = first_row
+        for chunk in column.chunks:
+            bad = _first_incomplete(chunk, logical)
+            if bad is not None:
+                raise _invalid(field.name, start + bad, chunk[bad], logical)
+            start += len(chunk)
+
+
+def _invalid(column: str, row: int, value: pa.Scalar, logical: Logical) -> UserError:
+    if logical == VARIANT:
+        return UserError("a variant has no metadata or no value", column=column, row=row)
+    return UserError(
+        "a vector has the wrong number of values for its column's type, or a null value",
+        column=column, row=row, type=str(logical), values=len(value),
+        hint="pad or truncate it, or store null for the whole vector",
+    )  # fmt: skip
+
+
+def _first_incomplete(values: pa.Array, logical: Logical) -> int | None:
+    """Number of the first row that is neither null nor a complete value."""
+    bad = _bad_vectors(values, logical) if isinstance(logical, Vector) else _bad_variants(values)
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def _bad_vectors(vectors: pa.ListArray, kind: Vector) -> Mask:
+    lengths = pc.fill_null(vectors.value_lengths(), kind.dimension)
+    bad: Mask = np.asarray(lengths) != kind.dimension
+    values = vectors.flatten()
+    if values.null_count:
+        parents = np.asarray(pc.list_parent_indices(vectors))
+        bad[parents[np.asarray(values.is_null())]] = True
+    return bad
+
+
+def _bad_variants(variants: pa.StructArray) -> Mask:
+    bad = np.zeros(len(variants), np.bool_)
+    for part in variants.flatten():
+        bad |= np.asarray(part.is_null()) & np.asarray(variants.is_valid())
+    return bad
