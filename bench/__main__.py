@@ -25,6 +25,7 @@ SMALL: dict[str, list[str]] = {
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
     "point_query": ["--smoke"],
+    "secondary_index": ["--smoke"],
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
     "empty_touch": ["--smoke"],

@@ -9,13 +9,15 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
+from pyhudi.index.secondary_build import recreate_secondary
 from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
-    MAINTAINED_PARTITIONS,
     RECORD_INDEX,
+    SECONDARY_PREFIX,
     MetadataPartition,
+    maintained_partitions,
 )
 from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
 from pyhudi.metadata.rollback import rollback_metadata
@@ -58,7 +60,14 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
+    secondary = {
+        partition.path: _group_count(fs, partition) or shards or 1
+        for partition in maintained_partitions(listed)
+        if partition.path.startswith(SECONDARY_PREFIX)
+    }
     config = rebuild_metadata_table(fs, config, request, engine=engine)
+    recreate_secondary(fs, secondary, engine)
+    config = load_config(fs)
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
     schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
@@ -94,9 +103,7 @@ def _partitions_present(fs: FileSystem) -> frozenset[str]:
     """Partitions in the folder: those that were listed before a rebuild was interrupted."""
     folders = (METADATA_TABLE, f"{REBUILT}/metadata")
     present = {info.name for folder in folders for info in fs.children(folder) if info.is_folder}
-    return frozenset(
-        partition.path for partition in MAINTAINED_PARTITIONS if partition.path in present
-    )
+    return frozenset(partition.path for partition in maintained_partitions(present))
 
 
 def _group_count(fs: FileSystem, partition: MetadataPartition) -> int:

@@ -10,6 +10,7 @@ may be repeated.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,12 +32,13 @@ from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import HashedPart, is_indexable
 from pyhudi.metadata.secondary_index.records import sorted_entries
+from pyhudi.options import ReadOptions
 from pyhudi.read.skipping.partition_values import partition_values
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.spill import Staging
-from pyhudi.table.properties import TableConfig
+from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, spill
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.commit_metadata import WriteStat
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
@@ -90,16 +92,16 @@ def new_index(state: TableState, column: str, name: str | None) -> SecondaryInde
 
 
 def create_secondary(
-    state: TableState, index: SecondaryIndex, engine: Engine, staging: Staging
+    state: TableState, shape: IndexShape, engine: Engine, staging: Staging
 ) -> IndexCreation:
     """Build the index from the newest snapshot.  The caller holds the table's lock.
 
     Memory: one file slice and one file group of the index.  Raises IndexNotReadyError while a write
     is pending.
     """
-    fs, count = state.fs, state.record_index.shard_count
+    fs, index, count = state.fs, shape.index, shape.group_count
     check_quiet(state.timeline)
-    entries = _staged_entries(state, IndexShape(index, count), engine, staging)
+    entries = _staged_entries(state, shape, engine, staging)
     fs.delete_folder(f"{METADATA_TABLE}/{index.name}")
     config = add_definition(fs, state.config, index.to_definition())
     written: list[WriteStat] = []
@@ -112,6 +114,24 @@ def create_secondary(
     publish_partition(fs, config, state.timeline, index.partition, count, write_first)
     total = sum(stat.write_count for stat in written)
     return IndexCreation(index.name, index.column, index.part.value, count, total)
+
+
+def recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine: Engine) -> None:
+    """Build the secondary indexes among these partitions that the table no longer lists, by their
+    definitions; those of columns that it no longer has stay unlisted.
+
+    group_counts: of each partition.  The caller holds the table's lock.
+    """
+    lost = group_counts.keys() - load_config(fs).metadata_partitions
+    place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
+    for index in secondary_indexes(fs, load_config(fs), lost):
+        state = load_state(fs, ReadOptions())
+        schema, column = state.schema(), index.column
+        if column in schema.names and is_indexable(schema.field(column).type):
+            with spill(fs, place, lock_folder()) as staging:
+                create_secondary(
+                    state, IndexShape(index, group_counts[index.name]), engine, staging
+                )
 
 
 def _staged_entries(

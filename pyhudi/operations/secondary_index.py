@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.index import secondary_build
 from pyhudi.index.secondary_build import IndexCreation
+from pyhudi.index.secondary_changes import IndexShape
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.operations.record_index import key_spill
 from pyhudi.operations.table_services import alone
@@ -23,7 +24,8 @@ def create_index(
     """Create a secondary index on a column of the newest snapshot."""
     with alone(fs, options, "create index") as state, key_spill(fs, engine) as staging:
         index = secondary_build.new_index(state, column, name)
-        return secondary_build.create_secondary(state, index, engine, staging)
+        shape = IndexShape(index, state.record_index.shard_count)
+        return secondary_build.create_secondary(state, shape, engine, staging)
 
 
 def drop_index(fs: FileSystem, options: Options, name: str) -> None:

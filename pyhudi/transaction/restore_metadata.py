@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyhudi.engine import LocalEngine
 from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.secondary_build import recreate_secondary
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
@@ -56,5 +57,6 @@ def _create_missing(
     if RECORD_INDEX.path in missing:
         state = load_state(fs, ReadOptions(metadata_enabled=False))
         build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
+    recreate_secondary(fs, group_counts, engine)
     counts = {p: group_counts[p.path] for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in missing}
     create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)

@@ -196,3 +196,23 @@ def test_a_failed_write_leaves_the_index_as_it_was() -> None:
     table.upsert(rows(range(5, 15), 3))
     check_exact(table)
     check_reads(table)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_rebuild_and_a_restore_leave_the_index_exact(kind: str) -> None:
+    table = created(9, kind)
+    table.upsert(rows(range(20), 1))
+    table.index.create("secondary", "c")
+    table.upsert(rows(range(10, 25), 2))
+    saved = table.savepoint().instant
+    table.upsert(rows(range(5, 15), 3))
+    table.delete(keys=["k$01", "k$22"])
+    table.metadata.rebuild()
+    assert "secondary_index_c" in table.config.metadata_partitions
+    check_exact(table)
+    table.upsert(rows(range(5, 35), 4))
+    table.restore(saved)
+    check_exact(table)
+    table.upsert(rows(range(8, 28), 5))
+    check_exact(table)
+    check_reads(table)

@@ -7,7 +7,7 @@ Source: writer_v8_v9 12.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,12 +49,16 @@ class SecondaryIndex:
         }
 
 
-def secondary_indexes(fs: FileSystem, config: TableConfig) -> tuple[SecondaryIndex, ...]:
+def secondary_indexes(
+    fs: FileSystem, config: TableConfig, names: Iterable[str] | None = None
+) -> tuple[SecondaryIndex, ...]:
     """The indexes in use, by name.  Reads one file, and none where no partition is listed.
 
-    Raises CorruptFileError where the definitions cannot be read.
+    names: of metadata partitions; None: those that the table lists.  Raises CorruptFileError where
+    the definitions cannot be read.
     """
-    listed = sorted(name for name in config.metadata_partitions if name.startswith(PREFIX))
+    among = config.metadata_partitions if names is None else names
+    listed = sorted(name for name in among if name.startswith(PREFIX))
     if not listed:
         return ()
     stored = read_definitions(fs, config)
