@@ -18,6 +18,7 @@ from pyhudi.operations.rollback_restore import RollbackReport
 from pyhudi.operations.snapshot_pins import pin_snapshot
 from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
+from pyhudi.operations.version_change import change_version
 from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
@@ -285,14 +286,29 @@ class ServiceVerbs:
         ordering: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> UpgradeReport:
-        """Upgrade a table of versions 0 to 5 to version 6, which supports writes.
+        """Upgrade the table to version 6, 8 or 9; versions before 6 can only be read.
 
-        Failed writes are rolled back and the metadata table is dropped; data files and timeline
-        are unchanged.  record_key, partition_by, ordering: columns that the table's properties do
-        not state.  The upgrade cannot be undone.  dry_run: report the changes only.
-        Raises UserError, before any change, for any other version, while services or live writers
-        are pending, and for columns that are missing or do not produce the keys of the rows;
-        UnsupportedTableError for features that cannot be written in version 6 either; LockError.
+        Failed writes are rolled back and the logs of a merge-on-read table are merged; timeline,
+        archive and properties are converted, and the metadata table is built again, without the
+        partitions in `dropped` of the report.  An upgrade that was interrupted is finished by
+        another call.  record_key, partition_by, ordering: columns that the properties of a table of
+        versions 0 to 5 do not state.  dry_run: report the changes only.
+        Raises UserError, before any change, for a version that is not higher, while services or
+        live writers are pending, and for columns that are missing or do not produce the keys of the
+        rows; UnsupportedTableError for features that could not be written afterwards; LockError.
         """
         given = KeyColumns(names_of(record_key), names_of(partition_by), names_of(ordering))
-        return upgrade(self._fs, self._options, to, given, dry_run=dry_run)
+        return upgrade(self._fs, self._options, self._engine, to, given, dry_run=dry_run)
+
+    def downgrade(self, to: int, *, dry_run: bool = False) -> UpgradeReport:
+        """Change the table to a lower version, 8 or 6, as `upgrade` does to a higher one.
+
+        To version 6, older file slices with logs are cleaned: its readers could not find the logs.
+        Indexes that the version does not have are dropped; the report names them.
+        dry_run: report the changes only.  Raises UserError, before any change, for a version that
+        is not lower, while services or live writers are pending, and for savepoints that protect
+        logs; UnsupportedTableError for a merge rule that the version cannot state; LockError.
+        """
+        return change_version(
+            self._fs, self._options, self._engine, to, upgrades=False, dry_run=dry_run
+        )

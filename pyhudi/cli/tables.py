@@ -133,16 +133,35 @@ def table_upgrade(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Upgrade a table of versions 0 to 5 to version 6."""
+    """Upgrade a table to version 6, 8 or 9."""
     opened = pyhudi.open_table(path)
     run = partial(
         opened.upgrade, to, record_key=record_key, partition_by=partition_by, ordering=ordering
     )
     if not (dry_run or yes):
         planned = run(dry_run=True)
-        question = f"upgrade from version {planned.from_version} to {to}? This cannot be undone."
+        end = " This cannot be undone." if planned.from_version < 6 else ""
+        question = f"upgrade from version {planned.from_version} to {to}?{end}"
         click.confirm(question, abort=True)
     show(run(dry_run=dry_run).to_dict(), as_json=as_json)
+
+
+@table.command("downgrade")
+@click.argument("path")
+@click.option("--to", type=COUNT, required=True, help="The version to downgrade to: 8 or 6.")
+@click.option("--dry-run", is_flag=True, help="Report what would change; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not prompt before the downgrade.")
+@as_json
+def table_downgrade(path: str, to: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Downgrade a table to version 8 or 6."""
+    opened = pyhudi.open_table(path)
+    if not (dry_run or yes):
+        planned = opened.downgrade(to, dry_run=True)
+        dropped = f" It drops {', '.join(planned.dropped)}." if planned.dropped else ""
+        click.confirm(
+            f"downgrade from version {planned.from_version} to {to}?{dropped}", abort=True
+        )
+    show(opened.downgrade(to, dry_run=dry_run).to_dict(), as_json=as_json)
 
 
 @click.group()

@@ -100,7 +100,7 @@ def create_secondary(
     is pending.
     """
     fs, index, count = state.fs, shape.index, shape.group_count
-    check_quiet(state.timeline)
+    check_quiet(state.timeline, state.log)
     entries = _staged_entries(state, shape, engine, staging)
     fs.delete_folder(f"{METADATA_TABLE}/{index.name}")
     config = add_definition(fs, state.config, index.to_definition())

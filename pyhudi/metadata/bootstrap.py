@@ -69,7 +69,7 @@ KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
 
 _GROUP_TOKEN: Final = "0-0-0"
 _PLANNED: Final = frozenset(
-    {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.RESTORE}
+    {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.RESTORE, Action.CLEAN}
 )
 """Planned services report their files later; a restore builds the metadata table as its last
 step."""
@@ -94,7 +94,7 @@ def create_metadata(
     if not 1 <= shard_count <= SHARDS_MAX:
         raise UserError("the number of index shards is out of range", shard_count=shard_count)
     timeline = log.load()
-    check_quiet(timeline)
+    check_quiet(timeline, log)
     if FILES.path not in config.metadata_partitions:
         config = drop_metadata(fs, config)
         _create_table(fs, config)
@@ -115,10 +115,10 @@ def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
     return config
 
 
-def check_quiet(timeline: Timeline) -> None:
+def check_quiet(timeline: Timeline, log: TimelineLog) -> None:
     """The files of a write in progress would be missed; planned services report theirs later."""
     for pending in timeline.pending:
-        if pending.action not in _PLANNED:
+        if pending.action not in _PLANNED and not log.is_clustering(pending):
             raise IndexNotReadyError(
                 "the metadata table cannot be created while a write is pending",
                 instant=pending.time,

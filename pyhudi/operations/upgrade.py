@@ -1,9 +1,16 @@
-"""Upgrade of a table from versions 0 to 5 to version 6, from the lock to the report."""
+"""Upgrade of a table to version 6, 8 or 9, from the lock to the report.
+
+A table of versions 0 to 5 is upgraded to version 6 first.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pyhudi.engine import Engine
 from pyhudi.metadata.bootstrap import drop_metadata
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.version_change import change_version
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.upgrade import (
@@ -13,14 +20,37 @@ from pyhudi.services.upgrade import (
     check_target,
     plan_upgrade,
 )
+from pyhudi.services.version_change import VERSIONS
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import load_config, store_config
+from pyhudi.table.properties import WRITABLE_VERSION, load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
 
 
 def upgrade(
+    fs: FileSystem, options: Options, engine: Engine, to: int, given: KeyColumns, *, dry_run: bool
+) -> UpgradeReport:
+    """The upgrade, or all upgrades one after the other; the report is of the whole."""
+    version = load_config(fs).version
+    if version >= WRITABLE_VERSION:
+        return change_version(fs, options, engine, to, upgrades=True, dry_run=dry_run)
+    if to not in VERSIONS or isinstance(to, bool):
+        check_target(load_config(fs), to)
+    first = _upgrade_old(fs, options, WRITABLE_VERSION, given, dry_run=dry_run)
+    if to == WRITABLE_VERSION:
+        return first
+    if dry_run:
+        return replace(first, notes=(f"version {WRITABLE_VERSION} would be upgraded to {to} then",))
+    second = change_version(fs, options, engine, to, upgrades=True, dry_run=False)
+    return replace(
+        second, from_version=first.from_version, rolled_back=first.rolled_back,
+        properties={**first.properties, **second.properties},
+        metadata_dropped=first.metadata_dropped,
+    )  # fmt: skip
+
+
+def _upgrade_old(
     fs: FileSystem, options: Options, to: int, given: KeyColumns, *, dry_run: bool
 ) -> UpgradeReport:
     """Upgrade the table under its lock; everything is verified before anything is written.

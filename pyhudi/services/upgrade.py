@@ -67,6 +67,9 @@ class UpgradeReport(Report):
     """What an upgrade changed, or (dry_run) would change.
 
     properties: new values; None for removed properties.  rolled_back: instants of failed writes.
+    compacted: file groups whose logs are merged first.  instants: files of the timeline that are
+    converted.  rebuilt: metadata partitions built again; dropped: those that the version, or this
+    package, does not have.
     """
 
     from_version: int
@@ -74,7 +77,12 @@ class UpgradeReport(Report):
     properties: Mapping[str, str | None]
     rolled_back: tuple[str, ...] = ()
     metadata_dropped: bool = False
+    compacted: int = 0
+    instants: int = 0
+    rebuilt: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     dry_run: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,21 +132,24 @@ class Archive:
 
     @cached_property
     def _entries(self) -> tuple[_Entry, ...]:
-        read = _read_logs(self._fs, self._folder)
+        read = _log_entries(archived_records(self._fs, self._folder), self._folder)
         if self._history is not None:
             read = _history_entries(self._history)
         found = {(entry.time, type(entry)): entry for entry in read}
         return tuple(sorted(found.values(), key=lambda entry: entry.time))
 
 
-def _read_logs(fs: FileSystem, folder: str) -> Iterator[_Entry]:
+def archived_records(fs: FileSystem, folder: str) -> Iterator[Mapping[str, Any]]:
+    """The records of every file of layout 1: one for each state of an instant, oldest file first.
+
+    Raises CorruptFileError."""
     numbered = [
         (number, info.path)
         for info in fs.children(folder)
         if (number := archive_number(info.name)) is not None
     ]
     for _, path in sorted(numbered):
-        yield from _log_entries(_file_records(fs, path), path)
+        yield from _file_records(fs, path)
 
 
 def _file_records(fs: FileSystem, path: str) -> Iterator[Mapping[str, Any]]:

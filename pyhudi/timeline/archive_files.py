@@ -11,7 +11,7 @@ blocks.  Memory: one block, or one chunk of a file.  Source: table_format 7.6.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final, Protocol
 
@@ -97,9 +97,13 @@ class ArchiveFiles:
 
         Cost: one listing of the timeline, and each file of the instants read once.
         """
+        return self.write(self._entries(instants), batch=batch)
+
+    def write(self, entries: Iterable[Mapping[str, Any]], *, batch: int) -> str:
+        """Write records of instants as the next file; returns its path."""
         path = self._next()
         with self.fs.open_sink(path) as sink:
-            for block in blocks(self._entries(instants), batch=batch):
+            for block in blocks(entries, batch=batch):
                 sink.write(block)
         return path
 

@@ -29,6 +29,11 @@ def attempt_name(time: InstantTime, after: InstantTime) -> str:
     return f".{ATTEMPT}.{time}.{after}"
 
 
+def is_announcement(name: str) -> bool:
+    """Whether this is the name of an announcement."""
+    return _NAME.fullmatch(name) is not None
+
+
 @lru_cache(maxsize=16)
 def announced_attempts(names: tuple[str, ...]) -> Mapping[InstantTime, InstantTime]:
     """The newest announced attempt of each plan.  names: of the files in the timeline's folder."""

@@ -59,13 +59,18 @@ def next_instant(after: InstantTime | None, clock: Clock, zone: tzinfo | None) -
     The result is greater than `after` as text, regardless of clock, zone and daylight saving.
     """
     now = format_instant(clock(), zone)
-    if after is None or now > after:
-        return now
-    # The step is on the digits, not on the clock: daylight saving may skip the next hour.
+    return now if after is None or now > after else following(after)
+
+
+def following(time: InstantTime) -> InstantTime:
+    """The instant of 17 digits that is one millisecond after another one, and greater as text.
+
+    The step is on the digits, not on the clock: daylight saving may skip the next hour.
+    """
     try:
-        moment = _wall(after) + timedelta(milliseconds=1)
+        moment = _wall(time) + timedelta(milliseconds=1)
     except (ValueError, OverflowError):  # not a date; later instants still sort after it
-        return InstantTime(str(int(after[:17].ljust(17, "9")) + 1))
+        return InstantTime(str(int(time[:17].ljust(17, "9")) + 1))
     return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")
 
 

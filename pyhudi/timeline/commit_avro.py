@@ -13,11 +13,14 @@ Source: writer_v8_v9 5.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any, Final
 
+from pyhudi.errors import CorruptFileError
 from pyhudi.timeline.avro_schemas import STRING, array, map_of, optional, record
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from pyhudi.timeline.service_payloads import write_avro
+from pyhudi.timeline.service_payloads import read_avro, write_avro
 
 _TEXT: Final = optional(STRING)
 _LONG: Final = optional("long")
@@ -93,6 +96,72 @@ def to_avro(commit: CommitMetadata) -> bytes:
         return write_avro(COMMIT, body)
     replaced = {partition: list(ids) for partition, ids in commit.replaced.items()}
     return write_avro(REPLACE_COMMIT, {**body, "partitionToReplaceFileIds": replaced})
+
+
+def record_to_avro(body: Mapping[str, Any], *, replaces: bool) -> bytes:
+    """The container of a commit that is given as a record: parsed JSON, or an archived record.
+
+    Fields without a counterpart are dropped, as by Apache Hudi; fields that are missing are null,
+    but no map is.  replaces: of a replace commit.
+    """
+    by_partition = body.get("partitionToWriteStats") or {}
+    extra = body.get("extraMetadata") or {}
+    full: dict[str, Any] = {
+        "partitionToWriteStats": {
+            str(partition): [{name: stat.get(name) for name in _NAMES} for stat in stats]
+            for partition, stats in by_partition.items()
+        },
+        "compacted": bool(body.get("compacted")),
+        "extraMetadata": {str(k): str(v) for k, v in extra.items() if v is not None},
+        "version": None,
+        "operationType": body.get("operationType"),
+    }
+    if not replaces:
+        return write_avro(COMMIT, full)
+    replaced = {p: list(ids) for p, ids in (body.get("partitionToReplaceFileIds") or {}).items()}
+    return write_avro(REPLACE_COMMIT, {**full, "partitionToReplaceFileIds": replaced})
+
+
+def json_to_avro(data: bytes, *, replaces: bool, path: str) -> bytes:
+    """The container of a commit that is stored as JSON.  Raises CorruptFileError."""
+    try:
+        return record_to_avro(json.loads(data), replaces=replaces)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError,
+            OverflowError) as error:  # fmt: skip
+        raise CorruptFileError("commit metadata cannot be stored as Avro", path=path) from error
+
+
+def avro_to_json(data: bytes, *, path: str) -> bytes:
+    """The JSON of a commit that is stored as an Avro container.  Raises CorruptFileError.
+
+    Fields that only the record has are left out where they are null.
+    """
+    body = read_avro(data, path=path)
+    body.pop("version", None)
+    try:
+        stats = body.get("partitionToWriteStats") or {}
+        body["partitionToWriteStats"] = {
+            p: [_json_stat(s) for s in all_] for p, all_ in stats.items()
+        }
+        body["extraMetadata"] = body.get("extraMetadata") or {}
+        body["compacted"] = bool(body.get("compacted"))
+        return json.dumps(body, indent=2).encode()
+    except (TypeError, AttributeError) as error:
+        raise CorruptFileError("commit metadata has an unknown shape", path=path) from error
+
+
+_LOG_FIELDS: Final = frozenset({"logVersion", "logOffset", "baseFile", "logFiles"})
+_AVRO_ONLY: Final = _LOG_FIELDS | {
+    "totalLogFiles",
+    "prevBaseFile",
+    "totalLogReadTimeMs",
+    "numUpdates",
+}
+
+
+def _json_stat(stat: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: stat[name] for name in stat if name not in _AVRO_ONLY or stat[name] is not None}
+    return found if stat.get("logVersion") is None else {**found, "recordsStats": {"val": None}}
 
 
 def _stat(stat: WriteStat) -> dict[str, Any]:

@@ -25,6 +25,11 @@ _INSTANT: Final = re.compile(r"[0-9]{14,20}")
 _ATTEMPTS: Final = 100
 
 
+def is_list(name: str) -> bool:
+    """Whether this is the name of a list."""
+    return _NAME.fullmatch(name) is not None
+
+
 def newest_list(names: Iterable[str]) -> str | None:
     """The name of the newest list in a folder; None if there is none."""
     numbered = [(int(found[1]), found[0]) for name in names if (found := _NAME.fullmatch(name))]

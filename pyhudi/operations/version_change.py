@@ -1,0 +1,250 @@
+"""Change of a table between versions 6, 8 and 9, from the lock to the report.
+
+The order of its steps and what an interruption leaves: see `services/version_change`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.layouts.known import LAYOUTS
+from pyhudi.layouts.table_layout import ArchiveKind, LogInstant, TableLayout
+from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
+from pyhudi.metadata.definitions import (
+    define_column_stats,
+    define_record_index,
+    read_definitions,
+    remove_definition,
+)
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    RECORD_INDEX,
+    maintained_partitions,
+)
+from pyhudi.operations.table_services import clean, compact
+from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.services.compaction import propose_compaction
+from pyhudi.services.upgrade import UpgradeReport
+from pyhudi.services.version_change import (
+    RECORD,
+    ChangeRecord,
+    VersionChange,
+    check_direction,
+    load_record,
+    plan_change,
+)
+from pyhudi.services.version_properties import properties_at
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.table.listing import StoreListing
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import TableConfig, load_config, store_config
+from pyhudi.timeline.archive_conversion import archive_from_history, history_from_archive
+from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.layout_conversion import convert_timeline, instant_files
+from pyhudi.transaction.begin import open_locked, table_lock
+
+_COMPACTIONS_MAX = 100
+
+
+def change_version(
+    fs: FileSystem, options: Options, engine: Engine, to: int, *, upgrades: bool, dry_run: bool
+) -> UpgradeReport:
+    """Change the table's version under its lock; everything is verified before anything is written.
+
+    A change that was interrupted after its commit point is finished first.
+    """
+    record = load_record(fs)
+    config = load_config(fs)
+    if record is None or record.after != config.version:
+        check_direction(config, to, upgrades=upgrades)
+    if dry_run:
+        if config.version == to:
+            return UpgradeReport(config.version, to, {}, dry_run=True, notes=(_UNFINISHED,))
+        return plan_change(load_state(fs, options.read), options, to).report(dry_run=True)
+    with table_lock(fs, options.write, "change version"):
+        finished = _finish_interrupted(fs, options, engine)
+        if finished is not None and load_config(fs).version == to:
+            return finished
+        check_direction(load_config(fs), to, upgrades=upgrades)
+        plan_change(load_state(fs, options.read), options, to)
+        rolled_back = _recover(fs, options)
+        return _execute(fs, options, engine, to, rolled_back)
+
+
+_UNFINISHED = "would finish a change of the version that was interrupted"
+
+
+def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> UpgradeReport | None:
+    """Finish a change that has passed its commit point; its report, None if there is none."""
+    record, version = load_record(fs), load_config(fs).version
+    if record is None or record.after != version:
+        return None
+    notes = _finish(fs, options, engine, record)
+    return UpgradeReport(
+        record.before, version, {}, rebuilt=tuple(sorted(record.partitions)),
+        notes=("finished a change of the version that was interrupted", *notes),
+    )  # fmt: skip
+
+
+def _recover(fs: FileSystem, options: Options) -> tuple[str, ...]:
+    """Roll back failed writes; their instants."""
+    before = load_state(fs, options.read).timeline
+    with open_locked(fs, options, "change version") as state:
+        now = {instant.time for instant in state.timeline}
+        return tuple(i.time for i in before.pending if i.time not in now)
+
+
+def _execute(
+    fs: FileSystem, options: Options, engine: Engine, to: int, rolled_back: tuple[str, ...]
+) -> UpgradeReport:
+    first = plan_change(load_state(fs, options.read), options, to)
+    source, target = first.before.layout, LAYOUTS[to]
+    fs.replace(RECORD, first.record.to_json())
+    if first.slices:
+        _merge_logs(fs, options, engine)
+    if source.log_instant is LogInstant.WRITE and target.log_instant is LogInstant.SLICE:
+        _remove_logs_of_older_slices(fs, options, engine)
+    state = load_state(fs, options.read)
+    plan = plan_change(state, options, to)
+    plan = replace(plan, record=first.record)
+    notes = _convert(state, plan) if plan.changes_layout else ()
+    drop_metadata(fs, state.config)
+    check_lock(fs)
+    store_config(fs, properties_at(load_config(fs), to))  # the commit point
+    notes += _finish(fs, options, engine, plan.record)
+    done = replace(plan, slices=first.slices, dropped=first.dropped)
+    return replace(done.report(dry_run=False, notes=notes), rolled_back=rolled_back)
+
+
+def _merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
+    """Compact every file group, by the merge rule of the present version.
+
+    Logs that no commit wrote stay: they are deleted, as the new layout would show their blocks.
+    """
+    _ensure_files(fs, options)
+    rules = replace(options.services.compaction, strategy=CompactionStrategy.UNBOUNDED)
+    unbounded = replace(options, services=replace(options.services, compaction=rules))
+    for _ in range(_COMPACTIONS_MAX):
+        if not compact(fs, unbounded, engine).instants:
+            break
+    state = load_state(fs, ReadOptions(metadata_enabled=False))
+    if propose_compaction(state, unbounded):
+        raise WriteConflictError(
+            "another process compacts the table", path=fs.url, hint="retry when it has ended"
+        )
+    fs.delete(log.path for each in state.view().latest_slices() for log in each.logs)
+
+
+def _ensure_files(fs: FileSystem, options: Options) -> None:
+    """Give the table a metadata table that compactions maintain; it is rebuilt later anyway."""
+    state = load_state(fs, options.read)
+    listed = state.config.metadata_partitions
+    own = {partition.path for partition in maintained_partitions(listed)}
+    if FILES.path in listed and listed <= own:
+        return
+    config = drop_metadata(fs, state.config)
+    create_metadata(fs, config, state.log, records=None)
+
+
+def _remove_logs_of_older_slices(fs: FileSystem, options: Options, engine: Engine) -> None:
+    """Clean slices whose logs the layout of version 6 would attribute to no base file.
+
+    Raises UserError where a reader or a savepoint needs one.
+    """
+    if not _older_logs(fs):
+        return
+    _ensure_files(fs, options)
+    rules = replace(
+        options.services, cleaning=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1,
+        cleans_incrementally=False, clean_partitions=(), clean_pattern=None,
+    )  # fmt: skip
+    clean(fs, replace(options, services=rules), engine)
+    if left := _older_logs(fs):
+        raise UserError(
+            "logs of older file slices are in use, which version 6 cannot have", path=fs.url,
+            file=left[0], hint="end the readers and delete the savepoints that need them",
+        )  # fmt: skip
+
+
+def _older_logs(fs: FileSystem) -> list[str]:
+    store = StoreListing(fs)
+    names = [info for infos in store.files(store.partitions()).values() for info in infos]
+    logs = ((info.path, parse_data_file(info.name)) for info in names)
+    return [path for path, name in logs if isinstance(name, LogFileName) and not name.is_cdc]
+
+
+def _convert(state: TableState, plan: VersionChange) -> tuple[str, ...]:
+    """Write timeline and archive in the new layout; returns notes."""
+    fs, target = state.fs, plan.config.layout
+    _remove_timeline(fs, target)
+    log = TimelineLog(fs, layout=target, zone=zone_of(plan.config.timezone))
+    folder = plan.before.archive_folder
+    if target.archive is ArchiveKind.LSM_TREE:
+        history_from_archive(fs, folder)
+    else:
+        archive_from_history(log, folder)
+    done = convert_timeline(state.log, log, by_modified=not plan.before.is_merge_on_read)
+    if done.has_times:
+        return ()
+    return ("the store cannot set modification times, from which Apache Hudi 1.x takes the "
+            "completion times of version 6",)  # fmt: skip
+
+
+def _remove_timeline(fs: FileSystem, layout: TableLayout) -> None:
+    """Remove a timeline that is not in use."""
+    for path in instant_files(fs, layout):
+        fs.delete([path])
+    if layout.archive is ArchiveKind.LSM_TREE:
+        fs.delete_folder(layout.timeline_folder)
+
+
+def _finish(
+    fs: FileSystem, options: Options, engine: Engine, record: ChangeRecord
+) -> tuple[str, ...]:
+    """The steps after the commit point; may be repeated."""
+    before, config = LAYOUTS[record.before], load_config(fs)
+    if before.timeline_version != config.layout.timeline_version:
+        _remove_timeline(fs, before)
+    config = _remove_definitions(fs, config, record)
+    if FILES.path in record.partitions:
+        _build_metadata(fs, config, options, engine, record)
+    fs.delete([RECORD])
+    return ()
+
+
+def _remove_definitions(fs: FileSystem, config: TableConfig, record: ChangeRecord) -> TableConfig:
+    for name in read_definitions(fs, config):
+        if name not in config.metadata_partitions and name not in record.partitions:
+            config = remove_definition(fs, config, name)
+    return config
+
+
+def _build_metadata(
+    fs: FileSystem, config: TableConfig, options: Options, engine: Engine, record: ChangeRecord
+) -> None:
+    log, groups = timeline_log(fs, config), record.partitions
+    config = create_metadata(fs, config, log, records=None)
+    facts = {p: groups[p.path] or 1 for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in groups}
+    if COLUMN_STATS in facts and COLUMN_STATS.path not in config.metadata_partitions:
+        schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
+        config = define_column_stats(fs, config, schema)
+    create_facts(fs, config, log, group_counts=facts, engine=engine)
+    if RECORD_INDEX.path in groups:
+        state = load_state(fs, options.read)
+        if RECORD_INDEX.path not in state.config.metadata_partitions:
+            count = groups[RECORD_INDEX.path] or options.write.shard_count
+            build_now(state, count, engine, silent)
+            define_record_index(fs, load_config(fs))
+
+
+__all__ = ["change_version"]

@@ -1,0 +1,239 @@
+"""Change of a table between versions 6, 8 and 9: what it needs, and what stands in its way.
+
+```
+merge-on-read: logs merged -> (to version 6: older slices with logs cleaned)
+-> .hoodie/.version_change     from, to, metadata partitions and their file groups
+-> timeline and archive written in the new layout, next to the old ones
+-> metadata table removed -> hoodie.properties of the new version, the commit point
+-> old timeline removed -> metadata table built -> .version_change removed
+```
+
+Until the commit point the table has its old version and its old timeline; files of the new one are
+ignored, and replaced by the next attempt.  Afterwards it has the new version; the next attempt,
+in any direction, finishes what is left.
+Source: writer_v8_v9 16.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyhudi.errors import CorruptFileError, FileMissingError, UserError
+from pyhudi.filenames import HOODIE, METADATA_TABLE, LogFileName, parse_data_file
+from pyhudi.layouts.known import LAYOUTS
+from pyhudi.metadata.payloads import FILES, MAINTAINED_PARTITIONS, MetadataPartition
+from pyhudi.options import Heartbeats, Options
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.services.upgrade import UpgradeReport
+from pyhudi.services.version_properties import properties_at
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import TableConfig
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.transaction.begin import check_table
+from pyhudi.transaction.deferred_publish import check_none_deferred
+from pyhudi.transaction.rollback import failed_writes
+
+RECORD: Final = f"{HOODIE}/.version_change"
+VERSIONS: Final = tuple(sorted(LAYOUTS))
+_STAYS: Final = frozenset(
+    {
+        Action.COMPACTION,
+        Action.CLUSTERING,
+        Action.CLEAN,
+        Action.ROLLBACK,
+        Action.RESTORE,
+        Action.SAVEPOINT,
+    }
+)
+"""Pending actions that recovery finishes, that run first, or that stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """A change under way.  partitions: metadata partitions to build, and their file groups."""
+
+    before: int
+    after: int
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        body = {"from": self.before, "to": self.after, "partitions": dict(self.partitions)}
+        return json.dumps(body).encode()
+
+
+def load_record(fs: FileSystem) -> ChangeRecord | None:
+    """The recorded change; None if there is none.  Raises CorruptFileError."""
+    try:
+        body = json.loads(fs.read(RECORD))
+        partitions = {str(k): _count(n) for k, n in body["partitions"].items()}
+        return ChangeRecord(int(body["from"]), int(body["to"]), partitions)
+    except FileMissingError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFileError(
+            "not the record of a version change", path=RECORD, hint="delete the file"
+        ) from error
+
+
+def _count(number: Any) -> int:
+    if not 0 <= int(number) <= 10_000:
+        raise ValueError(number)
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """A planned change.
+
+    before, config: properties before and after.  failed: writes to roll back.  slices: with logs to
+    merge.  record: with the metadata partitions to build.  dropped: those that are not built.
+    """
+
+    before: TableConfig
+    config: TableConfig
+    failed: tuple[Instant, ...]
+    slices: tuple[FileSlice, ...]
+    record: ChangeRecord
+    dropped: tuple[str, ...]
+    instants: int
+
+    @property
+    def changes_layout(self) -> bool:
+        return self.before.layout.timeline_version != self.config.layout.timeline_version
+
+    def report(self, *, dry_run: bool, notes: tuple[str, ...] = ()) -> UpgradeReport:
+        old, new = self.before.properties, self.config.properties
+        changes = {
+            key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)
+        }
+        return UpgradeReport(
+            self.before.version, self.config.version, changes,
+            rolled_back=tuple(str(i.time) for i in self.failed),
+            metadata_dropped=bool(self.dropped), compacted=len(self.slices),
+            instants=self.instants if self.changes_layout else 0,
+            rebuilt=tuple(sorted(self.record.partitions)), dropped=self.dropped,
+            dry_run=dry_run, notes=notes,
+        )  # fmt: skip
+
+
+def check_direction(config: TableConfig, to: int, *, upgrades: bool) -> None:
+    """Raise UserError unless a table of this version can be changed to `to` in this direction."""
+    word = "upgrade" if upgrades else "downgrade"
+    targets = VERSIONS if upgrades else VERSIONS[:-1]
+    if isinstance(to, bool) or to not in targets:
+        raise UserError(
+            f"unsupported target version of {'an' if upgrades else 'a'} {word}",
+            requested=repr(to)[:80], hint=f"{word} to {', '.join(map(str, targets))}",
+        )  # fmt: skip
+    if upgrades == (config.version < to) and config.version != to:
+        return
+    raise UserError(
+        f"the table needs no {word}", version=config.version, requested=to,
+        hint=f"table.{'downgrade' if upgrades else 'upgrade'}() changes it in the other direction"
+        if config.version != to else None,
+    )  # fmt: skip
+
+
+def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
+    """Plan the change of a table of versions 6 to 9; nothing changes.
+
+    Raises UserError for pending instants and savepoints that the other version cannot have, and
+    UnsupportedTableError for tables that could not be written afterwards.
+    """
+    check_none_deferred(state.fs, state.timeline)
+    config = properties_at(state.config, to)
+    check_table(state.config.with_properties({"hoodie.table.metadata.partitions": ""}))
+    check_table(config)
+    failed = _failed(state, options.write.concurrency.heartbeats)
+    slices = _with_logs(state)
+    _check_claims(state, slices)
+    if to < 8 <= state.config.version:
+        _check_savepoints(state)
+    listed = set(state.config.metadata_partitions)
+    known = load_record(state.fs)
+    resumed = (
+        known.partitions
+        if known and (known.before, known.after) == (state.config.version, to)
+        else {}
+    )
+    built = {p.path: _groups(state.fs, p) for p in MAINTAINED_PARTITIONS if p.path in listed}
+    record = ChangeRecord(state.config.version, to, {**resumed, **built})
+    dropped = tuple(sorted(listed - built.keys()))
+    files = sum(3 if i.is_completed else 1 for i in state.timeline)
+    return VersionChange(state.config, config, failed, slices, record, dropped, files)
+
+
+def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
+    failed = tuple(failed_writes(state.log, state.timeline, heartbeats))
+    times = {instant.time for instant in failed}
+    others = [
+        str(instant)
+        for instant in state.timeline.pending
+        if instant.time not in times
+        and instant.action not in _STAYS
+        and not state.log.is_clustering(instant)
+    ]
+    if others:
+        raise UserError(
+            "the version of a table with these pending instants cannot be changed",
+            path=state.fs.url, pending=", ".join(others),
+            hint="wait for their writers, or complete them with the writer that started them",
+        )  # fmt: skip
+    return failed
+
+
+def _with_logs(state: TableState) -> tuple[FileSlice, ...]:
+    """The newest slices with logs, which are merged first."""
+    if not state.config.is_merge_on_read:
+        return ()
+    return tuple(each for each in state.view().latest_slices() if each.logs)
+
+
+def _check_claims(state: TableState, slices: tuple[FileSlice, ...]) -> None:
+    claimed = state.view().pending.clustering
+    held = [f"{each.partition}/{each.file_id}" for each in slices if each.group in claimed]
+    if held:
+        raise UserError(
+            "a pending clustering prevents the compaction of file groups with logs",
+            path=state.fs.url, file_groups=", ".join(held[:10]),
+            hint="run table.cluster() or table.unschedule_clustering(instant)",
+        )  # fmt: skip
+
+
+def _check_savepoints(state: TableState) -> None:
+    """Version 6 finds the logs of a slice by the slice's instant in their names."""
+    for saved in state.timeline.where({Action.SAVEPOINT}, State.COMPLETED):
+        parts = (state.log.record(saved).get("partitionMetadata") or {}).values()
+        names = [str(name) for part in parts for name in part.get("savepointDataFile") or ()]
+        logs = [name for name in names if isinstance(parse_data_file(name), LogFileName)]
+        if logs:
+            raise UserError(
+                "a savepoint protects logs that version 6 cannot have", savepoint=saved.time,
+                file=logs[0], hint="table.delete_savepoint(instant)",
+            )  # fmt: skip
+
+
+def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
+    """How many file groups a metadata partition has on the store."""
+    names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition.path}"))
+    numbers = {partition.number(name.file_id) for name in names if name is not None}
+    return max((number for number in numbers if number is not None), default=-1) + 1
+
+
+def has_files(record: ChangeRecord) -> bool:
+    """Whether the table has a metadata table after the change."""
+    return FILES.path in record.partitions
+
+
+__all__ = [
+    "ChangeRecord",
+    "VersionChange",
+    "check_direction",
+    "has_files",
+    "load_record",
+    "plan_change",
+]
