@@ -113,10 +113,10 @@ def load_view(
     """The view of a table as of `limit` (None: now), over some partitions (None: all).
 
     visibility: default that of `timeline` and `limit`.  archive: has the completion times
-    of archived commits (layout 2); default that of `log`, read only if a log file needs it.
-    replaced: file groups that archived commits removed.
+    of archived commits (layout 2), read only if a log file needs one; without it, their instant
+    times are used.  Metadata tables need none for their newest slices: an instant is archived
+    after the compaction of its logs.  replaced: file groups that archived commits removed.
     """
-    known = archive or Archive(log.fs, layout=log.layout, folder="")
     requested = listing.partitions() if partitions is None else partitions
     files = ((p, info) for p, infos in listing.files(requested).items() for info in infos)
     return build_view(
@@ -126,5 +126,5 @@ def load_view(
         replaced={**(replaced or {}), **replaced_groups(log, timeline)},
         pending=pending_plans(log, timeline),
         completions=completion_times(log, timeline),
-        archived=lambda: known.completions,
+        archived=None if archive is None else lambda: archive.completions,
     )

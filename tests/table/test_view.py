@@ -22,7 +22,7 @@ from pyhudi.table.timeline_facts import (
     pending_plans,
     replaced_groups,
 )
-from pyhudi.timeline.archive import HISTORY
+from pyhudi.timeline.archive import HISTORY, Archive
 from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -203,7 +203,7 @@ def test_at_layout_two_the_archive_reports_when_an_archived_commit_completed() -
     assert requested == [True]
 
 
-def test_at_layout_two_the_archive_of_the_timeline_is_read_where_none_is_given() -> None:
+def test_at_layout_two_completion_times_come_from_the_archive() -> None:
     """A log of a commit that began before a compaction and completed after it, archived since."""
     fs = MemoryFileSystem()
     ensure_partition(fs, P, T[1])
@@ -219,7 +219,8 @@ def test_at_layout_two_the_archive_of_the_timeline_is_read_where_none_is_given()
     history.append(instants[:2], batch=1)
     history.remove(instants[:2])
     timeline = TimelineLog(fs, layout=V8).load()
-    found = load_view(TimelineLog(fs, layout=V8), timeline, StoreListing(fs))
+    archive = Archive(fs, layout=V8, folder="")
+    found = load_view(TimelineLog(fs, layout=V8), timeline, StoreListing(fs), archive=archive)
     (newest,) = found.latest_slices()
     assert newest.instant == T[3] and [file.name.instant for file in newest.logs] == [T[2]]
 
