@@ -18,6 +18,7 @@ SMALL: dict[str, list[str]] = {
     "avro_decode": ["--rows", "20000"],
     "base_file": ["--rows", "20000", "--repeat", "1"],
     "snapshot_read": ["--rows", "20000", "--repeat", "1"],
+    "position_read": ["--smoke"],
     "incremental_read": ["--smoke"],
     "local_upsert": ["--smoke"],
     "bloom_upsert": ["--smoke"],

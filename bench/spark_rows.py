@@ -114,14 +114,14 @@ def differences(
     if len(found) != len(rows):
         return [f"{len(rows)} rows for {len(found)} partitions"]
     wrong = [
-        f"{part} {check}: {has} and not {expected}"
+        f"{part} {check}: {has} and not {due}"
         for part in sorted({*expected, *found})
-        for check, expected, has in zip(
+        for check, due, has in zip(
             CHECKS,
             expected.get(part, [0] * len(CHECKS)),
             found.get(part, [0] * len(CHECKS)),
             strict=True,
         )
-        if expected != has
+        if due != has
     ]
     return [*wrong[:most], *([f"and {len(wrong) - most} more"] if len(wrong) > most else [])]

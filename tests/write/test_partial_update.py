@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
@@ -23,6 +24,7 @@ from pyhudi.records import META_COLUMNS
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.partial_update import PartialUpdate
+from tests.write.test_secondary_index import check_exact
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("a", pa.string()),
@@ -249,3 +251,16 @@ def test_a_column_whose_type_another_column_defines_needs_that_column() -> None:
     assert [f["name"] for f in json.loads(both)["fields"]] == [*META_COLUMNS, "a", "b"]
     with pytest.raises(UnsupportedTableError, match="define their types"):
         PartialUpdate(("b",), frozenset()).log_schema(text)
+
+
+def test_a_secondary_index_follows_partial_updates() -> None:
+    table = made(index=IndexKind.RECORD)
+    table.bulk_insert(whole(range(8)))
+    table.index.create("secondary", "a")
+    setting(table, "ts", "b").upsert(some([1, 2], ts=2, b=7))
+    check_exact(table)
+    setting(table, "ts", "a").upsert(some([2, 5], ts=3, a="same"))
+    check_exact(table)
+    assert table.scan(["id"], where=pc.field("a") == "same").count() == 2
+    table.compact()
+    check_exact(table)
