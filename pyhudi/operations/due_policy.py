@@ -133,7 +133,7 @@ def _clean_work(state: TableState, options: Options) -> Due:
 
 def _archival_trigger(table: OnTimeline, options: Options) -> Due:
     most = options.services.commits_retained_max
-    if archival.is_archival_due(table.timeline, options.services):
+    if archival.is_archival_due(table.log, table.timeline, options.services):
         return Due(True, f"more than {most} instants of a kind")
     return Due(False, f"no more than {most} instants of a kind")
 

@@ -24,6 +24,7 @@ from pyhudi.metadata.reader import own_log
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.planning.archival import (
     NO_INSTANT,
+    SERVICES_ARCHIVED,
     ArchivePlan,
     Bounds,
     archivable,
@@ -70,12 +71,13 @@ class ArchiveReport(Report):
     notes: tuple[str, ...] = ()
 
 
-def is_archival_due(timeline: Timeline, rules: ServiceOptions) -> bool:
-    """Whether a kind of instants exceeds the number to retain at most.  No I/O."""
+def is_archival_due(log: TimelineLog, timeline: Timeline, rules: ServiceOptions) -> bool:
+    """Whether a kind of instants that is counted exceeds the number to retain at most.  No I/O."""
     most = rules.commits_retained_max
-    return len(timeline.commits) > most or any(
-        len(timeline.where({action}, State.COMPLETED)) > most
-        for action in (Action.CLEAN, Action.ROLLBACK)
+    if len(timeline.commits) > most:
+        return True
+    return not has_history(log) and any(
+        len(timeline.where({action}, State.COMPLETED)) > most for action in SERVICES_ARCHIVED
     )
 
 

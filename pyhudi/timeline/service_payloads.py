@@ -298,9 +298,14 @@ def _least_width(schema: Any, known: dict[str, int]) -> int:
             return _least_width(kind, known)
 
 
+def is_avro(data: bytes) -> bool:
+    """Whether a file is an Avro container."""
+    return data[:4] == b"Obj\x01"
+
+
 def read_commit(data: bytes, *, path: str) -> CommitMetadata:
     """Commit metadata from JSON (layout 1) or an Avro container (layout 2)."""
-    if data[:4] != b"Obj\x01":
+    if not is_avro(data):
         return CommitMetadata.from_json(data, path=path)
     record = read_avro(data, path=path)
     try:

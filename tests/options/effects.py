@@ -512,7 +512,7 @@ def history_files(given: Given) -> Any:
     for number in range(10):
         time, done = InstantTime(f"{number}0"), InstantTime(f"{number}1")
         instant = Instant(time, Action.COMMIT, State.COMPLETED, done)
-        fs.create(f".hoodie/timeline/{instant}", b"content")
+        fs.create(f".hoodie/timeline/{instant}", b"Obj\x01")
         files.append([instant], batch=rules.archive_batch)
         files.remove([instant])
         merged += files.maintain(rules)

@@ -15,11 +15,18 @@ from pyhudi.options import Options, parse_options
 from pyhudi.planning.archival import Bounds, archivable, needed_to_trigger
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import InstantTime
-from pyhudi.services.archival import ArchiveReport, describe_archival, execute_archival
+from pyhudi.services.archival import (
+    ArchiveReport,
+    describe_archival,
+    execute_archival,
+    is_archival_due,
+)
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.timeline.archive import HISTORY
+from pyhudi.timeline.commit_avro import to_avro
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
 from pyhudi.timeline.timeline import Timeline
@@ -73,7 +80,7 @@ def pending(number: int, action: Action = COMMIT) -> Instant:
 
 def store(fs: FileSystem, instants: list[Instant]) -> None:
     for instant in instants:
-        fs.create(f".hoodie/timeline/{instant}", str(instant).encode())
+        fs.create(f".hoodie/timeline/{instant}", to_avro(CommitMetadata()))
         if instant.is_completed:
             name = file_name(Instant(instant.time, instant.action, State.REQUESTED))
             fs.create(f".hoodie/timeline/{name}", b"")
@@ -159,6 +166,14 @@ def test_cleans_and_rollbacks_go_with_the_commits_after_them() -> None:
     assert not archivable(
         alone, Bounds(), commits_min=1, commits_max=2, services_follow=True
     ).instants
+
+
+def test_only_commits_make_archival_due() -> None:
+    options = settings()
+    few = [done(0), *(done(2 * n, Action.ROLLBACK) for n in range(1, 9))]
+    log = load_state(table_with(few), options.read).log
+    assert not is_archival_due(log, Timeline.of(few), options.services)
+    assert is_archival_due(log, Timeline.of([done(2 * n) for n in range(5)]), options.services)
 
 
 def test_savepoints_and_restores_stay() -> None:

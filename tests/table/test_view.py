@@ -214,7 +214,7 @@ def test_at_layout_two_completion_times_come_from_the_archive() -> None:
         Instant(time, Action.DELTA_COMMIT, State.COMPLETED, InstantTime(end)) for time, end in ended
     ]
     for instant in instants:
-        fs.create(f".hoodie/timeline/{instant}", b"x")
+        fs.create(f".hoodie/timeline/{instant}", b"")
     history = HistoryFiles(TimelineLog(fs, layout=V8), HISTORY)
     history.append(instants[:2], batch=1)
     history.remove(instants[:2])

@@ -18,6 +18,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.archive import HISTORY, Archive
+from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.history.manifest import (
     HistoryFile,
@@ -39,6 +40,7 @@ TABLES = {
     "arch_mor_v9": GOLDEN / "queries" / "arch_mor_v9.zip",
 }
 FEW = ServiceOptions(history_merge_count=3)
+CONTENT = to_avro(CommitMetadata())
 COMMIT, CLEAN = Action.COMMIT, Action.CLEAN
 
 
@@ -61,7 +63,7 @@ def active(*instants: Instant) -> MemoryFileSystem:
         for state in State:
             name = file_name(Instant(instant.time, instant.action, state, instant.completed_at))
             plan = instant.action is CLEAN and state is not State.COMPLETED
-            content = b"" if state is not State.COMPLETED and not plan else name.encode()
+            content = b"" if state is not State.COMPLETED and not plan else CONTENT
             fs.create(f".hoodie/timeline/{name}", content)
     return fs
 
@@ -159,6 +161,20 @@ def test_a_clustering_records_its_plan_and_an_overwrite_its_inflight_metadata() 
     assert made[clustering.time]["plan"] == plan
     assert made[overwrite.time]["plan"] == b"inflight"
     assert made[overwrite.time]["metadata"] is None
+
+
+def test_a_commit_that_is_stored_as_json_is_archived_as_avro() -> None:
+    """A file name without completion time: Apache Hudi reads it as a commit of layout 1."""
+    fs = MemoryFileSystem()
+    commit = CommitMetadata(operation="UPSERT", extra={"schema": "{}"})
+    instant = Instant(time_of(1), COMMIT, State.COMPLETED)
+    fs.create(f".hoodie/timeline/{instant}", commit.to_json())
+    archive(fs, [instant])
+    (row,) = rows_of(fs)
+    assert bytes(row["metadata"])[:4] == b"Obj\x01"  # type: ignore[call-overload]
+    assert row["completionTime"] == instant.time
+    (entry,) = Archive(fs, layout=V8, folder="").commits
+    assert entry.metadata == commit
 
 
 def test_every_action_has_its_completion_time_and_metadata_instants_have_20_digits() -> None:

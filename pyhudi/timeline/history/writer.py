@@ -25,6 +25,7 @@ from pyhudi.options import ServiceOptions
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.history.manifest import (
     LEVEL_MAX,
     HistoryFile,
@@ -39,8 +40,9 @@ from pyhudi.timeline.history.manifest import (
 )
 from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.history.rows import ROW_VERSION, ROWS, concatenated_rows, write_history_file
-from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
+from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.service_payloads import is_avro, read_commit
 from pyhudi.timeline.state_files import remove_archived, state_files
 
 _PLANNED: Final = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
@@ -90,10 +92,17 @@ class HistoryFiles:
             "instantTime": instant.time,
             "completionTime": instant.completed_at or instant.time,
             "action": COMPLETES_AS[instant.action].value,
-            "metadata": self.fs.read(done.path) or None,
+            "metadata": self._metadata(instant, done.path) or None,
             "plan": self._plan(files) or None,
             "version": ROW_VERSION,
         }
+
+    def _metadata(self, instant: Instant, path: str) -> bytes:
+        """The completed file; as Avro if it is a commit that an older layout left as JSON."""
+        content = self.fs.read(path)
+        if not content or instant.action not in COMMITS or is_avro(content):
+            return content
+        return to_avro(read_commit(content, path=path))
 
     def _plan(self, files: _StateFiles) -> bytes:
         """The plan of a service or the inflight metadata of a replacecommit, empty if neither."""
