@@ -15,9 +15,10 @@ from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
+from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.rollback import failed_writes, roll_back_newest
 from tests.support.filesystems import clone, every_stop, tree
 
@@ -42,10 +43,19 @@ def open_(fs: FileSystem) -> Table:
     return Table(fs, options=options(), engine=LocalEngine(1))
 
 
-@pytest.fixture(params=TableType, ids=["cow", "mor"])
+KINDS = {
+    "cow": (TableType.COPY_ON_WRITE, 6),
+    "mor": (TableType.MERGE_ON_READ, 6),
+    "mor-9": (TableType.MERGE_ON_READ, 9),
+}
+
+
+@pytest.fixture(params=KINDS)
 def fs(request: pytest.FixtureRequest) -> MemoryFileSystem:
+    kind, version = KINDS[request.param]
+    defined = parse_options({**OPTIONS, "hoodie.write.table.version": str(version)})
     fs = MemoryFileSystem()
-    create(fs, NewTable(SCHEMA, "t", request.param, ("id",), ("part",), ("ts",), options()))
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), defined))
     open_(fs).bulk_insert(rows(range(8), 1))
     return fs
 
@@ -140,8 +150,9 @@ def test_a_rollback_of_the_newest_commit_waits_for_the_deferred_write(fs: Memory
     WRITES["upsert"](open_(fs))
     with pytest.raises(UserError, match="builds on this commit"):
         roll_back_newest(
-            fs, load_config(fs), TimelineLog(fs), newest.time, metadata_rollback=rollback_metadata
-        )
+            fs, load_config(fs), timeline_log(fs, load_config(fs)), newest.time,
+            metadata_rollback=rollback_metadata,
+        )  # fmt: skip
     open_(fs).publish(deferred_at(fs))
 
 
@@ -159,8 +170,9 @@ def test_a_deferred_write_is_not_published_over_a_foreign_commit(fs: MemoryFileS
     """A writer that does not know of kept writes may commit; what was planned is then stale."""
     WRITES["upsert"](open_(fs))
     at = deferred_at(fs)
-    log = TimelineLog(fs)
-    foreign = log.complete(log.start(log.request(Action.REPLACE_COMMIT)), b"{}")
+    log = timeline_log(fs, load_config(fs))
+    content = log.encode(CommitMetadata(replaced={}))
+    foreign = log.complete(log.start(log.request(Action.REPLACE_COMMIT)), content)
     with pytest.raises(WriteConflictError, match=f"instant={foreign.time}, deferred={at}"):
         open_(fs).publish(at)
     assert open_(fs).unpublished() == [at]
@@ -238,7 +250,9 @@ def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
         check_index(stop.fs, found)
         want = found
         if waiting := open_(stop.fs).unpublished():
-            assert not failed_writes(TimelineLog(stop.fs), open_(stop.fs).timeline)
+            assert not failed_writes(
+                timeline_log(stop.fs, load_config(stop.fs)), open_(stop.fs).timeline
+            )
             open_(stop.fs).publish(waiting[0])
             want = new
         open_(stop.fs).upsert(rows(range(30, 32), 9))
