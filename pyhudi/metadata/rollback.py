@@ -8,6 +8,8 @@ R006.rollback           unpublish X.deltacommit -> a command block in every slic
                         -> delete X's instant files
 ```
 
+In layout 2 there is no R.deltacommit, the rollback is R.rollback, and X's logs are deleted.
+
 `R006.rollback` is written only if X had reached the metadata table.  None of this is visible
 before the data table's rollback completes, except that X is removed, which it already is by then.
 Source: table_format 7.7, 9.9.
@@ -21,19 +23,19 @@ from typing import Any
 
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
-from pyhudi.filenames import LogFileName, join, new_write_token
+from pyhudi.filenames import LogFileName, join, new_write_token, parse_data_file
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.layouts.table_layout import LogInstant, MetadataInstants
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import is_elastic, remove_undone
-from pyhudi.metadata.hfile_slices import OpenLog, StoredFile, open_log
+from pyhudi.metadata.hfile_slices import StoredFile, open_log
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.visible_instants import ROLLBACK, suffixed
-from pyhudi.records import InstantTime
-from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.file_group_view import FileSlice
+from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.table.file_group_view import DataFile, FileSlice
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import load_view
@@ -153,7 +155,7 @@ def undo_delta_commit(
         return
     slices = list(_written_slices(config, log, failed))
     if mine is None:
-        plan = _plan(log.fs, slices, failed)
+        plan = _plan(log, slices, failed)
         mine = log.request_at(at, Action.ROLLBACK, plan.to_avro(root=log.fs.url))
     if mine.state is State.REQUESTED:
         mine = log.start(mine)
@@ -194,20 +196,37 @@ def _remove_commit(
 
 def _written_slices(
     config: TableConfig, log: TimelineLog, failed: InstantTime
-) -> Iterator[tuple[FileSlice, list[OpenLog]]]:
-    """Slices with blocks of the failed commit, and the logs that contain them."""
-    view = load_view(
-        log,
-        log.load(),
-        StoreListing(log.fs),
-        partitions=sorted(config.metadata_partitions),
-    )
+) -> Iterator[tuple[FileSlice, list[str]]]:
+    """Slices with blocks of the failed commit, and the paths of the logs that contain them."""
+    listing, partitions = StoreListing(log.fs), sorted(config.metadata_partitions)
+    if log.layout.log_instant is LogInstant.WRITE:
+        yield from _named_logs(listing.files(partitions), failed)
+        return
+    view = load_view(log, log.load(), listing, partitions=partitions)
     for group in sorted(view.groups):
         for file_slice in view.groups[group].slices:
             logs = [open_log(log.fs, StoredFile(f.path, f.size_bytes)) for f in file_slice.logs]
-            matching = [each for each in logs if any(b.instant == failed for b in each.blocks)]
+            matching = [log.path for log in logs if any(b.instant == failed for b in log.blocks)]
             if matching:
                 yield file_slice, matching
+
+
+def _named_logs(
+    files: Mapping[str, Iterable[FileInfo]], failed: InstantTime
+) -> Iterator[tuple[FileSlice, list[str]]]:
+    """Logs named after the failed commit, by file group.
+
+    A view would omit them while the commit is pending.  Torn logs are included."""
+    found: dict[FileGroupId, list[DataFile]] = {}
+    for partition, infos in files.items():
+        for info in infos:
+            name = parse_data_file(info.name)
+            if isinstance(name, LogFileName) and name.instant == failed:
+                group = FileGroupId(partition, name.file_id)
+                found.setdefault(group, []).append(DataFile(name, partition, info.size_bytes))
+    for group in sorted(found):
+        file_slice = FileSlice(group, failed, None, tuple(found[group]))
+        yield file_slice, [log.path for log in file_slice.logs]
 
 
 def _command(fs: FileSystem, file_slice: FileSlice, failed: InstantTime, at: InstantTime) -> str:
@@ -227,31 +246,33 @@ def _command(fs: FileSystem, file_slice: FileSlice, failed: InstantTime, at: Ins
 
 
 def _plan(
-    fs: FileSystem, slices: list[tuple[FileSlice, list[OpenLog]]], failed: InstantTime
+    log: TimelineLog, slices: list[tuple[FileSlice, list[str]]], failed: InstantTime
 ) -> RollbackPlan:
-    """The plan: roll back each slice's logs with a command block.  Logs are named by path."""
+    """The plan: roll back each slice's logs with a command block, named by path, or delete them."""
+    by_command = log.layout.log_instant is LogInstant.SLICE
     sizes = {file.path: file.size_bytes for file_slice, _ in slices for file in file_slice.logs}
     removals = (
         Removal(
             file_slice.group,
             file_slice.instant,
-            logs={f"{fs.url}/{log.path}": sizes[log.path] for log in logs},
+            files=() if by_command else tuple(paths),
+            logs={f"{log.fs.url}/{path}": sizes[path] for path in paths} if by_command else {},
         )
-        for file_slice, logs in slices
+        for file_slice, paths in slices
     )
     return RollbackPlan(failed, Action.DELTA_COMMIT, tuple(removals))
 
 
 def _result_record(
     fs: FileSystem,
-    slices: list[tuple[FileSlice, list[OpenLog]]],
+    slices: list[tuple[FileSlice, list[str]]],
     commands: Mapping[FileSlice, str],
     *,
     failed: InstantTime,
     at: InstantTime,
 ) -> dict[str, Any]:
     partitions: dict[str, dict[str, Any]] = {}
-    for file_slice, logs in slices:
+    for file_slice, paths in slices:
         entry = partitions.setdefault(
             file_slice.partition,
             {
@@ -264,12 +285,12 @@ def _result_record(
         )
         command = commands.get(file_slice)
         if command is None:
-            entry["successDeleteFiles"] += [f"{fs.url}/{log.path}" for log in logs]
+            entry["successDeleteFiles"] += [f"{fs.url}/{path}" for path in paths]
             continue
         entry["rollbackLogFiles"][f"{fs.url}/{command}"] = fs.size(command)
         sizes = {file.path: file.size_bytes for file in file_slice.logs}
         entry["logFilesFromFailedCommit"].update(
-            {f"{fs.url}/{log.path}": sizes[log.path] for log in logs}
+            {f"{fs.url}/{path}": sizes[path] for path in paths}
         )
     return {
         "startRollbackTime": at,

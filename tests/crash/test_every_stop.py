@@ -43,10 +43,13 @@ def options() -> Options:
     return parse_options(OPTIONS)
 
 
-def before(kind: TableType) -> MemoryFileSystem:
+def before(kind: TableType, version: int | None = None) -> MemoryFileSystem:
     """A table with a few commits: rows, updates, a delete."""
     fs = MemoryFileSystem()
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options()))
+    defined = options()
+    if version is not None:
+        defined = parse_options({**OPTIONS, "hoodie.write.table.version": str(version)})
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), defined))
     open_(fs).bulk_insert(rows(range(8), 1))
     open_(fs).upsert(rows(range(4), 2))
     open_(fs).delete(keys=["k7"])
@@ -85,16 +88,33 @@ def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(operation: str, kind: Ta
     sweep(operation, kind, after=False)
 
 
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        ("upsert", TableType.MERGE_ON_READ),
+        ("delete", TableType.MERGE_ON_READ),
+        ("insert_overwrite", TableType.COPY_ON_WRITE),
+    ],
+)
+def test_a_stop_anywhere_leaves_the_old_rows_or_the_new_in_version_9(
+    operation: str, kind: TableType
+) -> None:
+    sweep(operation, kind, 9, after=False)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_step_done_but_never_heard_of_changes_nothing(operation: str, kind: TableType) -> None:
-    sweep(operation, kind, after=True)
+def test_a_step_done_but_never_heard_of_changes_nothing(
+    operation: str, kind: TableType, version: int
+) -> None:
+    sweep(operation, kind, version, after=True)
 
 
-def sweep(operation: str, kind: TableType, *, after: bool) -> None:
+def sweep(operation: str, kind: TableType, version: int | None = None, *, after: bool) -> None:
     """Die at each step of an operation, and look at what is left."""
-    start = before(kind)
+    start = before(kind, version)
     done = clone(start)
     OPERATIONS[operation](open_(done))
     old, new = snapshot(start), snapshot(done)

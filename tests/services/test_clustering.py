@@ -339,9 +339,9 @@ def test_apache_hudis_plan_is_carried_out() -> None:
     assert everything(table) == want
 
 
-def sweep(kind: TableType, *, thoroughly: bool) -> None:
+def sweep(kind: TableType, version: int | None = None, *, thoroughly: bool) -> None:
     """Die at each step of a clustering; whoever comes next reads, writes, and ends it."""
-    start = before(kind)
+    start = before(kind, version)
     rows_then = snapshot(start)
     stops = 0
     for stop in every_stop(start, lambda fs: open_(fs).cluster("ts"), after=thoroughly):
@@ -363,14 +363,16 @@ def sweep(kind: TableType, *, thoroughly: bool) -> None:
     assert stops > 20
 
 
-def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it() -> None:
-    sweep(TableType.MERGE_ON_READ, thoroughly=False)
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int) -> None:
+    sweep(TableType.MERGE_ON_READ, version, thoroughly=False)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_whoever_writes_after_a_stop_builds_on_whole_rows(kind: TableType) -> None:
-    sweep(kind, thoroughly=True)
+def test_whoever_writes_after_a_stop_builds_on_whole_rows(kind: TableType, version: int) -> None:
+    sweep(kind, version, thoroughly=True)
 
 
 class Meanwhile(LocalEngine):

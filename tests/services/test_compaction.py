@@ -262,11 +262,12 @@ def test_a_plan_that_logs_lie_on_stays(tmp_path: Path) -> None:
     assert everything(table) == before
 
 
-def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it() -> None:
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int) -> None:
     from pyhudi.table.properties import TableType
     from tests.crash.test_every_stop import before
 
-    start = before(TableType.MERGE_ON_READ)
+    start = before(TableType.MERGE_ON_READ, version)
     rows_then = snapshot(start)
     done = clone(start)
     open_(done).compact()
