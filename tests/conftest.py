@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pyhudi.write import table_creation
 from tests.support.not_run import (  # noqa: F401
     pytest_deselected,
     pytest_make_collect_report,
@@ -29,6 +30,19 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--table-version", type=int, default=None, help="the version of tables that tests create"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """New tables have the requested version where a test names none."""
+    version = config.getoption("--table-version")
+    if version is not None:
+        table_creation.DEFAULT_TABLE_VERSION = version  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import BaseFileName, DataFileName, LogFileName
+from pyhudi.filenames import METADATA_TABLE, BaseFileName, DataFileName, LogFileName
 from pyhudi.formats.avro_schema import without_meta_fields
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.health.inventory import TableInventory
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.planning.cleaning import result_record
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo
-from pyhudi.table.file_group_view import FileSlice, build_view
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.log import timeline_log
+from pyhudi.timeline.clock import next_instant
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 from pyhudi.timeline.plans.cleaning import CleanPlan
@@ -43,6 +47,28 @@ def reconstruct_content(inventory: TableInventory, instant: Instant) -> bytes | 
     except CorruptFileError:
         pass
     return None
+
+
+def completed_instant(inventory: TableInventory, instant: Instant) -> Instant:
+    """The completed instant of one whose completed file is torn or lost.
+
+    A lost completion time (layout 2) is taken to be just after that of the instant's delta commit
+    in the metadata table, which completes immediately before; else just after the instant.
+    """
+    completed = replace(instant, state=State.COMPLETED)
+    if completed.completed_at or not inventory.log.layout.has_completion_times:
+        return completed
+    times = {t for i in inventory.timeline for t in (i.time, i.completed_at) if t}
+    at = _completed_in_metadata(inventory, instant) or instant.time
+    while at in times or at == instant.time:
+        at = next_instant(at, lambda: datetime.fromtimestamp(0, UTC), UTC)
+    return replace(completed, completed_at=at)
+
+
+def _completed_in_metadata(inventory: TableInventory, instant: Instant) -> InstantTime | None:
+    log = timeline_log(inventory.fs.sub(METADATA_TABLE), inventory.config)
+    commits = log.load().commits
+    return next((i.completed_at for i in commits if i.time == instant.time), None)
 
 
 def _clean(inventory: TableInventory, instant: Instant) -> bytes | None:
@@ -105,8 +131,9 @@ def _replaced(
     """File groups that a replace commit replaced, if its plan or profile names them; else None."""
     if profile.replaced:
         return dict(profile.replaced)
+    pending = replace(instant, action=Action(inventory.log.layout.clustering_action))
     try:
-        groups = inventory.log.plan(instant, ClusteringPlan.from_record).file_groups
+        groups = inventory.log.plan(pending, ClusteringPlan.from_record).file_groups
     except CorruptFileError:
         return None
     found: dict[str, tuple[str, ...]] = {}
@@ -126,10 +153,12 @@ def _base_stat(
         texts.append(found.avro_schema)
     before = _before(inventory, info, name)
     return WriteStat(
-        partition=_folder(info), file_id=name.file_id, path=info.path, previous_instant=before,
+        partition=_folder(info), file_id=name.file_id, path=info.path,
+        previous_instant=before.instant if before else None,
         write_count=found.rows, delete_count=0, update_count=found.rows if before else 0,
         insert_count=0 if before else found.rows, size_bytes=info.size_bytes,
         write_bytes=info.size_bytes,
+        previous_base=str(before) if isinstance(before, BaseFileName) else None,
     )  # fmt: skip
 
 
@@ -137,16 +166,20 @@ def _folder(info: FileInfo) -> str:
     return info.path.rpartition("/")[0]
 
 
-def _before(inventory: TableInventory, info: FileInfo, name: DataFileName) -> InstantTime | None:
-    """The instant of the group's newest file before this one."""
+def _before(inventory: TableInventory, info: FileInfo, name: DataFileName) -> DataFileName | None:
+    """The group's newest file before this one that names its slice: a base file, or a log of
+    layout 1."""
     group = FileGroupId(_folder(info), name.file_id)
+    by_name = inventory.log.layout.log_instant is LogInstant.SLICE
     return max(
         (
-            other.instant
+            other
             for path, (_, other) in inventory.data_files.items()
             if FileGroupId(path.rpartition("/")[0], other.file_id) == group
             and other.instant < name.instant
+            and (by_name or isinstance(other, BaseFileName))
         ),
+        key=lambda other: (other.instant, isinstance(other, BaseFileName)),
         default=None,
     )
 
@@ -190,14 +223,15 @@ def _listed_at(inventory: TableInventory, time: InstantTime) -> set[str]:
 
 def compaction_plan_of(inventory: TableInventory, pending: Instant) -> bytes | None:
     """The plan of a pending compaction, from the logs that later writes based on it; None if there
-    is no such log, so that the plan can be removed."""
+    is no such log, so that the plan can be removed.  Logs of layout 2 do not name a plan."""
+    if inventory.log.layout.log_instant is LogInstant.WRITE:
+        return None
     claimed = {
         FileGroupId(path.rpartition("/")[0], name.file_id)
         for path, (_, name) in inventory.data_files.items()
         if isinstance(name, LogFileName) and name.instant == pending.time
     }
-    files = ((p, info) for p, infos in inventory.files.items() for info in infos)
-    view = build_view(files, inventory.visibility, layout=inventory.log.layout)
+    view = inventory.view()
     slices: list[FileSlice] = []
     for group in sorted(claimed & view.groups.keys()):
         older = [s for s in view.groups[group].slices if s.instant < pending.time]

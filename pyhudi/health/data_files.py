@@ -17,6 +17,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError, PyhudiError
 from pyhudi.filenames import (
     PARTITION_METAFILE,
     BaseFileName,
+    DataFileName,
     LogFileName,
     join,
     parse_data_file,
@@ -26,6 +27,7 @@ from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
+from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
@@ -81,12 +83,10 @@ def _foreign_file(info: FileInfo) -> Finding:
 def _base(
     inventory: TableInventory, info: FileInfo, name: BaseFileName, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
-    if not inventory.visibility.sees(name.instant):
-        if name.instant not in inventory.timeline.pending.times:
-            yield _orphan(info, "the timeline has no instant of its time")
-        return
-    if info.path not in sizes and name.instant in {i.time for i in inventory.commits}:
-        yield _orphan(info, "the commit of its time does not name it")
+    orphan = _orphan_reason(inventory, info, name, sizes)
+    if orphan:
+        yield _orphan(info, orphan)
+    if orphan or not inventory.visibility.sees(name.instant):
         return
     recorded = sizes.get(info.path)
     why = (
@@ -101,6 +101,18 @@ def _base(
     except (CorruptFileError, FileMissingError) as broken:
         why = broken.what
     yield _torn(info.path, name.instant, "a base file cannot be read", why)
+
+
+def _orphan_reason(
+    inventory: TableInventory, info: FileInfo, name: DataFileName, sizes: Mapping[str, int]
+) -> str:
+    """Why no write of this instant names the file; empty if one does, or may."""
+    if not inventory.visibility.sees(name.instant):
+        is_pending = name.instant in inventory.timeline.pending.times
+        return "" if is_pending else "the timeline has no instant of its time"
+    if info.path not in sizes and name.instant in {i.time for i in inventory.commits}:
+        return "the commit of its time does not name it"
+    return ""
 
 
 def _verify_base(inventory: TableInventory, info: FileInfo, name: BaseFileName) -> None:
@@ -131,6 +143,12 @@ def _torn(path: str, instant: str, what: str, why: str) -> Finding:
 def _log(
     inventory: TableInventory, info: FileInfo, name: LogFileName, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
+    if inventory.log.layout.log_instant is LogInstant.WRITE:
+        orphan = _orphan_reason(inventory, info, name, sizes)
+        if orphan:
+            yield _orphan(info, orphan)
+        if orphan or not inventory.visibility.sees(name.instant):
+            return
     recorded = sizes.get(info.path)
     if recorded is not None and info.size_bytes < recorded:
         why = f"it has {info.size_bytes} bytes of {recorded}"

@@ -10,7 +10,6 @@ from pyhudi.errors import (
     FileMissingError,
     PyhudiError,
     TableNotFoundError,
-    UnsupportedTableError,
 )
 from pyhudi.filenames import HOODIE
 from pyhudi.health.archive_checks import check_archive
@@ -26,8 +25,9 @@ from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.orphans import check_leftovers, check_pending
 from pyhudi.health.replaced_groups import check_replaced
 from pyhudi.health.timeline_checks import check_instants, check_properties
+from pyhudi.metadata.writer import check_version
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import WRITABLE_VERSION, load_config
+from pyhudi.table.properties import load_config
 from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
 
 Check = Callable[[TableInventory], Iterator[Finding]]
@@ -63,10 +63,7 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
         return Diagnosis(fs.url, in_order(findings))
     check_readable(config)
     check_not_bootstrapped(config)
-    if config.version != WRITABLE_VERSION:
-        raise UnsupportedTableError(
-            f"tables of version {config.version} cannot be examined", path=fs.url
-        )
+    check_version(config)
     inventory = TableInventory.of(fs, config)
     for check in CHECKS:
         findings += _found(check, inventory)

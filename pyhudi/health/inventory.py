@@ -14,10 +14,11 @@ from pyhudi.read.metadata_freshness import trusted_metadata
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.table.file_group_view import PendingPlans, Visibility
+from pyhudi.table.file_group_view import PendingPlans, TableView, Visibility, build_view
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig
+from pyhudi.table.timeline_facts import completion_times
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
@@ -92,6 +93,18 @@ class TableInventory:
             for info in infos
             if (name := parse_data_file(info.name)) is not None
         }
+
+    def view(self, pending: PendingPlans | None = None) -> TableView:
+        """The file slices, without regard to replacements.  Raises CorruptFileError where logs
+        need completion times from a torn archive."""
+        return build_view(
+            ((p, info) for p, infos in self.files.items() for info in infos),
+            self.visibility,
+            layout=self.log.layout,
+            pending=pending,
+            completions=completion_times(self.log, self.timeline),
+            archived=lambda: self.archive.completions,
+        )
 
     def state(self) -> TableState:
         """The table for readers that list the store."""

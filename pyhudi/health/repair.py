@@ -21,7 +21,11 @@ from typing import Any
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
-from pyhudi.health.commit_reconstruction import compaction_plan_of, reconstruct_content
+from pyhudi.health.commit_reconstruction import (
+    compaction_plan_of,
+    completed_instant,
+    reconstruct_content,
+)
 from pyhudi.health.doctor import check_is_table, examine
 from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
@@ -257,7 +261,7 @@ def _recomplete(inventory: TableInventory, step: Step, when: str) -> list[str]:
     content = reconstruct_content(inventory, instant)
     if content is None:
         return [f"{step.path}: cannot be reconstructed from the store"]
-    completed = replace(instant, state=State.COMPLETED)
+    completed = completed_instant(inventory, instant)
     inventory.fs.replace(inventory.log.path(completed), content)
     return [f"{step.path}: reconstructed; its row counts are those of its files"]
 

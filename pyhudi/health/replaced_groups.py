@@ -24,7 +24,6 @@ from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
-from pyhudi.table.file_group_view import build_view
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
@@ -37,10 +36,7 @@ def check_replaced(inventory: TableInventory) -> Iterator[Finding]:
     replaced = _replaced_by_archived(inventory)
     if not replaced:
         return
-    files = ((p, info) for p, infos in inventory.files.items() for info in infos)
-    view = build_view(
-        files, inventory.visibility, layout=inventory.log.layout, pending=inventory.claimed
-    )
+    view = inventory.view(inventory.claimed)
     for group in sorted(replaced.keys() & view.groups.keys()):
         at = replaced[group]
         found = [file for file_slice in view.groups[group].slices for file in file_slice.files]

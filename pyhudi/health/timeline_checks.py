@@ -14,8 +14,10 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
+from pyhudi.layouts.table_layout import LogInstant
+from pyhudi.layouts.v8 import V8
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import is_valid, parse_properties
+from pyhudi.table.properties import TableConfig, is_valid, parse_properties
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 
 _PLANNED: Final = frozenset(
@@ -67,8 +69,11 @@ def sound_properties(fs: FileSystem) -> str | None:
     """
     if _is_sound(fs, PROPERTIES_BACKUP):
         return PROPERTIES_BACKUP
-    upgraded = bool(fs.children(f"{HOODIE}/timeline"))
-    return PROPERTIES_COPY if _is_sound(fs, PROPERTIES_COPY) and not upgraded else None
+    if not _is_sound(fs, PROPERTIES_COPY):
+        return None
+    copy = TableConfig(parse_properties(fs.read(PROPERTIES_COPY)))
+    upgraded = copy.layout.timeline_folder == HOODIE and fs.children(V8.timeline_folder)
+    return None if upgraded else PROPERTIES_COPY
 
 
 def _is_sound(fs: FileSystem, path: str) -> bool | None:
@@ -132,7 +137,8 @@ def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
         why = "it is empty"
     if found or (instant.action is Action.REPLACE_COMMIT and why == "it is empty"):
         return
-    rebuilt = instant.action is Action.COMPACTION
+    by_name = inventory.log.layout.log_instant is LogInstant.SLICE
+    rebuilt = instant.action is Action.COMPACTION and by_name
     yield Finding(
         f"torn-{instant.action.value}-plan",
         Severity.ERROR,

@@ -8,9 +8,10 @@ from pyhudi.table.properties import TableType
 from tests.crash.torn import Totals, run
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_torn_files_are_read_named_and_repaired(kind: TableType) -> None:
+def test_torn_files_are_read_named_and_repaired(kind: TableType, version: int) -> None:
     totals = Totals()
-    run(kind, totals, seed=1, every=150)
+    run(kind, totals, version=version, seed=1, every=150)
     assert totals.cases > 3
     assert not totals.bad, "\n".join(totals.bad)

@@ -32,6 +32,7 @@ from pyhudi.table.properties import TableType
 from tests.support.filesystems import Crash, CrashingFileSystem
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+VERSION = "hoodie.write.table.version"
 OPTIONS = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.index.bloom.num_entries": "50",
@@ -75,11 +76,12 @@ def copy_of(fs: MemoryFileSystem) -> MemoryFileSystem:
     return MemoryFileSystem(store, root)
 
 
-def table(kind: TableType) -> MemoryFileSystem:
+def table(kind: TableType, version: int | None = None) -> MemoryFileSystem:
     """A table that has seen every kind of file: compactions, cleans, a rollback, a replace
     commit, a compaction that is planned."""
     fs = MemoryFileSystem(root="origin")
-    options = parse_options(OPTIONS)
+    given = OPTIONS if version is None else OPTIONS | {VERSION: str(version)}
+    options = parse_options(given)
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
     opened(fs).bulk_insert(rows(range(12), 1))
     opened(fs).upsert(rows(range(6), 2))
@@ -141,8 +143,15 @@ def cases(fs: MemoryFileSystem, *, seed: int, every: int) -> Iterator[tuple[str,
     yield from found[seed % every :: every]
 
 
-def run(kind: TableType, totals: Totals, *, seed: int = 0, every: int = 1) -> None:
-    before = table(kind)
+def run(
+    kind: TableType,
+    totals: Totals,
+    *,
+    version: int | None = None,
+    seed: int = 0,
+    every: int = 1,
+) -> None:
+    before = table(kind, version)
     versions = {(f"k{i}", ts) for i in range(60) for ts in range(10)}
     want = snapshot(before)
     for path, damage in cases(before, seed=seed, every=every):
@@ -157,7 +166,7 @@ def run(kind: TableType, totals: Totals, *, seed: int = 0, every: int = 1) -> No
         else:
             fs.replace(path, bad)
         for problem in look(fs, want, versions, totals):
-            totals.bad.append(f"{kind.value} {path} {damage}: {problem}")
+            totals.bad.append(f"{kind.value} {version or ''} {path} {damage}: {problem}")
 
 
 def look(
@@ -225,10 +234,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--version", type=int, default=6, help="of the tables")
     arguments = parser.parse_args()
     totals = Totals()
     for kind in TableType:
-        run(kind, totals, seed=arguments.seed, every=arguments.every)
+        run(kind, totals, version=arguments.version, seed=arguments.seed, every=arguments.every)
     for line in totals.bad:
         print(line)
     print(f"torn writes, seed {arguments.seed}: {totals}")

@@ -30,8 +30,17 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.fixture(scope="module", params=TableType, ids=["cow", "mor"])
+def sound_6(request: pytest.FixtureRequest) -> MemoryFileSystem:
+    return table(request.param, 6)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(kind, version) for version in (6, 9) for kind in TableType],
+    ids=["cow", "mor", "cow-9", "mor-9"],
+)
 def sound(request: pytest.FixtureRequest) -> MemoryFileSystem:
-    return table(request.param)
+    return table(*request.param)
 
 
 @pytest.fixture
@@ -88,7 +97,8 @@ def test_a_file_that_nothing_names_is_moved_out_and_retained(fs: MemoryFileSyste
     assert fs.read(f"{when.path}/{path}") == b"data"
 
 
-def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) -> None:
+def test_a_torn_index_is_refused_by_writers_and_rebuilt(sound_6: MemoryFileSystem) -> None:
+    fs = copy_of(sound_6)
     want = snapshot(fs)
     folder = ".hoodie/metadata/record_index"
     base = next(i.path for i in fs.children(folder) if i.name.endswith(".hfile"))
@@ -101,10 +111,10 @@ def test_a_torn_index_is_refused_by_writers_and_rebuilt(fs: MemoryFileSystem) ->
     assert index_of(fs) == set(want)
 
 
-def hurt(sound: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
+def hurt(sound_6: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
     """A table whose replace commit is archived while the files that it replaced are there, and
     the rows that it should have."""
-    fs = copy_of(sound)
+    fs = copy_of(sound_6)
     table = opened(fs)
     table.savepoint("keep")
     table.insert_overwrite(rows(range(58, 60, 2), 70))
@@ -120,8 +130,8 @@ def hurt(sound: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
     return fs, want
 
 
-def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSystem) -> None:
-    fs, want = hurt(sound)
+def test_replaced_groups_that_are_back_are_taken_out_again(sound_6: MemoryFileSystem) -> None:
+    fs, want = hurt(sound_6)
     plain = parse_options({"hoodie.metadata.enable": "false"})
     unlisted = Table(fs, options=plain, engine=LocalEngine(1))
     assert snapshot(fs) != want
@@ -138,9 +148,9 @@ def test_replaced_groups_that_are_back_are_taken_out_again(sound: MemoryFileSyst
 
 
 def test_rows_written_to_groups_that_are_back_are_given_up_only_on_request(
-    sound: MemoryFileSystem,
+    sound_6: MemoryFileSystem,
 ) -> None:
-    fs, want = hurt(sound)
+    fs, want = hurt(sound_6)
     opened(fs).metadata.rebuild()  # the index finds the rows that are back, and so do updates
     key = next(key for key in snapshot(fs) if key not in want)
     number = int(key[1:])
