@@ -184,7 +184,10 @@ class TableIndex:
         )
 
     def drop(self, name: str) -> None:
-        """Remove a secondary index; name: with or without `secondary_index_`.  Raises UserError."""
+        """Remove a secondary or expression index; name: with or without its prefix.
+
+        Raises UserError where the table has no such index.
+        """
         secondary_index.drop_index(self._fs, self._options, name)
 
     def list(self) -> pa.Table:

@@ -27,12 +27,14 @@ from pyhudi.index.secondary_changes import (
 from pyhudi.metadata.bootstrap import check_quiet, first_stat, publish_partition, unlist
 from pyhudi.metadata.definitions import add_definition, remove_definition
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile
+from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.metadata.record_schema import RECORDS_V9
 from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import HashedPart, is_indexable
 from pyhudi.metadata.secondary_index.records import sorted_entries
 from pyhudi.options import ReadOptions
+from pyhudi.read.skipping.expression_index import EXPRESSION_PREFIX
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
@@ -42,6 +44,9 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.commit_metadata import WriteStat
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+_DROPPED: Final = (PREFIX, EXPRESSION_PREFIX)
+"""Prefixes of the indexes that can be dropped, also where they cannot be created."""
+
 _PARTS: Final = {1: HashedPart.WHOLE_KEY, 2: HashedPart.VALUE}
 
 
@@ -169,17 +174,19 @@ def _first_file(
     return [first_stat(partition, number, name, entries=len(keys), size_bytes=size)]
 
 
-def drop_secondary(state: TableState, name: str) -> TableConfig:
-    """Remove an index; returns the stored properties.  The caller holds the table's lock.  Raises
-    UserError where the table has no secondary index of that name."""
-    full = PREFIX + name.removeprefix(PREFIX)
-    found = {index.name: index for index in secondary_indexes(state.fs, state.config)}
-    if full not in state.config.metadata_partitions:
+def remove_index(state: TableState, name: str) -> TableConfig:
+    """Remove a secondary or expression index; returns the stored properties.
+
+    name: with or without the prefix of its kind.  The caller holds the table's lock.  Raises
+    UserError where the table has no such index.
+    """
+    listed = sorted(n for n in state.config.metadata_partitions if n.startswith(_DROPPED))
+    full = next((n for n in (name, *(p + name for p in _DROPPED)) if n in listed), None)
+    if full is None:
         raise UserError(
-            "the table has no such secondary index",
+            "the table has no such secondary or expression index",
             name=name,
-            hint=f"it has {', '.join(found) or 'none'}",
+            hint=f"it has {', '.join(listed) or 'none'}",
         )
-    index = found.get(full) or SecondaryIndex(full, "", HashedPart.VALUE)
-    config = unlist(state.fs, state.config, index.partition)
+    config = unlist(state.fs, state.config, MetadataPartition(full, ""))
     return remove_definition(state.fs, config, full)

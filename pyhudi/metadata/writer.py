@@ -62,7 +62,7 @@ def check_writable(config: TableConfig) -> None:
         raise UnsupportedTableError(
             "the table has metadata partitions that pyhudi does not maintain",
             partitions=",".join(foreign),
-            hint="drop these indexes with Apache Hudi first",
+            hint="drop indexes with table.index.drop(), or others with Apache Hudi, first",
         )
 
 

@@ -9,11 +9,13 @@ from pyhudi.index import secondary_build
 from pyhudi.index.secondary_build import IndexCreation
 from pyhudi.index.secondary_changes import IndexShape
 from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.writer import check_version
 from pyhudi.operations.record_index import key_spill
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.transaction.begin import open_locked
 
 _LISTED = pa.schema({"name": pa.string(), "columns": pa.list_(pa.string()), "version": pa.string()})
 
@@ -29,9 +31,10 @@ def create_index(
 
 
 def drop_index(fs: FileSystem, options: Options, name: str) -> None:
-    """Remove a secondary index."""
-    with alone(fs, options, "drop index") as state:
-        secondary_build.drop_secondary(state, name)
+    """Remove a secondary or expression index."""
+    with open_locked(fs, options, "drop index") as state:
+        check_version(state.config)
+        secondary_build.remove_index(state, name)
 
 
 def listed_indexes(state: TableState) -> pa.Table:

@@ -128,11 +128,11 @@ def test_answers_are_equal_with_skipping_on_and_off(
             assert rows_of(one) == rows_of(other)
 
 
-def spread(table_type: str = "cow", **options: str) -> Table:
+def spread(table_type: str = "cow", version: int = 6, **options: str) -> Table:
     """Ten file groups of one key each; column small is the key's number."""
     table = pyhudi.create_table(
         f"memory://skip{next(names)}", SCHEMA, record_key="id", options={**STATS, **options},
-        table_type=table_type,
+        table_type=table_type, version=version,
     )  # fmt: skip
     for number in range(10):
         row = {"id": f"k{number}", "small": number, "text": f"t{number}" if number else None}
@@ -165,8 +165,9 @@ def test_files_are_ruled_out_by_their_ranges(where: pc.Expression, left: int) ->
     assert scan.count() == scan.to_arrow().num_rows
 
 
-def test_keys_go_to_the_record_index() -> None:
-    table = spread()
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_keys_go_to_the_record_index(version: int) -> None:
+    table = spread(version=version)
     scan = table.scan(["id"], pc.field("id").isin(["k3", "k8"]))
     assert scan.explain().skipped_by == {"record index": 8}
     assert sorted(scan.to_arrow()["id"].to_pylist()) == ["k3", "k8"]

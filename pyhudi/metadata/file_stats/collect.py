@@ -36,15 +36,19 @@ FileName = tuple[str, str]
 
 
 def read_ranges(
-    metadata: MetadataTable, files: Sequence[FileName], columns: Mapping[str, pa.DataType]
+    metadata: MetadataTable,
+    files: Sequence[FileName],
+    columns: Mapping[str, pa.DataType],
+    partition: MetadataPartition = COLUMN_STATS,
 ) -> dict[str, ColumnRanges]:
-    """Ranges of primitive columns in these files.
+    """Ranges of primitive columns in these files, or of functions of them.
 
-    columns: names and their types in the table.  Cost: one look-up per file and column.
+    columns: names and the types of the ranges.  partition: `column_stats` or an expression index.
+    Cost: one look-up per file and column.
     """
-    tails = [bloom_key(partition, name) for partition, name in files]
+    tails = [bloom_key(folder, name) for folder, name in files]
     keys = pa.array([hash_id(column) + tail for column in columns for tail in tails], pa.string())
-    found = entries_of(metadata, keys)
+    found = entries_of(metadata, keys, partition)
     is_log = np.array([isinstance(parse_data_file(name), LogFileName) for _, name in files])
     result = {}
     for number, (column, kind) in enumerate(columns.items()):

@@ -4,6 +4,7 @@ record index    the file groups that contain the requested keys (newest snapshot
                 where the commits prove that no key has several rows: read/skipping/key_uniqueness)
 secondary       the same for the keys of rows with the requested values of an indexed column
 bloom filters   base files that may contain one of the keys, where there is no record index
+expressions     files whose ranges of a function of a column allow the filter on the function
 column ranges   files whose minimum and maximum values allow the filter
 
 A slice with logs is skipped only if none of its files can contain such a row, and only where each
@@ -24,10 +25,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
-from pyhudi.metadata.file_stats.collect import may_contain, read_ranges
+from pyhudi.metadata.file_stats.collect import FileName, may_contain, read_ranges
 from pyhudi.metadata.file_stats.ranges import ColumnRanges
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.secondary_index.definition import is_partitioned_record_index
+from pyhudi.read.skipping.expression_index import ExpressionIndex, rewritten_filters
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from pyhudi.read.skipping.predicates import (
     Call,
@@ -147,7 +150,7 @@ def _indexes(
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, request.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
-        is_indexed = RECORD_INDEX.path in listed and not state.log.layout.has_partial_logs
+        is_indexed = RECORD_INDEX.path in listed and not _is_partitioned_index(state)
         if request.is_newest and is_indexed and keys_are_unique(state):
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
@@ -157,17 +160,33 @@ def _indexes(
         for name in request.columns
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
+    # each row must be stored whole in one file
+    is_whole = state.rules.picks and not state.log.layout.has_partial_logs
+    merges = state.rules.refused is None and is_whole
+    for index, condition in rewritten_filters(state.fs, state.config, node, request.schema):
+        read = partial(_expression_ranges, metadata, index)
+        found.append((index.name, partial(_ranged, condition, read, with_logs=merges)))
     if columns and COLUMN_STATS.path in listed:
-        # each row must be stored whole in one file
-        is_whole = state.rules.picks and not state.log.layout.has_partial_logs
-        merges = state.rules.refused is None and is_whole
-        found.append(
-            (
-                "column statistics",
-                lambda left: _ranged(metadata, left, node, columns, with_logs=merges),
-            )
-        )
+
+        def ranges_of(files: Sequence[FileName]) -> Mapping[str, ColumnRanges]:
+            return read_ranges(metadata, files, columns)
+
+        found.append(("column statistics", partial(_ranged, node, ranges_of, with_logs=merges)))
     return found
+
+
+def _is_partitioned_index(state: TableState) -> bool:
+    """Whether the record index has groups for each data partition, which only Apache Hudi reads."""
+    is_possible = bool(state.config.layout.index_version)
+    return is_possible and is_partitioned_record_index(state.fs, state.config)
+
+
+def _expression_ranges(
+    metadata: MetadataTable, index: ExpressionIndex, files: Sequence[FileName]
+) -> Mapping[str, ColumnRanges]:
+    """The ranges of an expression index, under its name."""
+    found = read_ranges(metadata, files, {index.column: index.kind}, index.partition)
+    return {index.name: found[index.column]} if index.column in found else {}
 
 
 def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.Array, ...]:
@@ -225,10 +244,9 @@ def _bloomed(
 
 
 def _ranged(
-    metadata: MetadataTable,
-    slices: list[FileSlice],
     node: Predicate,
-    columns: Mapping[str, pa.DataType],
+    ranges_of: Callable[[Sequence[FileName]], Mapping[str, ColumnRanges]],
+    slices: list[FileSlice],
     *,
     with_logs: bool,
 ) -> list[FileSlice]:
@@ -240,7 +258,7 @@ def _ranged(
     ]
     if not files:
         return slices
-    possible = can_pass(node, read_ranges(metadata, files, columns), len(files))
+    possible = can_pass(node, ranges_of(files), len(files))
     retained: set[FileGroupId] = set()
     at = 0
     for file_slice in checked:

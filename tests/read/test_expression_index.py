@@ -1,0 +1,71 @@
+"""Filters on a function of a column skip files by an expression index of Apache Hudi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.api.table import Table
+from pyhudi.read.skipping.expression_index import ExpressionIndex, on_ranges
+from pyhudi.read.skipping.predicates import parse_filter
+from tests.metadata.secondary_index.foreign import foreign_table
+
+DAY, LOWER = pc.day(pc.field("d")), pc.utf8_lower(pc.field("name"))
+SKIPPED = (
+    (DAY == 31, "expr_index_by_day"),
+    (DAY < 21, "expr_index_by_day"),
+    ((DAY > 25) & (pc.field("n") > 0), "expr_index_by_day"),
+    (LOWER == "dora", "expr_index_by_lower"),
+    ((LOWER == "ann") | (LOWER == "anna"), "expr_index_by_lower"),
+)
+
+
+def found(table: Table, where: pc.Expression) -> list[str]:
+    return sorted(table.scan(["id"], where).to_arrow().column(0).to_pylist())
+
+
+@pytest.mark.parametrize("where, index", SKIPPED, ids=str)
+def test_files_are_skipped_by_the_ranges_of_the_expression(
+    where: pc.Expression, index: str, tmp_path: Path
+) -> None:
+    table = foreign_table(tmp_path, "indexed_cow_v9")
+    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plan = table.scan(where=where).explain()
+    assert plan.skipped_by.get(index) == 1 and len(plan.tasks) == 1
+    assert found(table, where) == found(plain, where)
+
+
+UNDECIDED = (
+    ~(DAY == 31), DAY.is_null(), DAY != 5, LOWER != "x", LOWER > "zz", LOWER == "É",
+    pc.utf8_upper(pc.field("name")) == "X", pc.month(pc.field("d")) == 7,
+    (DAY == 31) | (pc.field("id") == "k1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("where", UNDECIDED, ids=str)
+def test_other_filters_read_every_file(where: pc.Expression, tmp_path: Path) -> None:
+    table = foreign_table(tmp_path, "indexed_cow_v9")
+    plan = table.scan(where=where).explain()
+    assert not any(name.startswith("expr_index") for name in plan.skipped_by)
+
+
+def test_text_that_java_lowers_to_more_characters_is_not_lost() -> None:
+    index = ExpressionIndex("x", "utf8_lower", "name")
+    node = parse_filter(LOWER == "mini")
+    assert node is not None
+    assert "mi\u0308" in str(on_ranges(node, index)) and "mini" in str(on_ranges(node, index))
+
+
+def test_an_expression_index_is_not_maintained_and_can_be_dropped(tmp_path: Path) -> None:
+    table = foreign_table(tmp_path, "indexed_cow_v9")
+    with pytest.raises(pyhudi.UnsupportedTableError, match="expr_index_by_day"):
+        table.delete(keys="k1")
+    for name in ("expr_index_by_day", "by_lower", "by_year"):
+        table.index.drop(name)
+    assert not any("expr" in row["name"] for row in table.index.list().to_pylist())
+    assert not table._fs.children(".hoodie/metadata/expr_index_by_day")
+    assert b"expr_index" not in table._fs.read(".hoodie/.index_defs/index.json")
+    assert found(table, DAY == 31) == ["k4"]
