@@ -11,10 +11,12 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.secondary_build import recreate_secondary
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.layouts.table_layout import ArchiveKind, LogInstant, TableLayout
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.definitions import (
+    add_definition,
     define_column_stats,
     define_record_index,
     read_definitions,
@@ -26,6 +28,7 @@ from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     FILES,
     RECORD_INDEX,
+    SECONDARY_PREFIX,
     maintained_partitions,
 )
 from pyhudi.operations.table_services import clean, compact
@@ -89,10 +92,10 @@ def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> Upg
     record, version = load_record(fs), load_config(fs).version
     if record is None or record.after != version:
         return None
-    notes = _finish(fs, options, engine, record)
+    _finish(fs, options, engine, record)
     return UpgradeReport(
         record.before, version, {}, rebuilt=tuple(sorted(record.partitions)),
-        notes=("finished a change of the version that was interrupted", *notes),
+        notes=("finished a change of the version that was interrupted",),
     )  # fmt: skip
 
 
@@ -121,7 +124,7 @@ def _execute(
     drop_metadata(fs, state.config)
     check_lock(fs)
     store_config(fs, properties_at(load_config(fs), to))  # the commit point
-    notes += _finish(fs, options, engine, plan.record)
+    _finish(fs, options, engine, plan.record)
     done = replace(plan, slices=first.slices, dropped=first.dropped)
     return replace(done.report(dry_run=False, notes=notes), rolled_back=rolled_back)
 
@@ -208,24 +211,25 @@ def _remove_timeline(fs: FileSystem, layout: TableLayout) -> None:
         fs.delete_folder(layout.timeline_folder)
 
 
-def _finish(
-    fs: FileSystem, options: Options, engine: Engine, record: ChangeRecord
-) -> tuple[str, ...]:
+def _finish(fs: FileSystem, options: Options, engine: Engine, record: ChangeRecord) -> None:
     """The steps after the commit point; may be repeated."""
     before, config = LAYOUTS[record.before], load_config(fs)
     if before.timeline_version != config.layout.timeline_version:
         _remove_timeline(fs, before)
-    config = _remove_definitions(fs, config, record)
+    config = _convert_definitions(fs, config, record)
     if FILES.path in record.partitions:
         _build_metadata(fs, config, options, engine, record)
     fs.delete([RECORD])
-    return ()
 
 
-def _remove_definitions(fs: FileSystem, config: TableConfig, record: ChangeRecord) -> TableConfig:
-    for name in read_definitions(fs, config):
+def _convert_definitions(fs: FileSystem, config: TableConfig, record: ChangeRecord) -> TableConfig:
+    """Remove definitions of indexes that are not built, and state the version of the others."""
+    for name, definition in read_definitions(fs, config).items():
         if name not in config.metadata_partitions and name not in record.partitions:
             config = remove_definition(fs, config, name)
+        elif name.startswith(SECONDARY_PREFIX) and name not in config.metadata_partitions:
+            version = f"V{config.layout.index_version}"
+            config = add_definition(fs, config, {**definition, "version": version})
     return config
 
 
@@ -233,6 +237,9 @@ def _build_metadata(
     fs: FileSystem, config: TableConfig, options: Options, engine: Engine, record: ChangeRecord
 ) -> None:
     log, groups = timeline_log(fs, config), record.partitions
+    if groups.keys() <= config.metadata_partitions:
+        return
+    config = drop_metadata(fs, config)  # what an interrupted attempt has built
     config = create_metadata(fs, config, log, records=None)
     facts = {p: groups[p.path] or 1 for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in groups}
     if COLUMN_STATS in facts and COLUMN_STATS.path not in config.metadata_partitions:
@@ -245,6 +252,7 @@ def _build_metadata(
             count = groups[RECORD_INDEX.path] or options.write.shard_count
             build_now(state, count, engine, silent)
             define_record_index(fs, load_config(fs))
+    recreate_secondary(fs, groups, engine)
 
 
 __all__ = ["change_version"]

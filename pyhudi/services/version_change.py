@@ -18,13 +18,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.metadata.payloads import FILES, MAINTAINED_PARTITIONS, MetadataPartition
+from pyhudi.metadata.payloads import (
+    FILES,
+    MAINTAINED_PARTITIONS,
+    RECORD_INDEX,
+    MetadataPartition,
+)
+from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.services.upgrade import UpgradeReport
@@ -153,18 +159,25 @@ def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
     _check_claims(state, slices)
     if to < 8 <= state.config.version:
         _check_savepoints(state)
-    listed = set(state.config.metadata_partitions)
-    known = load_record(state.fs)
-    resumed = (
-        known.partitions
-        if known and (known.before, known.after) == (state.config.version, to)
-        else {}
-    )
-    built = {p.path: _groups(state.fs, p) for p in MAINTAINED_PARTITIONS if p.path in listed}
-    record = ChangeRecord(state.config.version, to, {**resumed, **built})
+    listed = state.config.metadata_partitions
+    built = {p.path: _groups(state.fs, p) for p in _available(state, config)}
     dropped = tuple(sorted(listed - built.keys()))
+    record = _resumed(state, ChangeRecord(state.config.version, to, built))
     files = sum(3 if i.is_completed else 1 for i in state.timeline)
     return VersionChange(state.config, config, failed, slices, record, dropped, files)
+
+
+def _resumed(state: TableState, record: ChangeRecord) -> ChangeRecord:
+    """The record with what an interrupted attempt at the same change has removed since.
+
+    That attempt may also have added `files`, for compactions of a table without metadata table.
+    """
+    known = load_record(state.fs)
+    if known is None or (known.before, known.after) != (record.before, record.after):
+        return record
+    if FILES.path not in known.partitions and record.partitions.keys() == {FILES.path}:
+        return known
+    return replace(record, partitions={**known.partitions, **record.partitions})
 
 
 def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
@@ -217,6 +230,15 @@ def _check_savepoints(state: TableState) -> None:
             )  # fmt: skip
 
 
+def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]:
+    """The listed partitions that the version can have and this package builds."""
+    listed = state.config.metadata_partitions
+    found = [p for p in MAINTAINED_PARTITIONS if p.path in listed]
+    if after.layout.index_version and RECORD_INDEX in found:
+        found += [index.partition for index in secondary_indexes(state.fs, state.config)]
+    return found
+
+
 def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
     """How many file groups a metadata partition has on the store."""
     names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition.path}"))
@@ -224,16 +246,10 @@ def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
     return max((number for number in numbers if number is not None), default=-1) + 1
 
 
-def has_files(record: ChangeRecord) -> bool:
-    """Whether the table has a metadata table after the change."""
-    return FILES.path in record.partitions
-
-
 __all__ = [
     "ChangeRecord",
     "VersionChange",
     "check_direction",
-    "has_files",
     "load_record",
     "plan_change",
 ]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.errors import UnsupportedTableError
 from pyhudi.options import parse_options
+from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import MergeMode
+from tests.support.filesystems import every_stop, tree
 from tests.support.foreign import row_counts
 from tests.support.golden import golden_names, golden_table
 
@@ -21,7 +26,10 @@ def opened(fs: FileSystem, **more: str) -> Table:
 
 
 def rows(table: Table) -> Counter[str]:
-    found = table.scan().to_arrow()
+    return counted(table.scan().to_arrow())
+
+
+def counted(found: pa.Table) -> Counter[str]:
     return row_counts(found, [n for n in found.column_names if n != "_hoodie_file_name"])
 
 
@@ -47,3 +55,95 @@ def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
         assert rows(table) == before, to
         assert table.config.metadata_partitions == listed
         assert not (table.doctor() if to == 6 else table.metadata.verify()).findings
+
+
+def at_points(table: Table, points: list[str]) -> list[Counter[str]]:
+    return [counted(table.scan(as_of=point).to_arrow()) for point in points]
+
+
+@pytest.mark.parametrize(
+    "name", ["cow_cleaned", "mor_manylogs", "mor_rolled_back", "mor_logcompact"]
+)
+def test_older_snapshots_and_changes_are_read_after_an_upgrade(name: str) -> None:
+    fs = golden_table(name)
+    table = opened(fs)
+    readable = [i.time for i in table.timeline.commits][-3:]
+    before = at_points(table, readable)
+    changed = counted(table.changes(readable[0], readable[-1]).to_arrow())
+    opened(fs).upgrade(9)
+    table = opened(fs)
+    assert at_points(table, readable) == before
+    ends = {i.time: i.completed_at for i in table.timeline.commits}
+    assert all(ends.values()) and sorted(ends.values()) == [ends[time] for time in sorted(ends)]
+    assert counted(table.changes(ends[readable[0]], ends[readable[-1]]).to_arrow()) == changed
+
+
+def test_the_archive_is_converted_in_both_directions() -> None:
+    fs = golden_table("cow_cleaned")
+    archived = [(i.time, i.action) for i in opened(fs).archived_timeline]
+    assert archived
+    opened(fs).upgrade(9)
+    there = opened(fs).archived_timeline
+    assert [(i.time, i.action) for i in there] == archived
+    assert all(i.completed_at and i.completed_at > i.time for i in there)
+    fs.delete_folder(".hoodie/archived")
+    opened(fs).downgrade(6)
+    assert [(i.time, i.action) for i in opened(fs).archived_timeline] == archived
+
+
+def test_a_table_without_meta_columns_is_refused_and_unchanged() -> None:
+    fs = golden_table("mor_utc_virtualkeys")
+    before = tree(fs)
+    with pytest.raises(UnsupportedTableError, match="meta columns"):
+        opened(fs).upgrade(9)
+    assert tree(fs) == before
+
+
+def test_the_rows_and_the_merge_rule_of_an_overwriting_table_stay() -> None:
+    """Apache Hudi 1.2.0 orders the records of this table by event time after its own upgrade."""
+    fs = golden_table("mor_overwrite_latest")
+    before = rows(opened(fs))
+    opened(fs).upgrade(9)
+    table = opened(fs)
+    assert rows(table) == before
+    assert table.config.merge_mode is MergeMode.COMMIT_TIME
+    older = table.scan(with_meta=False).to_arrow().slice(0, 1)
+    older = older.set_column(older.column_names.index("ts"), "ts", pa.array([0], older["ts"].type))
+    assert table.upsert(older).matched == 1
+    assert table.scan(with_meta=False).to_arrow()["ts"].to_pylist().count(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "to", "one_in"),
+    [
+        ("mor_bloom", 6, 9, 4), ("mor_bloom", 9, 6, 4), ("mor_bloom", 9, 8, 4),
+        ("cow_rli", 6, 9, 37), ("cow_rli", 9, 6, 37),
+        pytest.param("cow_rli", 6, 9, 1, marks=pytest.mark.slow),
+        pytest.param("cow_rli", 9, 6, 1, marks=pytest.mark.slow),
+        pytest.param("mor_rli_avro", 6, 9, 1, marks=pytest.mark.slow),
+        pytest.param("mor_rli_avro", 9, 6, 1, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_change_that_stops_anywhere_leaves_a_table_that_is_read_and_finished(
+    name: str, since: int, to: int, one_in: int
+) -> None:
+    fs = golden_table(name)
+    if since > 6:
+        opened(fs).upgrade(since)
+    before, listed = rows(opened(fs)), opened(fs).config.metadata_partitions
+
+    def change(store: FileSystem) -> None:
+        table = opened(store)
+        table.upgrade(to) if to > since else table.downgrade(to)
+
+    for stop in every_stop(fs, change, one_in=one_in):
+        table = opened(stop.fs)
+        assert table.config.version in (since, to)
+        assert rows(table) == before, stop
+        if table.config.version == since or stop.fs.exists(RECORD):
+            change(stop.fs)
+        table = opened(stop.fs)
+        assert table.config.version == to, stop
+        assert rows(table) == before, stop
+        assert table.config.metadata_partitions == listed, stop
+        assert not table.metadata.verify().findings, stop
