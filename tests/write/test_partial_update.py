@@ -135,7 +135,7 @@ def made_with(ids: Any) -> Table:
 UPDATES = st.lists(
     st.tuples(
         st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True),
-        st.sampled_from([("a",), ("b",), ("a", "b"), ("tags", "b"), ()]),
+        st.sampled_from([("a",), ("b",), ("a", "b"), ("tags", "b"), (), None]),
     ),
     min_size=1,
     max_size=5,
@@ -145,13 +145,17 @@ UPDATES = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(UPDATES, st.booleans(), st.sampled_from([IndexKind.BLOOM, IndexKind.RECORD]))
 def test_a_history_of_partial_and_whole_updates_equals_a_model(
-    updates: list[tuple[list[int], tuple[str, ...]]], by_time: bool, index: IndexKind
+    updates: list[tuple[list[int], tuple[str, ...] | None]], by_time: bool, index: IndexKind
 ) -> None:
     table = made(ordering=("ts",) if by_time else (), index=index)
     table.bulk_insert(whole(range(5)))
     want = seen(table)
     for number, (ids, columns) in enumerate(updates, start=2):
         new: dict[str, Any] = {"ts": number, "a": f"new{number}", "b": None, "tags": ["n"]}
+        if columns is None:
+            table.delete(keys=[f"k{i}" for i in ids])
+            want = {key: row for key, row in want.items() if key not in {f"k{i}" for i in ids}}
+            continue
         if not columns:
             table.upsert(whole(ids, number))
             for i in ids:

@@ -108,8 +108,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.hfile.block.cache.enabled",
         "hoodie.hfile.block.cache.size",
         "hoodie.hfile.block.cache.ttl.minutes",
-        "hoodie.merge.use.record.positions",
         "hoodie.optimized.log.blocks.scan.enable",
         "hoodie.spark.polaris.catalog.class",
+    ),
+    *without_effect(
+        "record positions are used where all log blocks of a slice have them",
+        "hoodie.merge.use.record.positions",
     ),
 )  # fmt: skip
