@@ -21,7 +21,7 @@ from pyhudi.options import IndexKind, parse_options
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
-from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
+from tests.support.merge_model import RULES, SCHEMA, TOAST, VERSION_9, Model, Row, Rule
 
 
 def small_rows() -> st.SearchStrategy[Row]:
@@ -45,10 +45,11 @@ def small_rows() -> st.SearchStrategy[Row]:
     )
 
 
-def made(rule: Rule, kind: TableType, log_format: str, index: IndexKind) -> Table:
+def made(rule: Rule, kind: TableType, log_format: str, index: IndexKind, version: int = 6) -> Table:
     fs = MemoryFileSystem()
     options = {"hoodie.metadata.record.index.min.filegroup.count": "2", **rule.table_options}
     options["hoodie.bucket.index.num.buckets"] = "2"
+    options["hoodie.write.table.version"] = str(version)
     options["hoodie.logfile.data.block.format"] = log_format
     parsed = with_merge(parse_options(options), rule.function)
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), rule.ordering, parsed, index))
@@ -80,12 +81,14 @@ INDEXES = st.sampled_from([IndexKind.RECORD, IndexKind.BLOOM, IndexKind.BUCKET])
 """Those that send a deleted key elsewhere, back where its base file is, and to one place always."""
 
 
-def three_ways(name: str, batches: list[list[Any]], log_format: str, index: IndexKind) -> None:
+def three_ways(
+    name: str, batches: list[list[Any]], log_format: str, index: IndexKind, version: int = 6
+) -> None:
     """The steps into tables of both types, compared with the model."""
-    rule = RULES[name]
+    rule = VERSION_9.get(name, RULES[name]) if version == 9 else RULES[name]
     model = Model(rule)
-    cow = made(rule, TableType.COPY_ON_WRITE, log_format, index)
-    mor = made(rule, TableType.MERGE_ON_READ, log_format, index)
+    cow = made(rule, TableType.COPY_ON_WRITE, log_format, index, version)
+    mor = made(rule, TableType.MERGE_ON_READ, log_format, index, version)
     for batch in batches:
         if isinstance(batch[0], str):
             for key in batch:
@@ -112,11 +115,28 @@ def test_rewrite_read_and_merged_slice_equal_the_model(
     three_ways(name, batches, log_format, index)
 
 
+NEWER = [
+    (version, name)
+    for version in (8, 9)
+    for name in RULES
+    if (version, name) != (9, "debezium mysql")  # it has other ordering columns
+]
+
+
+@pytest.mark.parametrize(("version", "name"), NEWER)
+@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
+@settings(max_examples=2, deadline=None)
+def test_newer_table_versions_merge_as_the_model(
+    version: int, name: str, batches: list[list[Any]], log_format: str, index: IndexKind
+) -> None:
+    three_ways(name, batches, log_format, index, version)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("version", "name"), [*((6, name) for name in RULES), *NEWER])
 @given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
 @settings(max_examples=100, deadline=None)
 def test_rewrite_read_and_merged_slice_equal_the_model_long(
-    name: str, batches: list[list[Any]], log_format: str, index: IndexKind
+    version: int, name: str, batches: list[list[Any]], log_format: str, index: IndexKind
 ) -> None:
-    three_ways(name, batches, log_format, index)
+    three_ways(name, batches, log_format, index, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,10 +33,12 @@ USER = ("name", "price", "tags", "addr")
 class Rule:
     """A rule, and the model of it.
 
-    order: what is compared of a row; None: the later row is the greater.  ties_to_old: of equals
+    order: what is compared of a row; None: the later row is the greater.  deletes_compare: a lesser
+    delete loses also where a lesser row still gives its values.  ties_to_old: of equals
     the older stays.  gives_way: whether a value lets the other row's stand.  beneath: an older
     row still gives its values.  delete: marks beside `_hoodie_is_deleted`.  batch: what decides
-    within a batch, where that is another thing.
+    within a batch, where that is another thing.  folds_batch: rows of a batch are merged, not one
+    of them taken.
     """
 
     payload: str | None
@@ -45,8 +47,10 @@ class Rule:
     ties_to_old: bool = False
     gives_way: Callable[[Any], bool] = lambda value: False
     beneath: bool = False
+    deletes_compare: bool = False
     delete: Callable[[Row], bool] = lambda row: False
     batch: Callable[[Row], Any] | None = None
+    folds_batch: bool = False
     options: tuple[tuple[str, str], ...] = ()
     function: Callable[[pa.RecordBatch, pa.RecordBatch], pa.RecordBatch] | None = None
 
@@ -122,6 +126,20 @@ RULES = {
 }
 
 
+VERSION_9 = {
+    "partial update": replace(RULES["partial update"], deletes_compare=True),
+    "non-defaults": replace(RULES["non-defaults"], batch=None, folds_batch=True),
+    "aws dms": replace(RULES["aws dms"], batch=None, delete=lambda row: row["Op"] == "D"),
+    "debezium postgres": replace(
+        RULES["debezium postgres"],
+        beneath=True,
+        deletes_compare=True,
+        delete=lambda row: row["_change_operation_type"] == "d",
+    ),
+}
+"""The rules that modes and properties replace from version 9 on, where they differ."""
+
+
 class Model:
     """Records by key, merged one at a time."""
 
@@ -146,7 +164,8 @@ class Model:
             return None if self.is_delete(new) else new
         behind = self.behind(old, new)
         if self.is_delete(new):
-            return old if behind and not rule.beneath else None
+            loses = behind and (rule.deletes_compare or not rule.beneath)
+            return old if loses else None
         if rule.function is not None:
             return {**new, "price": (old["price"] or 0.0) + (new["price"] or 0.0)}
         if behind and not rule.beneath:
@@ -167,14 +186,16 @@ class Model:
                 old, new = order(out[key]), order(row)
                 out[key] = row if new > old or (new == old and not rule.ties_to_old) else out[key]
             elif not self.folds or self.is_delete(out[key]):
-                out[key] = row
+                loses = rule.deletes_compare and self.behind(out[key], row)
+                out[key] = out[key] if loses else row
             else:
                 out[key] = self.merged(out[key], row) or row
         return list(out.values())
 
     @property
     def folds(self) -> bool:
-        probe = self.rule.function is not None or self.rule.beneath
+        rule = self.rule
+        probe = rule.function is not None or rule.beneath or rule.folds_batch
         return probe or self.rule.payload == "PostgresDebeziumAvroPayload"
 
     def upsert(self, batch: list[Row]) -> None:
