@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pyhudi.api.table import Table
@@ -157,3 +158,29 @@ def test_a_record_that_changes_its_partition_is_deleted_by_position() -> None:
     ((_, keys, stored),) = [item for item in logged(table) if item[0].kind is BlockKind.DELETE]
     assert keys == stored == ["k004"]
     assert values(table) == {f"k{i:03}": "old" for i in range(10)} | {"k004": "moved"}
+
+
+def test_a_log_compaction_merges_blocks_with_positions() -> None:
+    table = made(9, IndexKind.BLOOM)
+    want = changed(table)
+    table.compact_logs()
+    assert values(table) == want
+    table.upsert(rows([5, 3], 9, "newest"))
+    assert values(table) == want | {"k005": "newest", "k003": "newest"}
+    table.compact()
+    assert values(table) == want | {"k005": "newest", "k003": "newest"}
+
+
+def test_rows_deleted_by_a_condition_and_rolled_back_writes_leave_valid_positions() -> None:
+    table = made(9, IndexKind.GLOBAL_SIMPLE)
+    table.bulk_insert(rows(range(20), 1, "old"))
+    table.upsert(rows([4, 5], 2, "new"))
+    table.upsert(rows([6, 7], 3, "undone"))
+    table.rollback(table.timeline.commits.instants[-1].time)
+    table.delete(where=pc.field("v") == "new")
+    want = {f"k{i:03}": "old" for i in range(20) if i not in (4, 5)}
+    assert values(table) == want
+    table.upsert(rows([4, 8], 1, "again"))
+    assert values(table) == want | {"k004": "again", "k008": "again"}
+    for _, keys, stored in logged(table):
+        assert stored in (None, keys)
