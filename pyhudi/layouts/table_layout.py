@@ -54,7 +54,8 @@ class TableLayout:
     clustering_action: word of a pending clustering in file names.  log_marker: kind of the
     markers of log files.  has_partial_logs: whether logs may hold rows with some columns only.
     has_record_positions: whether log blocks may have the positions of their records in the base
-    file.  index_version: newest version of the definitions of metadata indexes;
+    file.  compactions_log_changes: whether a compaction of a table with change data capture writes
+    CDC logs.  index_version: newest version of the definitions of metadata indexes;
     0 if the version has none.
     """
 
@@ -69,6 +70,7 @@ class TableLayout:
     log_marker: str
     has_partial_logs: bool
     has_record_positions: bool
+    compactions_log_changes: bool
     metadata_instants: MetadataInstants
     index_version: int
 

@@ -25,6 +25,7 @@ V6: Final = TableLayout(
     log_marker="APPEND",
     has_partial_logs=False,
     has_record_positions=False,
+    compactions_log_changes=False,
     metadata_instants=MetadataInstants.SUFFIXED,
     index_version=0,
 )

@@ -25,6 +25,7 @@ V8: Final = TableLayout(
     log_marker="CREATE",
     has_partial_logs=True,
     has_record_positions=True,
+    compactions_log_changes=True,
     metadata_instants=MetadataInstants.FRESH,
     index_version=1,
 )

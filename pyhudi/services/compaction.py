@@ -31,6 +31,7 @@ from pyhudi.services.compaction_tasks import CompactTask, compact_slice
 from pyhudi.services.plan_execution import Claim
 from pyhudi.services.row_rewriting import rewriting
 from pyhudi.storage.best_effort_cleanup import tolerating
+from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.file_group_view import FileSlice, Visibility
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.timeline_facts import replaced_groups
@@ -175,7 +176,9 @@ def _publish(
     ]
     slices = planned_slices(state.view(), operations, at=pending.time)
     how = rewriting(state, pending, options)
-    tasks = [CompactTask(how.plan, how.spec, slice_, n) for n, slice_ in enumerate(slices)]
+    cdc = cdc_mode(state.config) if state.config.layout.compactions_log_changes else None
+    plan = replace(how.plan, cdc=cdc)
+    tasks = [CompactTask(plan, how.spec, slice_, n) for n, slice_ in enumerate(slices)]
     inflight = log.start(pending)
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)

@@ -7,16 +7,21 @@ Source: table_format 7.4.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.read.changes.before_after import pair
+from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.transaction.markers import MarkerKind
+from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.file_writers import new_bloom, write_base_file
 
@@ -47,6 +52,8 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
     bloom = new_bloom(plan.base_file)
     bloom.add(rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
+    announce(plan.fs, plan.instant, slice_.partition, name, kind=kind)
+    cdc_sizes = _log_changes(task, name, rows)
     size = write_base_file(plan, slice_.group, name, rows, bloom, kind)
     path = join(slice_.partition, str(name))
     plan.check_stands(path)
@@ -64,6 +71,25 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
         compacted_log_files=len(slice_.logs),
         compacted_log_bytes=slice_.log_bytes,
         compacted_blocks=len(slice_.logs),
+        cdc_sizes=cdc_sizes,
         create_millis=millis_since(began),
         previous_base=str(slice_.base.name) if slice_.base else None,
     )
+
+
+def _log_changes(
+    task: CompactTask, name: BaseFileName, merged: pa.Table
+) -> Mapping[str, int] | None:
+    """Write the CDC log of the changes that the slice's logs make to its base file, if enabled;
+    returns its size by path."""
+    plan, slice_ = task.plan, task.file_slice
+    if plan.cdc is None:
+        return None
+    stored = read_slice(plan.fs, replace(slice_, logs=()), spec=task.spec)
+    found = pair(stored, merged, (RECORD_KEY,))
+    old, new = stored.take(pa.array(found.before)), merged.take(pa.array(found.after))
+    differs = rows_differ(old.select(plan.schema.names), new.select(plan.schema.names))
+    removed = np.concatenate([found.before[differs], found.only_before])
+    added = np.concatenate([found.after[differs], found.only_after])
+    before, after = stored.take(pa.array(removed)), merged.take(pa.array(added))
+    return write_cdc_log(plan, slice_.group, name, before, after)

@@ -5,6 +5,7 @@
                                                      .MERGE    a rewritten base file
               .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file (layout 1)
               .../.<fileId>_<T>.log.<version>_<token>.marker.CREATE      a log file (layout 2)
+              .../.<fileId>_<T>.log.1_<token>.cdc.marker.CREATE          a CDC log (layout 2)
 .hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server format
 ```
 
@@ -145,7 +146,7 @@ def leftovers(
     A log's version is found by listing its partition, and only if its write token is in no stat.
     Files of other instants are never included, whatever the markers contain.
     """
-    written = {stat.path for stat in stats}
+    written = {path for stat in stats for path in (stat.path, *(stat.cdc_sizes or ()))}
     written_logs = {
         (stat.partition, name.file_id, name.write_token)
         for stat in stats

@@ -33,14 +33,14 @@ class FoundFile:
 def build_rollback_plan(failed: Instant, found: Iterable[FoundFile]) -> RollbackPlan:
     """The plan for undoing `failed`, given the files that may belong to it.  Pure.
 
-    Files at its instant are deleted, except the logs that later writes added to the slice of a
-    failed compaction.  A slice with a log that contains its blocks gets one command block.
+    Files at its instant are deleted, except the logs of rows that later writes added to the slice
+    of a failed compaction.  A slice with a log that contains its blocks gets one command block.
     """
     deletable: dict[FileGroupId, list[str]] = {}
     undone: dict[tuple[FileGroupId, InstantTime], dict[str, int]] = {}
     for file in found:
         group = FileGroupId(file.partition, file.name.file_id)
-        is_log = isinstance(file.name, LogFileName)
+        is_log = isinstance(file.name, LogFileName) and not file.name.is_cdc
         if file.name.instant == failed.time:
             if not (is_log and failed.action is Action.COMPACTION):
                 deletable.setdefault(group, []).append(join(file.partition, str(file.name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,25 @@ def test_apache_hudi_returns_the_changes_that_were_logged(
     pq.write_table(rows(range(20, 50, 4), 4), tmp_path / "batch.parquet")
     apache.call("write", path=str(path), rows=str(tmp_path / "batch.parquet"), operation="upsert")
     check_equal(table, path, apache, second)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("cow", "DATA_BEFORE_AFTER"), ("mor", "DATA_BEFORE_AFTER"), ("mor", "OP_KEY_ONLY")],
+)
+def test_apache_hudi_returns_the_changes_of_version_9(
+    kind: str, mode: str, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
+) -> None:
+    path, apache = tmp_path / "t", apache_hudi("1.2.0")
+    table = pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        version=9, options={"hoodie.table.cdc.enabled": "true", MODE: mode},
+    )  # fmt: skip
+    table.upsert(rows(range(30), 1))
+    table.upsert(rows(range(10, 40, 3), 2))
+    table.delete(keys=rows(range(5, 15, 2), 2)["id"].to_pylist())
+    check_equal(table, path, apache, "000")
+    if kind == "mor":
+        table.compact()
+        table.upsert(rows(range(8), 3))
+        check_equal(table, path, apache, "000")

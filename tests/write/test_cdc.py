@@ -11,10 +11,21 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
+from pyhudi.filenames import TEMP
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, read_blocks
+from pyhudi.operations.create import NewTable, create
+from pyhudi.options import parse_options
+from pyhudi.read.table_snapshot import load_state
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableType
+from pyhudi.timeline.commit_metadata import WriteStat
+from tests.support.filesystems import every_stop, tree
 
 SCHEMA = pa.schema(
     [
@@ -42,9 +53,9 @@ def rows(*found: tuple[str, int], city: str = "sf") -> pa.Table:
     )  # fmt: skip
 
 
-def new_table(place: Path, kind: str = "cow", **options: str) -> pyhudi.Table:
+def new_table(place: Path, kind: str = "cow", *, version: int = 6, **options: str) -> pyhudi.Table:
     return pyhudi.create_table(str(place), SCHEMA, record_key="id", partition_by="city",
-                               ordering="ts", table_type=kind,
+                               ordering="ts", table_type=kind, version=version,
                                options={**ENABLED, **options})  # fmt: skip
 
 
@@ -75,14 +86,28 @@ def changes(table: pyhudi.Table, since: str = "000") -> list[tuple[Any, ...]]:
                   zip(found, keys, strict=True))  # fmt: skip
 
 
+def newest(table: pyhudi.Table) -> str:
+    """Where the changes after the last commit begin."""
+    last = table.timeline.commits.last
+    assert last is not None
+    return str(last.completed_at or last.time)
+
+
+VERSIONS = pytest.mark.parametrize("version", [6, 9])
+
+
+@VERSIONS
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_changes_of_every_operation_are_captured(tmp_path: Path, kind: str) -> None:
-    table = new_table(tmp_path / "t", kind)
-    first = str(table.upsert(rows(("a", 1), ("b", 1), ("c", 1))).instant)
+def test_changes_of_every_operation_are_captured(tmp_path: Path, kind: str, version: int) -> None:
+    table = new_table(tmp_path / "t", kind, version=version)
+    table.upsert(rows(("a", 1), ("b", 1), ("c", 1)))
+    first = newest(table)
     assert changes(table) == [("i", "a", None, 1), ("i", "b", None, 1), ("i", "c", None, 1)]
-    second = str(table.upsert(rows(("b", 2), ("d", 2), ("c", 0))).instant)  # c is older: it loses
+    report = table.upsert(rows(("b", 2), ("d", 2), ("c", 0)))  # c is older: it loses
+    second = newest(table)
     assert changes(table, first) == [("i", "d", None, 2), ("u", "b", 1, 2)]
-    third = str(table.delete(keys=["a", "nobody"]).instant)
+    table.delete(keys=["a", "nobody"])
+    third = newest(table)
     assert changes(table, second) == [("d", "a", 1, None)]
     table.insert_overwrite(rows(("z", 4)))
     assert changes(table, third) == [
@@ -93,7 +118,7 @@ def test_changes_of_every_operation_are_captured(tmp_path: Path, kind: str) -> N
         update = logged(tmp_path / "t")[0][0]
         assert update["before"] == rows(("b", 1)).to_pylist()[0]
         assert update["after"] == rows(("b", 2)).to_pylist()[0]
-        assert update["ts_ms"] == second
+        assert update["ts_ms"] == report.instant
 
 
 def test_a_group_merged_for_a_key_that_comes_back_logs_its_changes(tmp_path: Path) -> None:
@@ -179,3 +204,114 @@ def test_a_mode_without_capture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError):
         pyhudi.open_table(str(tmp_path / "u"), options={"hoodie.table.cdc.enabled": "false"})
     assert table.config.cdc_enabled
+
+
+MODES = pytest.mark.parametrize("mode", ["DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"])
+
+
+@MODES
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_compaction_logs_the_changes_that_it_merges(
+    tmp_path: Path, mode: str, version: int
+) -> None:
+    table = new_table(tmp_path / "t", "mor", version=version, **{MODE: mode})
+    table.upsert(rows(("a", 1), ("b", 1), ("c", 1), ("d", 1)))
+    table.upsert(rows(("a", 2), ("b", 1)))  # b is the same row again
+    table.delete(keys=["c"])
+    expected = changes(table)
+    assert logs(tmp_path / "t") == []
+    report = table.compact()
+    (log,) = logs(tmp_path / "t")
+    assert f"_{report.instants[0]}.log.1_" in log.name
+    found = {r["op"]: r for r in logged(tmp_path / "t")[0]}
+    assert set(found) == {"u", "d"}
+    if mode == "DATA_BEFORE_AFTER":
+        assert found["u"]["before"] == rows(("a", 1)).to_pylist()[0]
+        assert found["u"]["after"] == rows(("a", 2)).to_pylist()[0]
+        assert found["d"]["before"] == rows(("c", 1)).to_pylist()[0]
+    else:
+        assert {op: r["record_key"] for op, r in found.items()} == {"u": "a", "d": "c"}
+    stat = last_stat(tmp_path / "t")
+    assert dict(stat.cdc_sizes or {}) == {f"sf/{log.name}": log.stat().st_size}
+    assert changes(table) == expected
+    assert not table.metadata.verify().findings
+
+
+def test_a_compaction_of_version_6_logs_no_changes(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "mor")
+    table.upsert(rows(("a", 1)))
+    table.upsert(rows(("a", 2)))
+    table.compact()
+    assert logs(tmp_path / "t") == []
+
+
+def last_stat(place: Path) -> WriteStat:
+    """The only write stat of the last commit."""
+    state = load_state(LocalFileSystem(place), parse_options({}).read)
+    last = state.timeline.commits.last
+    assert last is not None
+    (stat,) = state.log.commit(last).stats
+    return stat
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_the_stat_of_a_log_names_its_slice(tmp_path: Path, version: int) -> None:
+    table = new_table(tmp_path / "t", "mor", version=version)
+    first = str(table.upsert(rows(("a", 1))).instant)
+    table.upsert(rows(("a", 2)))
+    earlier = last_stat(tmp_path / "t").log_files
+    assert len(earlier) == 1
+    table.upsert(rows(("a", 3)))
+    stat = last_stat(tmp_path / "t")
+    assert stat.previous_instant == first
+    assert stat.base_file.endswith(f"_{first}.parquet")
+    assert stat.log_files == (*earlier, stat.file_name) and stat.cdc_sizes is None
+    plain = pyhudi.create_table(str(tmp_path / "u"), SCHEMA, record_key="id", ordering="ts",
+                                table_type="mor", version=version)  # fmt: skip
+    plain.upsert(rows(("a", 1)))
+    report = plain.upsert(rows(("a", 2)))
+    stat = last_stat(tmp_path / "u")
+    assert (stat.previous_instant, stat.base_file, stat.log_files[:-1]) == (report.instant, "", ())
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_crashed_write_leaves_no_log_after_its_rollback(tmp_path: Path, kind: str) -> None:
+    fs = MemoryFileSystem()
+    parsed = parse_options({**ENABLED, "hoodie.write.table.version": "9"})
+    keys: tuple[tuple[str, ...], ...] = (("id",), ("city",), ("ts",))
+    create(fs, NewTable(SCHEMA, "t", TableType[TYPES[kind]], *keys, parsed))
+    open_table(fs).upsert(rows(("a", 1)))
+    if kind == "mor":
+        open_table(fs).upsert(rows(("a", 2)))
+
+    def act(disk: FileSystem) -> None:
+        table = open_table(disk)
+        table.compact() if kind == "mor" else table.upsert(rows(("a", 3)))
+
+    stops = 0
+    for stop in every_stop(fs, act):
+        left = {path for path in tree(stop.fs) if path.endswith(".cdc")}
+        if stop.died_at is None:
+            assert len(left) == 1 and not open_table(stop.fs).metadata.verify().findings
+            continue
+        table = open_table(stop.fs)
+        instants = {p.split("_")[1].split(".")[0] for p in left} & pending(table)
+        for path in left:
+            if instants:
+                assert any(m.endswith(f"{path}.marker.CREATE") for m in tree(stop.fs, TEMP))
+        act(stop.fs)  # a compaction is rolled back when its plan runs again
+        after = {path for path in tree(stop.fs) if path.endswith(".cdc")}
+        assert not instants or not after & left
+        stops += bool(instants)
+    assert stops > 1
+
+
+TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+
+def open_table(fs: FileSystem) -> Table:
+    return Table(fs, options=parse_options(ENABLED), engine=LocalEngine(1))
+
+
+def pending(table: Table) -> set[str]:
+    return {str(instant.time) for instant in table.timeline.pending}

@@ -8,10 +8,10 @@ DATA_BEFORE         op, record_key, before                      before, after: t
 OP_KEY_ONLY         op, record_key                              meta columns, or null
 ```
 
-The commit lists the log in the `cdcStats` of the base file.  The log has no separate marker
-(Apache Hudi 0.15.0 cannot roll back markers of logs that are not APPEND); it shares the write
-token of its base file, whose marker identifies both.  Source: table_format 7.11; files of Apache
-Hudi 1.2.0.
+The commit lists the log in the `cdcStats` of the base file.  The log shares the write token of
+its base file, whose marker identifies both.  Where markers of logs are CREATE, it also has one;
+else it has none, because Apache Hudi 0.15.0 cannot roll back markers of logs that are not APPEND.
+Source: table_format 7.11, writer_v8_v9 13; files of Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.column_merge import plain
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.cdc_properties import CdcMode
+from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.file_plan import FilePlan
 
 
@@ -49,7 +50,10 @@ def write_cdc_log(
     records = _changes(plan, plain(before), after)
     schema = cdc_schema(without_meta_fields(plan.avro_schema), plan.cdc)
     content = data_block(records, kind=BlockKind.CDC, instant=plan.instant, avro_schema=schema)
-    path = join(group.partition, str(cdc_log_of(base)))
+    name = cdc_log_of(base)
+    if MarkerKind(plan.layout.log_marker) is MarkerKind.CREATE:
+        announce(plan.fs, plan.instant, group.partition, name, kind=MarkerKind.CREATE)
+    path = join(group.partition, str(name))
     with plan.fs.open_sink(path) as sink:
         sink.write(content)
         return {path: sink.tell()}
