@@ -420,6 +420,25 @@ def test_a_file_that_is_torn_missing_or_of_another_length_is_reported() -> None:
         archived(fs)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_a_changed_byte_is_reported_or_changes_nothing_else(name: str) -> None:
+    fs = real_table(name)
+    file = load_manifest(fs, HISTORY).files[-1]
+    path = f"{HISTORY}/{file.name}"
+    whole = fs.read(path)
+    known = TimelineHistory(fs, HISTORY).contents()
+    reported = 0
+    for at in range(0, len(whole), 7):
+        fs.replace(path, whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            found = TimelineHistory(fs, HISTORY).contents()
+        except CorruptFileError:
+            reported += 1
+        else:
+            assert len(found) == len(known)
+    assert reported > 100
+
+
 @pytest.mark.parametrize(
     "columns",
     [

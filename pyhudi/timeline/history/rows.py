@@ -111,7 +111,8 @@ def read_history_file(
         parquet = pq.ParquetFile(source, page_checksum_verification=True)
         _check_columns(parquet.schema_arrow, columns, path)
         for group in range(parquet.num_row_groups):
-            yield _checked(parquet.read_row_group(group, columns=list(columns)), path)
+            table = parquet.read_row_group(group, columns=list(columns), use_threads=False)
+            yield _checked(table, path)
 
 
 def _check_columns(schema: pa.Schema, columns: Sequence[str], path: str) -> None:
