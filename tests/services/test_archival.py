@@ -170,8 +170,7 @@ def test_a_replacement_is_archived_after_the_last_file_it_replaced(
         again = pyhudi.open_table(tmp_path / "t", options={"hoodie.metadata.enable": enabled})
         assert values(again) == want
         assert values(again, as_of=snapshot) == before
-    if version == "6":  # the doctor examines tables of this version
-        assert table.doctor().is_healthy, str(table.doctor())
+    assert table.doctor().is_healthy, str(table.doctor())
     if pinned is not None:
         pinned.release()
     else:
