@@ -14,6 +14,7 @@ from pyhudi.metadata.definitions import define_column_stats
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
+    PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_PREFIX,
     MetadataPartition,
@@ -55,6 +56,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             partition: _group_count(fs, partition) or default
             for partition, default in (
                 (COLUMN_STATS, options.write.facts.column_stats_groups),
+                (PARTITION_STATS, 1),
                 (BLOOM_FILTERS, options.write.facts.bloom_filters_groups),
             )
             if partition.path in listed
@@ -65,12 +67,14 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
         for partition in maintained_partitions(listed)
         if partition.path.startswith(SECONDARY_PREFIX)
     }
+    schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
+    if COLUMN_STATS.path in listed and config.layout.index_version:
+        config = define_column_stats(fs, config, schema)
     config = rebuild_metadata_table(fs, config, request, engine=engine)
     recreate_secondary(fs, secondary, engine)
     config = load_config(fs)
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
-    schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
     return define_column_stats(fs, config, schema)
 
 

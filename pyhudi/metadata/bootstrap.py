@@ -34,19 +34,21 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.formats.log_block import empty_delete_block
+from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
-    COMMIT_SCHEMA,
     FILES,
     NON_PARTITIONED,
     RECORD_INDEX,
+    SCHEMA,
     FileMap,
     MetadataPartition,
     encode_files,
 )
 from pyhudi.metadata.reader import own_log
 from pyhudi.metadata.record_index.locations import encode_locations
+from pyhudi.metadata.record_schema import records_of
 from pyhudi.metadata.visible_instants import init_instant
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -98,12 +100,14 @@ def create_metadata(
     if FILES.path not in config.metadata_partitions:
         config = drop_metadata(fs, config)
         _create_table(fs, config)
-        keys, values = encode_files(stored_files(fs, timeline))
+        schema = records_of(config.layout.index_version).stored
+        keys, values = encode_files(stored_files(fs, timeline), schema)
         config = create_partition(fs, config, timeline, FILES, [(keys, values)])
     if records is not None and RECORD_INDEX.path not in config.metadata_partitions:
         fs.delete_folder(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
         groups = _sharded(records, shard_count, _epoch(timeline, log))
         config = create_partition(fs, config, timeline, RECORD_INDEX, groups)
+        config = define_record_index(fs, config)
     return config
 
 
@@ -211,10 +215,11 @@ def create_partition(
     groups: list[tuple[pa.Array, pa.Array] | None],
 ) -> TableConfig:
     """Create and list a partition of len(groups) file groups with their first rows."""
+    schema = SCHEMA if partition == RECORD_INDEX else records_of(config.layout.index_version).stored
 
     def write_first(metadata_fs: FileSystem, time: InstantTime) -> list[WriteStat]:
         return [
-            _write_first(metadata_fs, partition, number, time, rows)
+            _write_first(metadata_fs, partition, number, time, rows, schema)
             for number, rows in enumerate(groups)
             if rows is not None
         ]
@@ -237,6 +242,7 @@ def publish_partition(
 ) -> TableConfig:
     """Create and list a partition of `group_count` file groups; `write_first` writes its files."""
     log = own_log(fs, config)
+    records = records_of(config.layout.index_version)
     time = _free_init_instant(log, data)
     instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
     ensure_partition(log.fs, partition.path, time)
@@ -244,7 +250,7 @@ def publish_partition(
         first = LogFileName(partition.file_id(number), time, 1, _GROUP_TOKEN)
         log.fs.create(join(partition.path, str(first)), empty_delete_block(time))
     stats = tuple(write_first(log.fs, time))
-    done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": COMMIT_SCHEMA})
+    done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": records.commit})
     log.complete(instant, log.encode(done))
     listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
     return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
@@ -279,10 +285,11 @@ def _write_first(
     number: int,
     time: InstantTime,
     rows: tuple[pa.Array, pa.Array],
+    schema: str,
 ) -> WriteStat:
     keys, values = rows
     name = BaseFileName(partition.file_id(number), new_write_token(number), time, HFILE)
-    size = write_base_hfile(fs, partition.path, name, keys, values)
+    size = write_base_hfile(fs, partition.path, name, keys, values, schema)
     return first_stat(partition, number, name, entries=len(keys), size_bytes=size)
 
 

@@ -37,7 +37,6 @@ from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
-    COMMIT_SCHEMA,
     FILES,
     PARTITION_PAYLOADS,
     RECORD_INDEX,
@@ -56,7 +55,7 @@ from pyhudi.metadata.record_index.k_way_merge import (
     rows_with_values,
 )
 from pyhudi.metadata.record_index.locations import transcode_locations
-from pyhudi.metadata.record_schema import RECORDS_V9
+from pyhudi.metadata.record_schema import records_of
 from pyhudi.metadata.secondary_index.records import live_values
 from pyhudi.metadata.visible_instants import (
     COMPACTION_SUFFIX,
@@ -224,6 +223,7 @@ class Rewrite:
     file_id: str
     instant: InstantTime
     at: InstantTime
+    schema: str = SCHEMA
 
 
 def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
@@ -247,7 +247,10 @@ def _compact(table: MetadataTable, pending: Instant, engine: Engine) -> None:
     stats = engine.run(rewrite, rewrites, label="metadata-compaction")
     written = tuple(stat for stat in stats if stat is not None)
     done = CommitMetadata(
-        written, operation="COMPACT", compacted=True, extra={"schema": COMMIT_SCHEMA}
+        written,
+        operation="COMPACT",
+        compacted=True,
+        extra={"schema": records_of(table.config.layout.index_version).commit},
     )
     log.complete(pending, log.encode(done))
 
@@ -276,7 +279,15 @@ def _rewrites(
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
         mapped = MapSlice.of(file_slice, number, table.valid)
-        yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at)
+        schema = _schema_of(table, file_slice.partition)
+        yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at, schema)
+
+
+def _schema_of(table: MetadataTable, partition: str) -> str:
+    """The schema of the values in new base files of a partition."""
+    if partition == RECORD_INDEX.path:
+        return SCHEMA
+    return records_of(table.config.layout.index_version).stored
 
 
 def rewrite(task: Rewrite) -> WriteStat | None:
@@ -289,16 +300,15 @@ def rewrite(task: Rewrite) -> WriteStat | None:
     file_slice = task.map_slice
     name = BaseFileName(task.file_id, new_write_token(file_slice.number), task.at, HFILE)
     done = None
-    schema = _schema_of(file_slice.partition)
     if _holds_keys(file_slice.partition):
         with suppress(UnsortedError):
             done = _write_chunks(task, name)
     if done is None:
         merged = merged_files if file_slice.partition == FILES.path else merged_newest
-        keys, values = merged(task.fs, file_slice)
+        keys, values = merged(task.fs, file_slice, task.schema)
         if not len(keys) and file_slice.base is None:
             return None
-        size = write_base_hfile(task.fs, file_slice.partition, name, keys, values, schema)
+        size = write_base_hfile(task.fs, file_slice.partition, name, keys, values, task.schema)
         done = size, len(keys)
     size, count = done
     if not size:
@@ -327,17 +337,14 @@ def _holds_keys(partition: str) -> bool:
     return partition == RECORD_INDEX.path or partition.startswith(SECONDARY_PREFIX)
 
 
-def _schema_of(partition: str) -> str:
-    """The schema of the values in new base files of a partition."""
-    return RECORDS_V9.stored if partition.startswith(SECONDARY_PREFIX) else SCHEMA
-
-
 def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
     """Write a base file of keys, merged chunk by chunk; returns (size, entries), or
     (0, 0) where there is nothing to write.  Raises UnsortedError and then leaves no file."""
     file_slice = task.map_slice
     found = layers(task.fs, file_slice)
-    chunks = merged_chunks(found, lambda values, layer: _in_our_schema(file_slice, values, layer))
+    chunks = merged_chunks(
+        found, lambda v, layer: _in_our_schema(file_slice, v, layer, task.schema)
+    )
     first = next(chunks, None)
     if first is None and file_slice.base is None:
         return 0, 0
@@ -347,11 +354,11 @@ def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
         name,
         chain([first] if first else [], chunks),
         entries_max=entries_at_most(found),
-        schema=_schema_of(file_slice.partition),
+        schema=task.schema,
     )
 
 
-def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Chunk:
+def merged_newest(fs: FileSystem, file_slice: MapSlice, schema: str = SCHEMA) -> Chunk:
     """(keys, values) of a group in key order: the newest value of each key that has one."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
@@ -362,31 +369,34 @@ def merged_newest(fs: FileSystem, file_slice: MapSlice) -> Chunk:
             continue
         for batch in layer.batches():
             keys.append(batch.column(0))
-            values.append(_in_our_schema(file_slice, batch.column(1), layer))
+            values.append(_in_our_schema(file_slice, batch.column(1), layer, schema))
     all_keys, all_values = _joined(keys), _joined(values)
     newest = pa.array(latest(all_keys))
     if file_slice.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
-        _check_no_appends(all_values, newest, file_slice)
+        _check_no_appends(all_values, newest, file_slice, schema)
     return rows_with_values(all_keys, all_values, newest)
 
 
-def _in_our_schema(file_slice: MapSlice, values: pa.Array, layer: ValueLayer) -> pa.Array:
+def _in_our_schema(
+    file_slice: MapSlice, values: pa.Array, layer: ValueLayer, schema: str
+) -> pa.Array:
     if file_slice.partition == RECORD_INDEX.path:
-        return transcode_locations(values, layer.schema, path=layer.path)
+        return transcode_locations(values, layer.schema, path=layer.path, target=schema)
     if file_slice.partition.startswith(SECONDARY_PREFIX):
         return live_values(values, layer.schema, path=layer.path)
-    return transcode(
-        values, layer.schema, PARTITION_PAYLOADS[file_slice.partition], path=layer.path
-    )
+    field = PARTITION_PAYLOADS[file_slice.partition]
+    return transcode(values, layer.schema, field, path=layer.path, target=schema)
 
 
-def _check_no_appends(values: pa.Array, newest: pa.Array, file_slice: MapSlice) -> None:
+def _check_no_appends(
+    values: pa.Array, newest: pa.Array, file_slice: MapSlice, schema: str
+) -> None:
     """Reject logs that were appended to: they have several ranges, which need to be widened."""
     older = np.ones(len(values), np.bool_)
     older[newest.to_numpy()] = False
     field = PARTITION_PAYLOADS[file_slice.partition]
     hidden = values.filter(pa.array(older)).drop_null()
-    rows = codec(SCHEMA).decode_column(hidden, fields=[field], path=file_slice.partition)
+    rows = codec(schema).decode_column(hidden, fields=[field], path=file_slice.partition)
     if pc.any(pc.starts_with(rows.field(field).field("fileName"), ".")).as_py():
         raise UnsupportedTableError(
             "cannot merge the column ranges of logs that were appended to",
@@ -401,7 +411,9 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
     return pa.concat_arrays([part.cast(kind) for part in parts]) if parts else pa.array([], kind)
 
 
-def merged_files(fs: FileSystem, file_slice: MapSlice) -> tuple[pa.Array, pa.Array]:
+def merged_files(
+    fs: FileSystem, file_slice: MapSlice, schema: str = SCHEMA
+) -> tuple[pa.Array, pa.Array]:
     """(keys, values) of a group of `files`; tombstones are applied and dropped."""
     names: set[str] = set()
     for layer in layers(fs, file_slice):
@@ -415,4 +427,4 @@ def merged_files(fs: FileSystem, file_slice: MapSlice) -> tuple[pa.Array, pa.Arr
         for key, record in zip(keys, records, strict=True)
         if record is not None
     }
-    return encode_files(alive)
+    return encode_files(alive, schema)

@@ -40,20 +40,31 @@ COLUMNS_MAX: Final = 32
 
 
 def define_column_stats(
-    fs: FileSystem, config: TableConfig, schema: pa.Schema, columns: Sequence[str] = ()
+    fs: FileSystem,
+    config: TableConfig,
+    schema: pa.Schema,
+    columns: Sequence[str] = (),
+    columns_max: int = COLUMNS_MAX,
 ) -> TableConfig:
     """Write the definition of `column_stats`; returns the stored properties.
 
-    schema: of the table.  columns: to index at versions 8 and 9; none: `default_columns`.  Other
+    schema: of the table.  columns, columns_max: as in `columns_to_index`, for 8 and 9.  Other
     definitions are preserved.  The caller holds the table's lock and writes the entries of every
-    file, before or after.  Does nothing where the properties of version 6 name another file.
+    file, before or after.  Does nothing where the properties of version 6 name another file, and
+    at versions 8 and 9 where there is a definition: it states what the entries are.
     Raises CorruptFileError where the file does not contain index definitions, UserError for
     columns that cannot be indexed.
     """
     version = config.layout.index_version
     if not version and config.properties.get(LOCATION, DEFINITIONS) != DEFINITIONS:
         return config
-    fields = columns_to_index(schema, columns, version) if version else _source_fields(schema)
+    if version and COLUMN_STATS.path in read_definitions(fs, config):
+        return config
+    fields = (
+        columns_to_index(schema, columns, version, columns_max)
+        if version
+        else _source_fields(schema)
+    )
     return add_definition(fs, config, _column_stats(fields, f"V{version or 1}"))
 
 
@@ -92,13 +103,18 @@ def stats_definition(fs: FileSystem, config: TableConfig) -> StatsDefinition:
 
 
 def follow_schema(
-    fs: FileSystem, config: TableConfig, before: pa.Schema, after: pa.Schema
+    fs: FileSystem, config: TableConfig, schema: pa.Schema, added: Sequence[str]
 ) -> TableConfig:
-    """Add the columns that are new in the table's schema to the definition of `column_stats`.
+    """Add columns that a commit adds to the table to the definition of `column_stats`.
 
+    schema: of the table with the columns.  The caller holds the table's lock.
     Other columns are not added: files without entries of a column would count as all null.
     """
-    if not config.layout.index_version or COLUMN_STATS.path not in config.metadata_partitions:
+    if (
+        not added
+        or not config.layout.index_version
+        or COLUMN_STATS.path not in config.metadata_partitions
+    ):
         return config
     found = read_definitions(fs, config).get(COLUMN_STATS.path)
     if found is None:
@@ -107,8 +123,8 @@ def follow_schema(
     fields = [str(name) for name in found["sourceFields"]]
     room = COLUMNS_MAX - sum(name not in META_COLUMNS for name in fields)
     new = [
-        f.name for f in after
-        if f.name not in before.names and f.name not in fields and has_ranges(f.type, known.version)
+        f.name for f in schema
+        if f.name in added and f.name not in fields and has_ranges(f.type, known.version)
     ]  # fmt: skip
     if not new[: max(0, room)]:
         return config
@@ -186,9 +202,11 @@ def _damaged() -> CorruptFileError:
     )  # fmt: skip
 
 
-def columns_to_index(schema: pa.Schema, columns: Sequence[str], version: int) -> list[str]:
+def columns_to_index(
+    schema: pa.Schema, columns: Sequence[str], version: int, columns_max: int = COLUMNS_MAX
+) -> list[str]:
     """The columns that an index of this version has: record key, partition and commit time, then
-    those given as dotted paths, or the first COLUMNS_MAX supported ones.
+    those given as dotted paths, or the first `columns_max` supported ones.
 
     Raises UserError for a given column that is not in the schema or has no order.
     """
@@ -196,7 +214,7 @@ def columns_to_index(schema: pa.Schema, columns: Sequence[str], version: int) ->
     plain = [field for field in schema if field.name not in META_COLUMNS]
     if not columns:
         supported = [field.name for field in plain if has_ranges(field.type, version)]
-        return [*meta, *supported[:COLUMNS_MAX]]
+        return [*meta, *supported[:columns_max]]
     types = dict(primitives(plain))
     wrong = [c for c in columns if c not in meta and not _has_ranges(types.get(c), version)]
     if wrong:

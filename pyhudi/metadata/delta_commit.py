@@ -9,39 +9,36 @@ Source: table_format 9.1, 9.9; writer_conformance 5.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
-from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
-from pyhudi.metadata.file_stats.records import IndexedFile, bloom_key, index_file
+from pyhudi.metadata.file_stats.changes import FileChanges, index_changes
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
     COLUMN_STATS,
-    COMMIT_SCHEMA,
     FILES,
     NON_PARTITIONED,
+    PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_PREFIX,
     MetadataPartition,
     encode_files,
-    encode_filters,
-    encode_ranges,
     maintained_partitions,
 )
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_schema import records_of
 from pyhudi.records import InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.clock import epoch_millis
@@ -133,15 +130,14 @@ class ShardTarget:
 class Targets:
     """Every group that a delta commit may write to, in order of their numbers.
 
-    ranges, filters: groups of `column_stats` and `bloom_filters`; empty where not listed.
+    facts: groups of the partitions of file statistics; empty where not listed.
     secondary: groups of each secondary index, by the name of its partition.
     elastic: the elastic index that contains the shards; None: they belong to `record_index`.
     """
 
     files: tuple[GroupTarget, ...]
     shards: tuple[ShardTarget, ...]
-    ranges: tuple[GroupTarget, ...]
-    filters: tuple[GroupTarget, ...]
+    facts: Mapping[MetadataPartition, tuple[GroupTarget, ...]]
     secondary: Mapping[str, tuple[GroupTarget, ...]]
     stage: int
     elastic: IndexState | None = None
@@ -179,20 +175,13 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
             for number in range(elastic.bucket_count)
         )
     shards = tuple(ShardTarget(group, millis) for group in buckets)
+    facts = {p: groups(p) for p in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)}
     secondary = {
         partition.path: groups(partition)
         for partition in maintained_partitions(table.partitions_listed)
         if partition.path.startswith(SECONDARY_PREFIX)
     }
-    return Targets(
-        groups(FILES),
-        shards,
-        groups(COLUMN_STATS),
-        groups(BLOOM_FILTERS),
-        secondary,
-        stage,
-        elastic,
-    )
+    return Targets(groups(FILES), shards, facts, secondary, stage, elastic)
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
@@ -213,6 +202,7 @@ class MetadataCommit:
         self._table = table
         self._inflight = inflight
         self._targets = targets
+        self._records = records_of(table.config.layout.index_version)
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
         """The buckets of the record index, by number; empty if the table has no such index."""
@@ -257,12 +247,23 @@ class MetadataCommit:
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
-        written = [*self._index_files(stats, gone), *secondary_stats]
+        dropped = tuple(dropped_partitions)
+        changed = FileChanges(self._inflight.time, stats, gone, dropped)
+        written = [
+            *(
+                stat
+                for partition, entries in index_changes(self._table, changed).items()
+                for stat in self._write_groups(
+                    self._targets.facts[partition], entries.keys, entries.values, entries.ended
+                )
+            ),
+            *secondary_stats,
+        ]
         if self._targets.elastic is None:
             written = [*index_stats, *written]
         else:
             self._table.publish_elastic(self._targets.elastic, self._inflight.time, index_stats)
-        self.finish_records(file_changes(stats, gone, dropped_partitions), written)
+        self.finish_records(file_changes(stats, gone, dropped), written)
 
     def finish_records(
         self,
@@ -272,44 +273,14 @@ class MetadataCommit:
         """Like `finish`, with the records of `files` supplied by the caller; may be empty."""
         written = list(index_stats)
         if records:
-            keys, values = encode_files(records)
+            keys, values = encode_files(records, self._records.stored)
             written += self._write_groups(self._targets.files, keys, values)
         self._delete_lost_attempts(written)
         stored = CommitMetadata(
-            stats=tuple(written), operation="UPSERT_PREPPED", extra={"schema": COMMIT_SCHEMA}
+            stats=tuple(written), operation="UPSERT_PREPPED", extra={"schema": self._records.commit}
         )
         log = self._table.log
         log.complete(self._inflight, log.encode(stored))
-
-    def _index_files(
-        self, stats: Sequence[WriteStat], deleted: Mapping[str, Sequence[str]]
-    ) -> list[WriteStat]:
-        """Write column ranges and bloom filters of new files, if the table maintains them.
-
-        Ranges of deleted files are not removed: readers join them with `files`.
-        """
-        ranges, filters = self._targets.ranges, self._targets.filters
-        if not ranges and not filters:
-            return []
-        files = [stat for stat in stats if stat.path and (ranges or stat.log_version is None)]
-        tasks = [IndexedFile(self._table.data_fs, stat) for stat in files]
-        found = LocalEngine().run(index_file, tasks, label="file-index")
-        bounds = {i.range_key(r.column): r.to_record(i.file_name) for i in found for r in i.ranges}
-        blooms = {
-            index.bloom_key: {
-                "type": index.bloom_kind,
-                "timestamp": self._inflight.time,
-                "bloomFilter": index.bloom_text.encode(),
-                "isDeleted": False,
-            }
-            for index in found
-            if index.bloom_text is not None
-        }
-        ended = [bloom_key(partition, name) for partition in deleted for name in deleted[partition]]
-        return [
-            *self._write_groups(ranges, *_by_key(bounds, encode_ranges)),
-            *self._write_groups(filters, *_by_key(blooms, encode_filters), ended),
-        ]
 
     def _write_groups(
         self,
@@ -321,14 +292,15 @@ class MetadataCommit:
         """Write sorted entries and deletes, each to the group of its key."""
         gone = pa.array(sorted(set(deleted)), pa.string())
         written = []
+        time, schema = self._inflight.time, self._records.stored
         for target in targets:
             mine = pa.array(shard_of(keys, len(targets)) == target.number)
             ends = gone.filter(pa.array(shard_of(gone, len(targets)) == target.number))
             here, there = keys.filter(mine), values.filter(mine)
-            blocks = list(value_blocks(here, there, instant=self._inflight.time))
+            blocks = list(value_blocks(here, there, instant=time, schema=schema))
             if len(ends):
                 blocks.append(
-                    tombstone_block(ends, target.partition.path, instant=self._inflight.time)
+                    tombstone_block(ends, target.partition.path, instant=time, schema=schema)
                 )
             if blocks:
                 stat = self.write_log(target, blocks, values=len(here), deletes=len(ends))
@@ -349,14 +321,6 @@ class MetadataCommit:
                 if int(found) == stage:
                     lost.append(info.path)
         fs.delete(lost)
-
-
-def _by_key(
-    records: Mapping[str, dict[str, Any]], encode: Callable[[list[dict[str, Any]]], pa.Array]
-) -> tuple[pa.Array, pa.Array]:
-    """(keys in byte order, encoded values).  Keys are ASCII, so text order equals byte order."""
-    keys = sorted(records)
-    return pa.array(keys, pa.string()), encode([records[key] for key in keys])
 
 
 def file_changes(

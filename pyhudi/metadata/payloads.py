@@ -59,7 +59,13 @@ RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
 COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
 PARTITION_STATS: Final = MetadataPartition("partition_stats", "partition-stats-")
 BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
-MAINTAINED_PARTITIONS: Final = (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
+MAINTAINED_PARTITIONS: Final = (
+    FILES,
+    RECORD_INDEX,
+    COLUMN_STATS,
+    PARTITION_STATS,
+    BLOOM_FILTERS,
+)
 """The partitions that this package maintains; it creates the first two with the table."""
 
 PARTITION_LIST: Final = 1

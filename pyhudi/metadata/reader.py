@@ -97,8 +97,8 @@ class MetadataTable:
         timeline: Timeline,
     ) -> None:
         self.data_fs = fs
-        self._config = config
-        self._data_log = data_log
+        self.config = config
+        self.data_log = data_log
         self.data = data
         self.log = log
         self.timeline = timeline
@@ -107,17 +107,17 @@ class MetadataTable:
         """The current metadata table, with the same timeline of the data table.  Cost: one
         listing."""
         now = self.log.load()
-        return MetadataTable(self.data_fs, self._config, self._data_log, self.data, self.log, now)
+        return MetadataTable(self.data_fs, self.config, self.data_log, self.data, self.log, now)
 
     @property
     def partitions_listed(self) -> frozenset[str]:
         """Metadata partitions that the data table lists: readers may use them."""
-        return self._config.metadata_partitions
+        return self.config.metadata_partitions
 
     @cached_property
     def valid(self) -> frozenset[str]:
         """Instants whose log blocks are committed."""
-        return valid_instants(self._data_log, self.data, self.log, self.timeline)
+        return valid_instants(self.data_log, self.data, self.log, self.timeline)
 
     def slices(
         self, partition: MetadataPartition, *, limit: InstantTime | None = None
@@ -161,7 +161,7 @@ class MetadataTable:
     @property
     def has_record_index(self) -> bool:
         """Whether the table has a record index, here or as an elastic index."""
-        return RECORD_INDEX.path in self.partitions_listed or is_elastic(self._config)
+        return RECORD_INDEX.path in self.partitions_listed or is_elastic(self.config)
 
     def record_index_as_of(self, time: InstantTime) -> RecordIndex:
         """The record index as of `time`, the then newest instant of the data table.
@@ -169,7 +169,7 @@ class MetadataTable:
         Raises IndexNotReadyError if the table lists no record index, or created it later;
         SnapshotExpiredError if the files of that time have been deleted.
         """
-        if is_elastic(self._config):
+        if is_elastic(self.config):
             try:
                 return self._elastic("auto", limit=time)
             except IndexNotReadyError as error:
@@ -191,7 +191,7 @@ class MetadataTable:
     def record_index(self, *, method: str = "auto") -> RecordIndex:
         """The record index; method: of look-ups in its files.  Raises IndexNotReadyError if the
         table lists no record index, or has an elastic one that lacks commits."""
-        if is_elastic(self._config):
+        if is_elastic(self.config):
             return self._elastic(method)
         if RECORD_INDEX.path not in self.partitions_listed:
             raise IndexNotReadyError(
@@ -199,7 +199,7 @@ class MetadataTable:
                 path=self.data_fs.url,
                 hint="create one, or use another index",
             )
-        zone = zone_of(self._config.timezone)
+        zone = zone_of(self.config.timezone)
         shards = tuple(
             IndexShard(MapSlice.of(file_slice, number, self.valid), zone, method)
             for number, file_slice in enumerate(self.slices(RECORD_INDEX))
@@ -208,18 +208,18 @@ class MetadataTable:
 
     def elastic_state(self, *, limit: InstantTime | None = None) -> IndexState:
         """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
-        return newest_state(self.data_fs, self._data_log, self.data, limit=limit)
+        return newest_state(self.data_fs, self.data_log, self.data, limit=limit)
 
     def maintained_index(self) -> RecordIndex | None:
         """The record index that writes maintain; None where there is none, or an elastic one that
         already lacks commits."""
-        if is_elastic(self._config) and self.maintained_elastic() is None:
+        if is_elastic(self.config) and self.maintained_elastic() is None:
             return None
         return self.record_index() if self.has_record_index else None
 
     def maintained_elastic(self) -> IndexState | None:
         """The elastic index that writes maintain; None as in `maintained_index`."""
-        if not is_elastic(self._config):
+        if not is_elastic(self.config):
             return None
         try:
             return self.elastic_state()
@@ -252,7 +252,7 @@ class MetadataTable:
         )
 
     def _elastic(self, method: str, *, limit: InstantTime | None = None) -> RecordIndex:
-        state, zone = self.elastic_state(limit=limit), zone_of(self._config.timezone)
+        state, zone = self.elastic_state(limit=limit), zone_of(self.config.timezone)
         return elastic_index(self.data_fs, state, zone, method)
 
 

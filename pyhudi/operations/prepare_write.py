@@ -25,8 +25,14 @@ from pyhudi.index.selection import choose_index, no_index, store_kinds
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.definitions import define_column_stats
-from pyhudi.metadata.file_stats.build import create_facts
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.file_stats.build import create_facts, stats_partitions
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    RECORD_INDEX,
+    MetadataPartition,
+)
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -73,11 +79,14 @@ def with_facts(
 ) -> TableConfig:
     """Create the column statistics and bloom filters that the options enable."""
     facts = options.write.facts
-    group_counts = {}
+    group_counts: dict[MetadataPartition, int] = {}
     if facts.column_stats:
-        group_counts[COLUMN_STATS] = facts.column_stats_groups
+        group_counts |= stats_partitions(config, facts.column_stats_groups)
         if COLUMN_STATS.path not in config.metadata_partitions:
-            config = define_column_stats(fs, config, load_state(fs, options.read).schema())
+            schema = load_state(fs, options.read).schema()
+            config = define_column_stats(
+                fs, config, schema, facts.stats_columns, facts.stats_columns_max
+            )
     if facts.bloom_filters:
         group_counts[BLOOM_FILTERS] = facts.bloom_filters_groups
     return create_facts(

@@ -28,6 +28,7 @@ from functools import cached_property
 
 from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
 from pyhudi.index.secondary_changes import StagedChanges
+from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.operations.inline_services import after_write
@@ -297,6 +298,8 @@ class _Write:
         changed = write_entry_logs(self.secondary, metadata)
         if isinstance(changed, Overtaken):
             return changed
+        state = ending.state
+        follow_schema(state.fs, state.config, self.fitted.table, self.fitted.added)
         metadata.finish(files.stats, index, secondary_stats=changed)
         for store, written in zip(context.index.stores, files.stores, strict=True):
             lost = store.publish(written)

@@ -158,6 +158,8 @@ class FileFacts:
 
     column_stats: bool = False  # readers skip files by column ranges
     column_stats_groups: int = 2
+    stats_columns: tuple[str, ...] = ()  # versions 8 and 9; none: the first of the table
+    stats_columns_max: int = 32
     bloom_filters: bool = False  # readers skip files by key without reading footers
     bloom_filters_groups: int = 4
 

@@ -22,6 +22,7 @@ from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
 from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
+from pyhudi.read.skipping.partition_stats import possible_partitions
 from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.read.skipping.predicates import parse_filter
 from pyhudi.read.skipping.secondary_index import secondary_use
@@ -125,6 +126,8 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     where = _both(request.where, None if window is None else window.filter())
     filter_columns = () if where is None else named_columns(where, schema)
     partitions, values = _partitions(moment, schema, where, window)
+    if where is not None and window is None:
+        values = _possible(moment, request, where, schema, filter_columns, values)
     found = _found_slices(moment, request, window, limit, partitions, values)
     spec = SliceSpec(
         table=schema,
@@ -151,6 +154,24 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         skipped_by=remaining.by,
         index_notes=remaining.notes,
     )
+
+
+def _possible(
+    state: TableState,
+    request: ScanRequest,
+    where: pc.Expression,
+    schema: pa.Schema,
+    columns: tuple[str, ...],
+    values: dict[str, dict[str, pa.Scalar]],
+) -> dict[str, dict[str, pa.Scalar]]:
+    """The partitions that the metadata table does not rule out."""
+    is_newest = request.as_of is None and request.mode is ScanMode.SNAPSHOT
+    if not request.data_skipping or not is_newest:
+        return values
+    fixed = frozenset(name for known in values.values() for name in known)
+    skipping = SkippingRequest(where, schema, columns, is_newest, fixed)
+    found = possible_partitions(state, list(values), skipping)
+    return {p: values[p] for p, may_match in zip(values, found, strict=True) if may_match}
 
 
 def _skipped(

@@ -9,7 +9,13 @@ from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.secondary_build import recreate_secondary
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.file_stats.build import create_facts
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+)
 from pyhudi.metadata.restore import agree_with_store, can_be_undone, undo_metadata
 from pyhudi.options import ReadOptions
 from pyhudi.read.table_snapshot import load_state
@@ -58,5 +64,6 @@ def _create_missing(
         state = load_state(fs, ReadOptions(metadata_enabled=False))
         build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
     recreate_secondary(fs, group_counts, engine)
-    counts = {p: group_counts[p.path] for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in missing}
+    facts = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
+    counts = {p: group_counts[p.path] for p in facts if p.path in missing}
     create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)

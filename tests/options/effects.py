@@ -23,6 +23,7 @@ from pyhudi.errors import PyhudiError
 from pyhudi.formats.log_file import HeaderKey, read_blocks
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.layouts.v8 import V8
+from pyhudi.metadata.definitions import read_definitions
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY, InstantTime
@@ -381,6 +382,13 @@ def found_by(kind: str = "cow", index: IndexKind = IndexKind.RECORD) -> Callable
         return plain(report.index), methods, kinds, len(made._state().slices())
 
     return seen
+
+
+def indexed_columns(given: Given) -> Any:
+    """The columns with statistics in a new table of version 9."""
+    new = {"hoodie.metadata.index.column.stats.enable": "true", "hoodie.write.table.version": "9"}
+    made = table({**new, **given})
+    return read_definitions(made._fs, made.config)["column_stats"]["sourceFields"]
 
 
 def metadata_files(

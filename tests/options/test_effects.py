@@ -225,6 +225,8 @@ CASES: dict[str, Case] = {
     "hoodie.metadata.index.column.stats.file.group.count": Case(
         see.metadata_files(), "3", None, {"hoodie.metadata.index.column.stats.enable": "true"}
     ),
+    "hoodie.metadata.index.column.stats.column.list": Case(see.indexed_columns, "ts"),
+    "hoodie.metadata.index.column.stats.max.columns.to.index": Case(see.indexed_columns, "1"),
     "hoodie.metadata.index.bloom.filter.enable": Case(see.metadata_files(), "true"),
     "hoodie.metadata.index.bloom.filter.file.group.count": Case(
         see.metadata_files(), "2", None, {"hoodie.metadata.index.bloom.filter.enable": "true"}

@@ -1,4 +1,4 @@
-"""Creation of `column_stats` and `bloom_filters` with the entries of existing files.
+"""Creation of `column_stats`, `partition_stats` and `bloom_filters` for existing files.
 
 Apache Hudi does not index existing files; here each file gets its entries, so that reads can skip
 files immediately.  Once a partition is listed, every commit maintains it.
@@ -6,29 +6,41 @@ files immediately.  Once a partition is listed, every commit maintains it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
-from pyhudi._native.keys import argsort
 from pyhudi.engine import Engine
-from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
+from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.metadata.bootstrap import create_partition, stored_files
-from pyhudi.metadata.file_stats.records import FileIndex, IndexedFile, index_file
+from pyhudi.metadata.definitions import StatsDefinition, stats_definition
+from pyhudi.metadata.file_stats.changes import (
+    bloom_changes,
+    combined_entries,
+    plain_stat,
+    range_changes,
+)
+from pyhudi.metadata.file_stats.entries import encoded
+from pyhudi.metadata.file_stats.records import FileIndex, FileName, IndexedFile, index_file
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
     COLUMN_STATS,
     NON_PARTITIONED,
+    PARTITION_RANGE,
+    PARTITION_STATS,
     MetadataPartition,
-    encode_filters,
-    encode_ranges,
 )
-from pyhudi.records import BEFORE_ALL_INSTANTS
+from pyhudi.metadata.record_schema import records_of
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import TableConfig
+from pyhudi.table.timeline_facts import load_view
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -52,15 +64,65 @@ def create_facts(
     if not lacking:
         return config
     timeline = log.load()
-    tasks = [IndexedFile(fs, stat) for stat in _stats(fs, timeline)]
+    ranged = COLUMN_STATS in lacking or PARTITION_STATS in lacking
+    definition = stats_definition(fs, config) if ranged else StatsDefinition(0)
+    tasks = [
+        IndexedFile(fs, stat, definition.version, definition.columns)
+        for stat in _stats(fs, timeline)
+    ]
     found = engine.run(index_file, tasks, label="file-index") if tasks else []
     last = timeline.where(None, State.COMPLETED).last
+    records = _Records(
+        found, definition, last.time if last else BEFORE_ALL_INSTANTS,
+        records_of(config.layout.index_version).stored,
+        _newest_files(fs, config, log, timeline) if PARTITION_STATS in lacking else (),
+    )  # fmt: skip
     for partition, count in lacking.items():
-        records = _records(partition, found, last.time if last else BEFORE_ALL_INSTANTS)
         fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
-        groups = _grouped(partition, records, count)
+        groups = _grouped(*records.of(partition), count)
         config = create_partition(fs, config, timeline, partition, groups)
     return config
+
+
+def stats_partitions(config: TableConfig, groups: int) -> dict[MetadataPartition, int]:
+    """The partitions of column statistics, and how many file groups they get; groups: those of
+    `column_stats`.  Versions 8 and 9 also have statistics of the partitions of a table."""
+    of_partitions = config.layout.index_version and config.partition_fields
+    return {COLUMN_STATS: groups, **({PARTITION_STATS: 1} if of_partitions else {})}
+
+
+def _newest_files(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
+) -> list[FileName]:
+    archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
+    view = load_view(log, timeline, StoreListing(fs), archive=archive)
+    return [(s.partition, str(file.name)) for s in view.latest_slices() for file in s.files]
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What the first records are computed from.  newest: files of the newest slices."""
+
+    found: Sequence[FileIndex]
+    definition: StatsDefinition
+    time: str
+    schema: str
+    newest: Sequence[FileName]
+
+    def of(self, partition: MetadataPartition) -> tuple[pa.Array, pa.Array]:
+        """(sorted keys, values)."""
+        if partition == COLUMN_STATS:
+            changes = range_changes(self.found, self.definition)
+            return changes.keys, changes.values
+        if partition == PARTITION_STATS:
+            columns = sorted(self.definition.columns or ())
+            keys, entries = combined_entries(
+                self.newest, (), {}, self.found, columns, self.definition.version
+            )
+            return encoded(keys, entries, PARTITION_RANGE)
+        assert partition == BLOOM_FILTERS
+        blooms = bloom_changes(self.found, InstantTime(self.time), self.schema)
+        return blooms.keys, blooms.values
 
 
 def _stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
@@ -72,47 +134,17 @@ def _stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
             name = parse_data_file(file_name)
             if name is None or (isinstance(name, LogFileName) and name.is_cdc):
                 continue
-            yield WriteStat(
-                partition=partition, file_id=name.file_id, path=join(partition, file_name),
-                previous_instant=None, write_count=0, delete_count=0, update_count=0,
-                insert_count=0, size_bytes=size or 0, write_bytes=0,
-            )  # fmt: skip
-
-
-def _records(
-    partition: MetadataPartition, found: Iterable[FileIndex], time: str
-) -> dict[str, dict[str, Any]]:
-    if partition == COLUMN_STATS:
-        return {i.range_key(r.column): r.to_record(i.file_name) for i in found for r in i.ranges}
-    assert partition == BLOOM_FILTERS
-    return {
-        index.bloom_key: {
-            "type": index.bloom_kind,
-            "timestamp": time,
-            "bloomFilter": index.bloom_text.encode(),
-            "isDeleted": False,
-        }
-        for index in found
-        if index.bloom_text is not None
-    }
+            yield plain_stat(partition, file_name, size or 0)
 
 
 def _grouped(
-    partition: MetadataPartition, records: Mapping[str, dict[str, Any]], count: int
+    keys: pa.Array, values: pa.Array, count: int
 ) -> list[tuple[pa.Array, pa.Array] | None]:
     """The sorted keys and values of each group; None for a group without keys."""
-    if not records:
-        return [None] * count
-    encode = encode_ranges if partition == COLUMN_STATS else encode_filters
-    names = list(records)
-    keys, values = pa.array(names, pa.string()), encode([records[name] for name in names])
-    homes = shard_of(keys, count)
+    homes = shard_of(keys, count) if len(keys) else np.zeros(0, np.int64)
     groups: list[tuple[pa.Array, pa.Array] | None] = []
     for number in range(count):
-        mine = pa.array(homes == number)
+        mine = pa.array(homes == number, pa.bool_())
         in_group = keys.filter(mine)
-        order = pa.array(argsort(in_group)) if len(in_group) else None
-        groups.append(
-            None if order is None else (in_group.take(order), values.filter(mine).take(order))
-        )
+        groups.append((in_group, values.filter(mine)) if len(in_group) else None)
     return groups

@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from pyhudi._native.bloom import BloomFilter
 from pyhudi._native.hashing import hash_id, shard_of
 from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.metadata.file_stats.partition_ranges import partition_key
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, as_flags, ranges_in
-from pyhudi.metadata.file_stats.records import bloom_key
+from pyhudi.metadata.file_stats.records import FileName, bloom_key
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers, newest_values
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
+    PARTITION_STATS,
     MetadataPartition,
     decode_filters,
     decode_ranges,
@@ -30,9 +32,6 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.storage.filesystem import FileSystem
-
-FileName = tuple[str, str]
-"""(partition path, file name) of a data file."""
 
 
 def read_ranges(
@@ -57,6 +56,27 @@ def read_ranges(
         merged = _merged([ranges_in(span, kind, is_log) for span in spans])
         if merged is not None:
             result[column] = merged
+    return result
+
+
+def read_partition_ranges(
+    metadata: MetadataTable, partitions: Sequence[str], columns: Mapping[str, pa.DataType]
+) -> dict[str, ColumnRanges]:
+    """Ranges of primitive columns over the newest slices of partitions, as `read_ranges`.
+
+    Entries that are not tight are not used: they add to older ones.
+    """
+    keys = [partition_key(column, partition) for column in columns for partition in partitions]
+    found = newest_entries(metadata, pa.array(keys, pa.string()), PARTITION_STATS)
+    tight = pc.struct_field(found, "isTightBound").fill_null(False)
+    found = found.take(pc.if_else(tight, pa.array(np.arange(len(found))), None))
+    result = {}
+    any_order = np.ones(len(partitions), np.bool_)
+    for number, (column, kind) in enumerate(columns.items()):
+        entries = found.slice(number * len(partitions), len(partitions))
+        ranges = ranges_in(entries, kind, any_order)
+        if ranges is not None:
+            result[column] = ranges
     return result
 
 

@@ -17,7 +17,7 @@ from pyhudi.metadata.file_stats.value_types import ValueType
 from pyhudi.metadata.payloads import COLUMN_RANGE, encode_ranges, ranges_type
 from pyhudi.metadata.record_schema import RECORDS_V9
 
-_COUNTS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+COUNTS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EntryColumns:
             "columnName": self.columns,
             "minValue": _side(self.low, self.wrapper, kind.field("minValue").type),
             "maxValue": _side(self.high, self.wrapper, kind.field("maxValue").type),
-            **dict(zip(_COUNTS, self.counts, strict=True)),
+            **dict(zip(COUNTS, self.counts, strict=True)),
             "isDeleted": pa.repeat(pa.scalar(False), count),
             "isTightBound": pa.repeat(pa.scalar(self.is_tight), count),
             "valueType": self._types(kind.field("valueType").type),

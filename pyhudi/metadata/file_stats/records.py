@@ -50,6 +50,10 @@ from pyhudi.timeline.commit_metadata import WriteStat
 _DATA: Final = (BlockKind.AVRO, BlockKind.PARQUET)
 
 
+FileName = tuple[str, str]
+"""(partition path, file name) of a data file."""
+
+
 class _NotRepresentableError(Exception):
     """A range cannot be represented in the metadata table's types."""
 
@@ -101,13 +105,18 @@ class FileIndex:
         return bloom_key(self.partition, self.file_name)
 
     def range_key(self, column: str) -> str:
-        return hash_id(column) + bloom_key(self.partition, self.file_name)
+        return range_key(column, self.partition, self.file_name)
 
 
 def bloom_key(partition: str, file_name: str) -> str:
     """Key of a file in `bloom_filters`; in `column_stats` it follows the column's id."""
     digest = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
     return hash_id(partition or NON_PARTITIONED) + base64.b64encode(digest).decode()
+
+
+def range_key(column: str, partition: str, file_name: str) -> str:
+    """Key of a column of a file in `column_stats`."""
+    return hash_id(column) + bloom_key(partition, file_name)
 
 
 @dataclass(frozen=True, slots=True)

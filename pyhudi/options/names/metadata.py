@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.value_types import BYTES, FLAG, count, number
+from pyhudi.options.value_types import BYTES, FLAG, NAMES, count, number
 
 _NO_BLOOM: Final = "files of the metadata table have no bloom filters"
 
@@ -63,11 +63,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "write.facts.column_stats_groups",
     ),
     honoured("hoodie.metadata.index.bloom.filter.enable", FLAG, "write.facts.bloom_filters"),
-    *without_effect(
-        "statistics are written for every primitive column, so that readers with any list of "
-        "columns find them",
-        "hoodie.metadata.index.column.stats.column.list",
-        "hoodie.metadata.index.column.stats.max.columns.to.index",
+    honoured(
+        "hoodie.metadata.index.column.stats.column.list", NAMES, "write.facts.stats_columns",
+        "when the statistics of a table of version 8 or 9 are created; version 6 has those of "
+        "every primitive column",
+    ),
+    honoured(
+        "hoodie.metadata.index.column.stats.max.columns.to.index", count(1),
+        "write.facts.stats_columns_max", "as the list of columns, where that is empty",
     ),
     *without_effect(
         "the filters are those of the record key", "hoodie.metadata.index.bloom.filter.column.list"

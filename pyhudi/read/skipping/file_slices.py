@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import Any, Final
 
@@ -25,8 +26,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
-from pyhudi.metadata.file_stats.collect import FileName, may_contain, read_ranges
-from pyhudi.metadata.file_stats.ranges import ColumnRanges
+from pyhudi.metadata.file_stats.collect import may_contain, read_ranges
+from pyhudi.metadata.file_stats.ranges import ColumnRanges, hull
+from pyhudi.metadata.file_stats.records import FileName
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.secondary_index.definition import is_partitioned_record_index
@@ -161,17 +163,17 @@ def _indexes(
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
     # each row must be stored whole in one file
-    is_whole = state.rules.picks and not state.log.layout.has_partial_logs
-    merges = state.rules.refused is None and is_whole
+    rule = _rule_of_slices(state)
+    whole_rows = rule if rule is _SliceRule.ANY_FILE else _SliceRule.NO_LOGS
     for index, condition in rewritten_filters(state.fs, state.config, node, request.schema):
         read = partial(_expression_ranges, metadata, index)
-        found.append((index.name, partial(_ranged, condition, read, with_logs=merges)))
+        found.append((index.name, partial(_ranged, condition, read, whole_rows)))
     if columns and COLUMN_STATS.path in listed:
 
         def ranges_of(files: Sequence[FileName]) -> Mapping[str, ColumnRanges]:
             return read_ranges(metadata, files, columns)
 
-        found.append(("column statistics", partial(_ranged, node, ranges_of, with_logs=merges)))
+        found.append(("column statistics", partial(_ranged, node, ranges_of, rule)))
     return found
 
 
@@ -243,13 +245,29 @@ def _bloomed(
     return [file_slice for file_slice in slices if file_slice.group not in ruled_out]
 
 
+class _SliceRule(Enum):
+    """How the ranges of the files of a slice limit the rows of the slice."""
+
+    ANY_FILE = "each row is stored whole in one of the files"
+    ALL_FILES = "each value of a row is stored in one of the files"
+    NO_LOGS = "the values of a slice with logs may be in none of the files"
+
+
+def _rule_of_slices(state: TableState) -> _SliceRule:
+    rules = state.rules
+    if rules.refused is not None or rules.function is not None:
+        return _SliceRule.NO_LOGS
+    is_whole = rules.picks and not state.log.layout.has_partial_logs
+    return _SliceRule.ANY_FILE if is_whole else _SliceRule.ALL_FILES
+
+
 def _ranged(
     node: Predicate,
     ranges_of: Callable[[Sequence[FileName]], Mapping[str, ColumnRanges]],
+    rule: _SliceRule,
     slices: list[FileSlice],
-    *,
-    with_logs: bool,
 ) -> list[FileSlice]:
+    with_logs = rule is not _SliceRule.NO_LOGS
     checked = [file_slice for file_slice in slices if with_logs or not file_slice.logs]
     files = [
         (file_slice.partition, str(file.name))
@@ -258,14 +276,15 @@ def _ranged(
     ]
     if not files:
         return slices
-    possible = can_pass(node, ranges_of(files), len(files))
-    retained: set[FileGroupId] = set()
-    at = 0
-    for file_slice in checked:
-        count = len(file_slice.files)
-        if possible[at : at + count].any():
-            retained.add(file_slice.group)
-        at += count
+    ranges = ranges_of(files)
+    homes = np.repeat(np.arange(len(checked)), [len(s.files) for s in checked])
+    if rule is _SliceRule.ALL_FILES:
+        whole = {name: hull(found, homes, len(checked)) for name, found in ranges.items()}
+        possible = can_pass(node, whole, len(checked))
+    else:
+        passing = can_pass(node, ranges, len(files))
+        possible = np.bincount(homes[passing], minlength=len(checked)) > 0
+    retained = {s.group for s, may_match in zip(checked, possible, strict=True) if may_match}
     gone = {file_slice.group for file_slice in checked} - retained
     return [file_slice for file_slice in slices if file_slice.group not in gone]
 
