@@ -141,6 +141,7 @@ fuzz: build
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
+	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 9
 
 model: build
 	$(BIN)/python -m tests.model.run

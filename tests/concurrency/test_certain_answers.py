@@ -9,10 +9,12 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import StorageError
+from pyhudi.layouts.v8 import V8
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
+from pyhudi.timeline.instant import parse_instant_name
 from tests.concurrency.test_conflicts import OPTIMISTIC, new_table, rows
 
 MODES = ("single_writer", "optimistic_concurrency_control")
@@ -61,10 +63,8 @@ class Once:
 def completes(verb: str, path: str) -> bool:
     """Whether a call creates the completed file of an instant of the table."""
     folder, _, name = path.rpartition("/")
-    time, _, action = name.partition(".")
-    return verb == "create" and folder == ".hoodie" and time.isdecimal() and action.isalpha() and (
-        action != "inflight"
-    )  # fmt: skip
+    found = parse_instant_name(name) if folder in (".hoodie", V8.timeline_folder) else None
+    return verb == "create" and found is not None and found.is_completed
 
 
 def open_(fs: FileSystem, mode: str) -> Table:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from pyhudi.errors import IndexNotReadyError, SnapshotExpiredError
 from pyhudi.options import IndexKind
+from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import Action, State
 from tests.properties.table_setup import KEYS, NEW, SCHEMA, Row, Setup, setups
 
@@ -38,6 +39,7 @@ class CheckedTable(RuleBasedStateMachine):
         self.given = SCHEMA  # the columns of rows that are written from now on
         self.model: dict[Identity, Stored] = {}
         self.history: list[tuple[str, dict[Identity, Stored]]] = []
+        self.rebuilt_at = 0  # commits up to here cannot be rolled back one by one
         self.is_behind = False  # the RocksDB index, which only writes bring up to date
 
     @property
@@ -72,13 +74,22 @@ class CheckedTable(RuleBasedStateMachine):
         found = self.table.scan(["id", "part"], where=pc.field("id") == key).to_arrow()
         assert len(found) == sum(place[1] == key for place in self.model)
 
+    def _completed_at(self, instant: str) -> str:
+        """When a commit completed; its instant where the table does not record it."""
+        state = self.table._state()
+        for commit in state.timeline.commits:
+            if commit.time == instant:
+                return commit.completed_at or commit.time
+        return state.archive.completions.get(InstantTime(instant), instant)
+
     @invariant()
     def changes_are_the_difference(self) -> None:
         if not hasattr(self, "table"):
             return
         for since, _ in self.history[-3:]:
             try:
-                changed = self.table.changes(since=since, columns=["id"]).to_arrow()
+                begin = self._completed_at(since)
+                changed = self.table.changes(since=begin, columns=["id"]).to_arrow()
             except SnapshotExpiredError:
                 assert self.is_cleaned
                 continue

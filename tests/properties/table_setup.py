@@ -38,6 +38,8 @@ columns that are wider than they were; null now and then."""
 NEW = ("note", "ratio", "more")
 KEYS = [f"k{i:02d}" for i in range(24)] + ["ключ", "key:with,marks", "\U0001f511"]
 PARTITIONS = ["a", "b", "c"]
+VERSION = "hoodie.write.table.version"
+VERSIONS = [6, 8, 9]
 CONSISTENT = BucketEngine.CONSISTENT_HASHING
 
 Row = dict[str, Any]
@@ -87,6 +89,7 @@ class Setup:
     event_time: bool
     moves: bool
     options: dict[str, str]
+    version: int = 6
 
     @property
     def merges(self) -> bool:
@@ -101,9 +104,10 @@ class Setup:
     def create(self) -> Table:
         fs = MemoryFileSystem()
         options = parse_options(self.options)
+        created = parse_options({**self.options, VERSION: str(self.version)})
         ordering = ("ts",) if self.event_time else ()
         definition = NewTable(
-            SCHEMA, "t", self.kind, ("id",), ("part",), ordering, options, self.index
+            SCHEMA, "t", self.kind, ("id",), ("part",), ordering, created, self.index
         )
         create(fs, definition)
         return Table(fs, options=options, engine=LocalEngine(1))
@@ -163,4 +167,5 @@ def setups(draw: st.DrawFn) -> Setup:
     }
     options = {name: str(value).lower() if isinstance(value, bool) else str(value)
                for name, value in given.items()}  # fmt: skip
-    return Setup(kind, index, draw(st.booleans()), moves, options)
+    event_time, version = draw(st.booleans()), draw(st.sampled_from(VERSIONS))
+    return Setup(kind, index, event_time, moves, options, version)
