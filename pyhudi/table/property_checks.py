@@ -3,6 +3,8 @@
 ```
                                   read                                  written
 timeline.layout.version           refused without 2                     as read
+timeline.path, history.path       refused if not the default            as read
+table.format                      refused if not native                 as read
 table.version                     implied by layout 2                   refused
 record.merge.mode (9)             implied by payload class, ordering    refused
 partition.fields (simple, time)   all rows                              refused
@@ -22,20 +24,38 @@ from pyhudi.filenames import PROPERTIES
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 
 _LAYOUT: Final = "hoodie.timeline.layout.version"
+_FIXED: Final = {
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+    "hoodie.table.format": "native",
+}
 _PARTITIONED: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.TIMESTAMP)
 
 
 def check_layout(config: TableConfig) -> None:
-    """Raise UnsupportedTableError unless the timeline layout is that of the table version."""
+    """Raise UnsupportedTableError unless the timeline layout is that of the table version, and its
+    folders are the default ones."""
     expected = 2 if config.version >= 8 else 1
     stated = config.properties.get(_LAYOUT) or ("" if expected == 2 else "1")
     if stated.strip() in (("2",) if expected == 2 else ("0", "1")):
+        _check_defaults(config)
         return
     raise UnsupportedTableError(
         "the timeline layout of the properties contradicts the table version",
         property=_LAYOUT, found=stated or "(missing)", version=config.version,
         hint=f"restore {_LAYOUT}={expected} in {PROPERTIES} if the timeline has this layout",
     )  # fmt: skip
+
+
+def _check_defaults(config: TableConfig) -> None:
+    for name, default in _FIXED.items():
+        found = config.properties.get(name) or default
+        if found.strip().lower() != default:
+            raise UnsupportedTableError(
+                "the table has a property with a value that is not supported",
+                property=name, found=found, supported=default,
+                hint="read it with Apache Hudi",
+            )  # fmt: skip
 
 
 def check_stated(config: TableConfig) -> None:

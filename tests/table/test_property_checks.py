@@ -103,6 +103,20 @@ def test_a_table_without_the_layout_of_its_version_is_refused(
         rows_of(fs)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.timeline.path", "instants"),
+        ("hoodie.timeline.history.path", "old"),
+        ("hoodie.table.format", "iceberg"),
+    ],
+)
+def test_a_table_with_other_folders_or_another_format_is_refused(key: str, value: str) -> None:
+    fs = table_of(TABLES[0], **{key: value})
+    with pytest.raises(UnsupportedTableError, match=key):
+        rows_of(fs)
+
+
 def test_layout_2_of_an_older_version_is_refused() -> None:
     fs = table_of(TABLES[0], **{"hoodie.table.version": "6"})
     with pytest.raises(UnsupportedTableError, match="layout"):
