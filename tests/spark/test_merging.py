@@ -24,15 +24,17 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 
 @KINDS
+@pytest.mark.parametrize("version", [6, 9])
 def test_partial_updates_fold_a_batch_and_fill_what_is_stored(
-    spark: Any, tmp_path: Path, kind: str
+    spark: Any, tmp_path: Path, kind: str, version: int
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x", 1.0), ("b", 1, "y", 2.0)], DDL)
     options = {"hoodie.datasource.write.payload.class": "PartialUpdateAvroPayload"}
     table = hudi.create_table(
         spark, tmp_path / "t", frame, record_key="id", ordering="ts", table_type=kind,
-        options=options,
+        options=options, version=version,
     )  # fmt: skip
+    assert table.config.version == version
     table.upsert(frame)
     batch = [("a", 3, "z", None), ("a", 2, None, 5.0), ("b", 0, "late", 7.0), ("c", 1, None, 1.0)]
     report = table.upsert(spark.createDataFrame(batch, DDL).repartition(3))
