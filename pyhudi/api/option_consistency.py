@@ -56,7 +56,7 @@ def agreed(options: Options, config: TableConfig) -> Options:
         raise _of_a_read("as.of.instant and the instants of a read")
     if options.query.query_type not in (None, "snapshot"):
         raise _of_a_read("hoodie.datasource.query.type")
-    ignored = list(_of_higher_version(given.version, config))
+    ignored = list(_of_higher_version(given.version, config, upgrades=given.auto_upgrade))
     if request.operation is not None:
         ignored.append("hoodie.datasource.write.operation (the method sets it)")
     return replace(options, ignored=(*options.ignored, *ignored)) if ignored else options
@@ -82,16 +82,18 @@ def with_version(options: Options, version: int | None) -> Options:
     return replace(options, table=replace(options.table, version=version))
 
 
-def _of_higher_version(version: int | None, config: TableConfig) -> tuple[str, ...]:
+def _of_higher_version(
+    version: int | None, config: TableConfig, *, upgrades: bool
+) -> tuple[str, ...]:
     """The note of an option that names a lower version than the table's, which has no effect, as
-    in Apache Hudi.  Raises OptionError for a higher version: tables are upgraded on request."""
-    if version is None or version == config.version:
+    in Apache Hudi.  Raises OptionError for a higher version, unless a write upgrades the table."""
+    if version is None or version == config.version or (upgrades and version > config.version):
         return ()
     if version > config.version:
         raise OptionError(
             "the table has a lower version, and a write does not upgrade it", option=_VERSION,
             value=version, table=config.version,
-            hint=f"call table.upgrade(to={version}), or omit the option",
+            hint=f"call table.upgrade(to={version}), or set hoodie.write.auto.upgrade=true",
         )  # fmt: skip
     return (f"{_VERSION} (the table keeps version {config.version}; see table.downgrade())",)
 

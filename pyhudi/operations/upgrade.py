@@ -50,6 +50,19 @@ def upgrade(
     )  # fmt: skip
 
 
+def upgrade_if_requested(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:
+    """Upgrade a table of a lower version than the options state, if they permit it; returns the
+    note for the report of the write."""
+    to = options.table.version
+    if to is None or not options.table.auto_upgrade:
+        return ()
+    before = load_config(fs).version
+    if before >= to:
+        return ()
+    upgrade(fs, options, engine, to, KeyColumns(), dry_run=False)
+    return (f"upgraded the table from version {before} to {to}",)
+
+
 def _upgrade_old(
     fs: FileSystem, options: Options, to: int, given: KeyColumns, *, dry_run: bool
 ) -> UpgradeReport:

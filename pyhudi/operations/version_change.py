@@ -31,6 +31,7 @@ from pyhudi.metadata.payloads import (
     SECONDARY_PREFIX,
     maintained_partitions,
 )
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.operations.table_services import clean, compact
 from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -153,7 +154,8 @@ def _ensure_files(fs: FileSystem, options: Options) -> None:
     state = load_state(fs, options.read)
     listed = state.config.metadata_partitions
     own = {partition.path for partition in maintained_partitions(listed)}
-    if FILES.path in listed and listed <= own:
+    metadata = open_metadata(fs, state.config, state.log, state.timeline)
+    if metadata is not None and FILES.path in listed and listed <= own:
         return
     config = drop_metadata(fs, state.config)
     create_metadata(fs, config, state.log, records=None)

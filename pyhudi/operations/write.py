@@ -33,6 +33,7 @@ from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
+from pyhudi.operations.upgrade import upgrade_if_requested
 from pyhudi.options import Concurrency
 from pyhudi.services.clustering import cancel_clustering
 from pyhudi.services.duplicate_key_conflicts import find_row_conflict
@@ -68,11 +69,14 @@ class Committed:
 def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
     """Run one write and the table services that are due after it; returns the report of both.
 
+    With `hoodie.write.auto.upgrade` the table is upgraded first, with a note in the report.
     Raises the errors of `commit`; errors of a service only if the options make them fail the
     write.
     """
+    notes = () if request.dry_run else upgrade_if_requested(fs, request.options, request.engine)
     report = commit(fs, request)
-    return after_write(fs, request.options, request.engine, report, commit)
+    report = after_write(fs, request.options, request.engine, report, commit)
+    return replace(report, notes=(*notes, *report.notes)) if notes else report
 
 
 def commit(fs: FileSystem, request: WriteRequest) -> WriteReport:

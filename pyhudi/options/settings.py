@@ -349,6 +349,7 @@ class TableOptions:
     merge_strategy: str | None = None
     partial_update: str | None = None  # mode of version 9: IGNORE_DEFAULTS or FILL_UNAVAILABLE
     version: int | None = None  # 6, 8 or 9; None: `DEFAULT_TABLE_VERSION`
+    auto_upgrade: bool = False  # writes upgrade a table of a lower version
     timeline_layout: int | None = None  # 1 or 2, as the version has it
     bare_complex_keys: bool | None = None  # complex, one field: `v`, not `f:v`; None: as 1.2.0
 

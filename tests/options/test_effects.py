@@ -71,7 +71,9 @@ CASES: dict[str, Case] = {
     "hoodie.table.partial.update.mode": Case(
         see.properties, "IGNORE_DEFAULTS", base={"hoodie.write.table.version": "9"}
     ),
-    "hoodie.write.auto.upgrade": Case(see.parsed, "true"),
+    "hoodie.write.auto.upgrade": Case(
+        see.agreement, "true", base={"hoodie.write.table.version": "9"}
+    ),
     "hoodie.base.file.format": Case(see.parsed, "ORC"),
     "hoodie.table.log.file.format": Case(see.parsed, "HFILE"),
     "hoodie.table.format": Case(see.parsed, "iceberg"),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.options import parse_options
 from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import MergeMode
 from tests.support.filesystems import every_stop, tree
 from tests.support.foreign import row_counts
-from tests.support.golden import golden_names, golden_table
+from tests.support.golden import SMALL, golden_names, golden_table, unzipped
 
 OPTIONS = {"hoodie.index.type": "SIMPLE"}
 
@@ -57,7 +58,7 @@ def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
         assert not (table.doctor() if to == 6 else table.metadata.verify()).findings
 
 
-def at_points(table: Table, points: list[str]) -> list[Counter[str]]:
+def at_points(table: Table, points: Sequence[str]) -> list[Counter[str]]:
     return [counted(table.scan(as_of=point).to_arrow()) for point in points]
 
 
@@ -73,7 +74,7 @@ def test_older_snapshots_and_changes_are_read_after_an_upgrade(name: str) -> Non
     opened(fs).upgrade(9)
     table = opened(fs)
     assert at_points(table, readable) == before
-    ends = {i.time: i.completed_at for i in table.timeline.commits}
+    ends = {i.time: i.completed_at or "" for i in table.timeline.commits}
     assert all(ends.values()) and sorted(ends.values()) == [ends[time] for time in sorted(ends)]
     assert counted(table.changes(ends[readable[0]], ends[readable[-1]]).to_arrow()) == changed
 
@@ -147,3 +148,59 @@ def test_a_change_that_stops_anywhere_leaves_a_table_that_is_read_and_finished(
         assert rows(table) == before, stop
         assert table.config.metadata_partitions == listed, stop
         assert not table.metadata.verify().findings, stop
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "dropped"),
+    [
+        ("foreign", "archived_cow_v8", {"partition_stats"}),
+        ("foreign", "variant_mor_v9", set()),
+        ("foreign", "timestamp_partition_v8", {"partition_stats"}),
+        ("queries", "arch_mor_v9", set()),
+        ("queries", "mor_partial_v9", set()),
+        ("queries", "cdc_mor_v9_both", set()),
+    ],
+)
+def test_tables_of_apache_hudi_keep_their_rows_down_and_up(
+    folder: str, name: str, dropped: set[str]
+) -> None:
+    fs = unzipped(SMALL.parent / folder / f"{name}.zip")
+    before = rows(opened(fs))
+    report = opened(fs).downgrade(6)
+    assert dropped <= set(report.dropped)
+    assert opened(fs).config.version == 6
+    assert rows(opened(fs)) == before
+    assert not opened(fs).metadata.verify().findings
+    opened(fs).upgrade(9)
+    assert rows(opened(fs)) == before
+    assert not opened(fs).metadata.verify().findings
+
+
+def test_a_write_upgrades_a_table_only_if_both_options_request_it() -> None:
+    fs = golden_table("cow_bloom")
+    before = rows(opened(fs))
+    batch = opened(fs).scan(with_meta=False).to_arrow().slice(0, 2)
+    permitted = {"hoodie.write.auto.upgrade": "true"}
+    opened(fs, **permitted).upsert(batch)
+    assert opened(fs).config.version == 6
+    report = opened(fs, **permitted, **{"hoodie.write.table.version": "9"}).upsert(batch)
+    assert report.notes[0] == "upgraded the table from version 6 to 9"
+    assert opened(fs).config.version == 9
+    assert opened(fs).scan().to_arrow().num_rows == sum(before.values())
+
+
+def test_targets_that_cannot_be_reached_are_refused() -> None:
+    fs = golden_table("cow_bloom")
+    before = tree(fs)
+    for change, match in (
+        (lambda: opened(fs).upgrade(7), "unsupported target version of an upgrade"),
+        (lambda: opened(fs).downgrade(9), "unsupported target version of a downgrade"),
+        (lambda: opened(fs).downgrade(6), "needs no downgrade"),
+        (lambda: opened(fs).upgrade(6), "needs no upgrade"),
+        (lambda: opened(fs).downgrade(8), "needs no downgrade"),
+    ):
+        with pytest.raises(UserError, match=match):
+            change()
+    assert tree(fs) == before
+    assert opened(fs).upgrade(9, dry_run=True).to_version == 9
+    assert tree(fs) == before

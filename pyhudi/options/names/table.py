@@ -77,7 +77,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.write.table.version",
         choice({"6": 6, "SIX": 6, "8": 8, "EIGHT": 8, "9": 9, "NINE": 9}), "table.version",
         "of a new table, default 6; a table of a higher version keeps it, one of a lower version "
-        "needs `table.upgrade()`",
+        "needs `table.upgrade()` or `hoodie.write.auto.upgrade`",
         aliases=("hoodie.table.version",),
     ),
     refused(
@@ -89,8 +89,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "must be that of the table version",
     ),
     honoured(
-        "hoodie.write.auto.upgrade", only("false"), None,
-        "tables keep their version; call `table.upgrade()`",
+        "hoodie.write.auto.upgrade", FLAG, "table.auto_upgrade",
+        "default false; true: a write upgrades a table of a lower version to "
+        "`hoodie.write.table.version`, if that is set, and its report says so",
     ),
     honoured("hoodie.base.file.format", only("PARQUET"), None, aliases=(
         "hoodie.table.base.file.format", "hoodie.table.ro.file.format",
