@@ -68,6 +68,11 @@ MAINTAINED_PARTITIONS: Final = (
 )
 """The partitions that this package maintains; it creates the first two with the table."""
 
+PARTITIONS_V6: Final = frozenset(
+    partition.path for partition in (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)
+)
+"""Those that tables of version 6 may have."""
+
 PARTITION_LIST: Final = 1
 FILE_LIST: Final = 2
 COLUMN_RANGE: Final = 3

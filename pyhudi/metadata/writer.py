@@ -26,7 +26,7 @@ from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
-from pyhudi.metadata.payloads import RECORD_INDEX, maintained_partitions
+from pyhudi.metadata.payloads import PARTITIONS_V6, RECORD_INDEX, maintained_partitions
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
@@ -57,6 +57,8 @@ def check_writable(config: TableConfig) -> None:
     check_version(config)
     check_not_bootstrapped(config)
     own = {partition.path for partition in maintained_partitions(config.metadata_partitions)}
+    if not config.layout.index_version:
+        own &= PARTITIONS_V6
     foreign = sorted(config.metadata_partitions - own)
     if foreign:
         raise UnsupportedTableError(
