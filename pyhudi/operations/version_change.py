@@ -6,6 +6,7 @@ The order of its steps and what an interruption leaves: see `services/version_ch
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
@@ -23,10 +24,12 @@ from pyhudi.metadata.definitions import (
     remove_definition,
 )
 from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.file_stats.value_types import has_ranges
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
     FILES,
+    PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_PREFIX,
     maintained_partitions,
@@ -57,7 +60,8 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.layout_conversion import convert_timeline, instant_files
 from pyhudi.transaction.begin import open_locked, table_lock
 
-_COMPACTIONS_MAX = 100
+_COMPACTIONS_MAX: Final = 100
+_FACTS: Final = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 
 
 def change_version(
@@ -235,6 +239,20 @@ def _convert_definitions(fs: FileSystem, config: TableConfig, record: ChangeReco
     return config
 
 
+def _define_column_stats(fs: FileSystem, config: TableConfig) -> TableConfig:
+    """The definition for the table's version, with the former columns that it can index."""
+    schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
+    known = read_definitions(fs, config).get(COLUMN_STATS.path)
+    version = config.layout.index_version
+    if known is not None and version:
+        types = {field.name: field.type for field in schema}
+        fields = [str(name) for name in known.get("sourceFields") or ()]
+        left = [name for name in fields if name not in types or has_ranges(types[name], version)]
+        known = {**known, "sourceFields": left, "version": f"V{version}"}
+        config = add_definition(fs, config, known)
+    return define_column_stats(fs, config, schema)
+
+
 def _build_metadata(
     fs: FileSystem, config: TableConfig, options: Options, engine: Engine, record: ChangeRecord
 ) -> None:
@@ -243,10 +261,9 @@ def _build_metadata(
         return
     config = drop_metadata(fs, config)  # what an interrupted attempt has built
     config = create_metadata(fs, config, log, records=None)
-    facts = {p: groups[p.path] or 1 for p in (COLUMN_STATS, BLOOM_FILTERS) if p.path in groups}
-    if COLUMN_STATS in facts and COLUMN_STATS.path not in config.metadata_partitions:
-        schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
-        config = define_column_stats(fs, config, schema)
+    facts = {p: groups[p.path] or 1 for p in _FACTS if p.path in groups}
+    if COLUMN_STATS in facts:
+        config = _define_column_stats(fs, config)
     create_facts(fs, config, log, group_counts=facts, engine=engine)
     if RECORD_INDEX.path in groups:
         state = load_state(fs, options.read)

@@ -25,8 +25,10 @@ from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.payloads import (
+    COLUMN_STATS,
     FILES,
     MAINTAINED_PARTITIONS,
+    PARTITION_STATS,
     RECORD_INDEX,
     MetadataPartition,
 )
@@ -232,9 +234,11 @@ def _check_savepoints(state: TableState) -> None:
 
 def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]:
     """The listed partitions that the version can have and this package builds."""
-    listed = state.config.metadata_partitions
+    listed, has_indexes = state.config.metadata_partitions, bool(after.layout.index_version)
     found = [p for p in MAINTAINED_PARTITIONS if p.path in listed]
-    if after.layout.index_version and RECORD_INDEX in found:
+    if PARTITION_STATS in found and not (has_indexes and COLUMN_STATS in found):
+        found.remove(PARTITION_STATS)
+    if has_indexes and RECORD_INDEX in found:
         found += [index.partition for index in secondary_indexes(state.fs, state.config)]
     return found
 

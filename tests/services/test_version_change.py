@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pytest
@@ -11,11 +12,14 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UnsupportedTableError, UserError
+from pyhudi.metadata.definitions import read_definitions
 from pyhudi.options import parse_options
 from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import MergeMode
 from tests.support.filesystems import every_stop, tree
+from tests.support.fixtures import fixtures
 from tests.support.foreign import row_counts
 from tests.support.golden import SMALL, golden_names, golden_table, unzipped
 
@@ -192,15 +196,39 @@ def test_a_write_upgrades_a_table_only_if_both_options_request_it() -> None:
 def test_targets_that_cannot_be_reached_are_refused() -> None:
     fs = golden_table("cow_bloom")
     before = tree(fs)
-    for change, match in (
+    refused: list[tuple[Callable[[], object], str]] = [
         (lambda: opened(fs).upgrade(7), "unsupported target version of an upgrade"),
         (lambda: opened(fs).downgrade(9), "unsupported target version of a downgrade"),
         (lambda: opened(fs).downgrade(6), "needs no downgrade"),
         (lambda: opened(fs).upgrade(6), "needs no upgrade"),
         (lambda: opened(fs).downgrade(8), "needs no downgrade"),
-    ):
+    ]
+    for change, match in refused:
         with pytest.raises(UserError, match=match):
             change()
     assert tree(fs) == before
     assert opened(fs).upgrade(9, dry_run=True).to_version == 9
     assert tree(fs) == before
+
+
+def test_statistics_and_secondary_indexes_are_rebuilt_in_the_other_version() -> None:
+    fs = MemoryFileSystem()
+    with ZipFile(fixtures() / "tables" / "mor_avro_v9_txns_simple_meta.zip") as archive:
+        for entry in archive.namelist():
+            if not entry.endswith("/"):
+                fs.create(entry.partition("/")[2], archive.read(entry))
+    before, listed = rows(opened(fs)), opened(fs).config.metadata_partitions
+    assert {"partition_stats", "secondary_index_merchant_idx"} <= listed
+    report = opened(fs).downgrade(8)
+    assert not report.dropped
+    for to in (8, 9):
+        if to > 8:
+            opened(fs).upgrade(to)
+        table = opened(fs)
+        assert table.config.metadata_partitions == listed
+        definitions = read_definitions(fs, table.config)
+        versions = {name: each["version"] for name, each in definitions.items()}
+        assert versions["secondary_index_merchant_idx"] == f"V{to - 7}"
+        assert versions["column_stats"] == f"V{to - 7}"
+        assert rows(table) == before
+        assert not table.metadata.verify().findings
