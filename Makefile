@@ -131,9 +131,12 @@ failing-disk: build
 	$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0}
 	$(BIN)/python -m tests.crash.disk reads
 	$(BIN)/python -m tests.crash.disk power
+	$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0} --version 9
+	$(BIN)/python -m tests.crash.disk power --version 9
 
 failing-store: build
 	$(BIN)/python -m tests.crash.store --seed $${SEED:-0}
+	$(BIN)/python -m tests.crash.store --seed $${SEED:-0} --version 9
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}

@@ -19,8 +19,9 @@ from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path, living
 from tests.concurrency.test_conflicts import new_table, open_, rows, snapshot
 
@@ -69,7 +70,7 @@ def slow_writer(request: pytest.FixtureRequest) -> tuple[MemoryFileSystem, Insta
     """A table with a writer elsewhere whose last beat, of one every ten minutes, is five old."""
     fs = new_table()
     assert isinstance(fs, MemoryFileSystem)
-    log = TimelineLog(fs)
+    log = timeline_log(fs, load_config(fs))
     pending = log.start(log.request(Action.COMMIT), b"{}")
     facts = {"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}
     stated = json.dumps({**facts, "interval_seconds": 600.0}).encode()
@@ -135,7 +136,7 @@ def test_one_that_has_ended_in_this_process_is_not_alive_though_its_file_is_ther
 
 def test_live_writes_are_never_rolled_back_and_crashed_ones_are() -> None:
     fs = new_table()
-    pending = TimelineLog(fs).request(Action.COMMIT)
+    pending = timeline_log(fs, load_config(fs)).request(Action.COMMIT)
     with Heartbeat(fs, pending.time):
         for options in ({}, {"hoodie.write.concurrency.mode": "single_writer"}):
             report = open_(fs, **options).upsert(rows(range(4), 2))

@@ -39,10 +39,17 @@ PROBLEMS: Final = 3  # the exit code
 
 
 def round_of_threads(
-    fs: FileSystem, kind: TableType, *, seed: int, ops: int, writers: int, keys: int = KEYS
+    fs: FileSystem,
+    kind: TableType,
+    *,
+    seed: int,
+    ops: int,
+    writers: int,
+    keys: int = KEYS,
+    version: int = 6,
 ) -> Verdict:
     """Writers in threads; what one of them raised is a problem."""
-    new_table(fs, kind)
+    new_table(fs, kind, version)
     diaries = [Diary() for _ in range(writers)]
     raised: list[str] = []
 
@@ -84,8 +91,8 @@ def in_child(work: Callable[..., None], *args: Any, **named: Any) -> Any:
     return child
 
 
-def make_table(folder: Path, kind: TableType) -> None:
-    maker = in_child(lambda: new_table(LocalFileSystem(folder / "t"), kind))
+def make_table(folder: Path, kind: TableType, version: int = 6) -> None:
+    maker = in_child(lambda: new_table(LocalFileSystem(folder / "t"), kind, version))
     maker.join()
     assert maker.exitcode == 0
 
@@ -102,9 +109,9 @@ def begin(folder: Path, name: str, *, seed: int, ops: int, keys: int = KEYS) -> 
 
 
 def round_of_processes(
-    folder: Path, kind: TableType, *, seed: int, ops: int, writers: int
+    folder: Path, kind: TableType, *, seed: int, ops: int, writers: int, version: int = 6
 ) -> Verdict:
-    make_table(folder, kind)
+    make_table(folder, kind, version)
     share = -(-ops // writers)
     children = {f"w{n}": begin(folder, f"w{n}", seed=seed, ops=share) for n in range(writers)}
     for child in children.values():
@@ -115,11 +122,18 @@ def round_of_processes(
 
 
 def chaos(
-    folder: Path, kind: TableType, *, seed: int, seconds: float, writers: int, pause: float
+    folder: Path,
+    kind: TableType,
+    *,
+    seed: int,
+    seconds: float,
+    writers: int,
+    pause: float,
+    version: int = 6,
 ) -> Verdict:
     """Processes that are killed at random and begun anew.  pause: between two kills at most."""
     dice = random.Random(seed)
-    make_table(folder, kind)
+    make_table(folder, kind, version)
     end = time.monotonic() + seconds
     alive: dict[str, Any] = {}
     problems: list[str] = []
@@ -167,6 +181,7 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true")
     parser.add_argument("--chaos", action="store_true")
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--version", type=int, help="of the tables; default: 6 and 9 in turns")
     arguments = parser.parse_args()
     began, found = time.monotonic(), 0
     totals = dict.fromkeys(("rounds", *COUNTS), 0)
@@ -187,17 +202,24 @@ def main() -> int:
 
 def one_round(arguments: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
     writers = arguments.writers or random.Random(seed).randint(2, 16)
+    version = arguments.version or (6, 9)[seed // 2 % 2]
     if not arguments.processes and not arguments.chaos:
         return round_of_threads(
-            MemoryFileSystem(), kind, seed=seed, ops=arguments.ops, writers=writers
-        )
+            MemoryFileSystem(), kind, seed=seed, ops=arguments.ops, writers=writers,
+            version=version,
+        )  # fmt: skip
     with tempfile.TemporaryDirectory() as made:
         folder = arguments.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         if arguments.chaos:
             seconds, pause = 60 * arguments.minutes, arguments.pause
-            return chaos(folder, kind, seed=seed, seconds=seconds, writers=writers, pause=pause)
-        return round_of_processes(folder, kind, seed=seed, ops=arguments.ops, writers=writers)
+            return chaos(
+                folder, kind, seed=seed, seconds=seconds, writers=writers, pause=pause,
+                version=version,
+            )  # fmt: skip
+        return round_of_processes(
+            folder, kind, seed=seed, ops=arguments.ops, writers=writers, version=version
+        )
 
 
 if __name__ == "__main__":

@@ -177,9 +177,12 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
         verdict.claim(wrong is None, f"as of {write.instant}: {wrong}")
     if len(late) < 3:
         return
-    since, until = sorted(w.instant for w in dice.sample(late, 2))
-    new = {w.op for w in writes if since < w.instant <= until}
-    want = {key: op for key, op in _as_of(writes, until).items() if op in new}
+    completed = _completions(table)
+    times = {write.op: completed.get(write.instant, write.instant) for write in writes}
+    since, until = sorted(times[w.op] for w in dice.sample(late, 2))
+    new = {op for op, time in times.items() if since < time <= until}
+    then = rows_of((write for write in writes if times[write.op] <= until), PARTS)
+    want = {key: op for key, op in then.items() if op in new}
     try:
         rows = table.changes(since, until, columns=["id", "op"]).to_arrow().to_pylist()
     except SnapshotExpiredError:
@@ -187,6 +190,13 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
     stored = {row["id"]: row["op"] for row in rows}
     wrong = first_difference(stored, want)
     verdict.claim(wrong is None and len(rows) == len(stored), f"changes {since}..{until}: {wrong}")
+
+
+def _completions(table: Table) -> dict[str, str]:
+    """Completion times of commits, where the table records them: the range of incremental reads."""
+    state = table._state()
+    active = {str(i.time): str(i.completed_at or i.time) for i in state.timeline.commits}
+    return {**{str(t): str(at) for t, at in state.archive.completions.items()}, **active}
 
 
 def _as_of(writes: list[Write], instant: str) -> Rows:

@@ -15,7 +15,6 @@ from typing import Any
 
 from pyhudi.api.table import Table
 from pyhudi.errors import FileMissingError
-from pyhudi.filenames import HOODIE
 from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State, file_name
 
@@ -37,7 +36,7 @@ class Watch:
 
     def look(self, table: Table) -> Iterator[dict[str, Any]]:
         state = table._state()
-        times = {info.name: info.modified for info in state.fs.children(HOODIE)}
+        times = {info.name: info.modified for info in state.fs.children(state.log.folder)}
         timeline = state.log.load()
         for instant in timeline.where(COMMITS | _UNDO, State.COMPLETED):
             name = file_name(instant)

@@ -67,8 +67,9 @@ def options_of(op: str = "", **more: str) -> Options:
     return parse_options({**OPTIMISTIC, **more, **({"_op": op} if op else {})})
 
 
-def new_table(fs: FileSystem, kind: TableType) -> None:
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options_of()))
+def new_table(fs: FileSystem, kind: TableType, version: int = 6) -> None:
+    options = options_of(**{"hoodie.write.table.version": str(version)})
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options))
 
 
 def rows(keys: list[int], op: str) -> pa.Table:

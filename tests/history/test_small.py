@@ -11,9 +11,14 @@ from pyhudi.table.properties import TableType
 from tests.history.__main__ import chaos, round_of_threads
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_many_writers_and_services_leave_a_history_without_anomalies(kind: TableType) -> None:
-    verdict = round_of_threads(MemoryFileSystem(), kind, seed=1, ops=30, writers=3, keys=40)
+def test_many_writers_and_services_leave_a_history_without_anomalies(
+    kind: TableType, version: int
+) -> None:
+    verdict = round_of_threads(
+        MemoryFileSystem(), kind, seed=1, ops=30, writers=3, keys=40, version=version
+    )
     assert not verdict.problems, "\n".join(verdict.problems)
     assert verdict.commits > 10
 
