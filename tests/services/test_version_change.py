@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from zipfile import ZipFile
 
 import pyarrow as pa
@@ -18,9 +19,10 @@ from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import MergeMode
+from tests.cli.test_commands import answer, run
 from tests.support.filesystems import every_stop, tree
 from tests.support.fixtures import fixtures
-from tests.support.foreign import row_counts
+from tests.support.foreign import foreign_table, row_counts
 from tests.support.golden import SMALL, golden_names, golden_table, unzipped
 
 OPTIONS = {"hoodie.index.type": "SIMPLE"}
@@ -232,3 +234,16 @@ def test_statistics_and_secondary_indexes_are_rebuilt_in_the_other_version() -> 
         assert versions["column_stats"] == f"V{to - 7}"
         assert rows(table) == before
         assert not table.metadata.verify().findings
+
+
+def test_the_commands_report_confirm_and_change_the_version(tmp_path: Path) -> None:
+    root = foreign_table("archived_cow_v8", tmp_path)
+    preview = answer("table", "downgrade", root, "--to", 6, "--dry-run")
+    assert isinstance(preview, dict) and (preview["from_version"], preview["dry_run"]) == (8, True)
+    assert "partition_stats" in preview["dropped"]
+    unanswered = run("table", "downgrade", root, "--to", 6)
+    assert unanswered.returncode == 1 and "drops partition_stats" in unanswered.stdout
+    done = answer("table", "downgrade", root, "--to", 6, "--yes")
+    assert isinstance(done, dict) and done["to_version"] == 6
+    done = answer("table", "upgrade", root, "--to", 9, "--yes")
+    assert isinstance(done, dict) and (done["from_version"], done["to_version"]) == (6, 9)
