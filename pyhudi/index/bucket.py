@@ -37,6 +37,7 @@ from pyhudi.storage.filesystem import FileSystem
 
 _PREFIX: Final = 8
 _NUMBER: Final = re.compile(r"\d{8}(?=-|$)")
+_SHARED: Final = "-0000-0000-0000-000000000000-0"
 _NULL: Final = "__null__"
 _EMPTY: Final = "__empty__"
 
@@ -187,6 +188,12 @@ def begun(group: FileGroupId, file_id: str) -> FileGroupId:
     """The group that replaces the placeholder of `new_bucket`.  file_id: a new one, of which the
     part after the prefix is used."""
     return FileGroupId(group.partition, group.file_id + file_id[_PREFIX:])
+
+
+def shared_bucket(group: FileGroupId) -> FileGroupId:
+    """The group that replaces the placeholder of `new_bucket` under non-blocking concurrency
+    control: every writer gives it the same file id."""
+    return FileGroupId(group.partition, group.file_id + _SHARED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import check_table, roll_back_crashed
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback_plan import RolledBack
+from pyhudi.write.concurrency_checks import check_mode
 from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
@@ -111,6 +112,7 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     is already in the table.  The caller holds the table's lock."""
     config = load_config(fs)
     check_table(config)
+    check_mode(config, request)
     log = timeline_log(fs, config)
     timeline = log.load()
     check_none_deferred(fs, timeline)
@@ -172,6 +174,7 @@ def make_context(
     """now: the timeline, listed under a lock that is still held; None: it is listed here."""
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
+    check_mode(state.config, request)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted, partial = FittedSchema(stored), None
     if request.operation.brings_rows:

@@ -1,5 +1,8 @@
 """Dataclasses of settings, and the `hoodie.*` names that set them."""
 
+from pyhudi.options.concurrent_writers import Concurrency as Concurrency
+from pyhudi.options.concurrent_writers import ConcurrencyMode as ConcurrencyMode
+from pyhudi.options.concurrent_writers import Heartbeats as Heartbeats
 from pyhudi.options.indexes import BucketEngine as BucketEngine
 from pyhudi.options.indexes import Growth as Growth
 from pyhudi.options.indexes import HBaseRules as HBaseRules
@@ -22,9 +25,7 @@ from pyhudi.options.service_settings import SliceOrder as SliceOrder
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import CleaningPolicy as CleaningPolicy
-from pyhudi.options.settings import Concurrency as Concurrency
 from pyhudi.options.settings import FileSizing as FileSizing
-from pyhudi.options.settings import Heartbeats as Heartbeats
 from pyhudi.options.settings import HollowCommitPolicy as HollowCommitPolicy
 from pyhudi.options.settings import KnownKeys as KnownKeys
 from pyhudi.options.settings import LogFormat as LogFormat

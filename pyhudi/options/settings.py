@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pyhudi.errors import OptionError
+from pyhudi.options.concurrent_writers import Concurrency, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
 from pyhudi.options.service_settings import ClusteringOptions, CompactionOptions, ExpiryOptions
@@ -64,9 +65,9 @@ class FileSizing:
     log_block_bytes_max: int = 256 << 20  # in memory: readers hold one block at a time
 
     def __post_init__(self) -> None:
-        _positive("hoodie.parquet.max.file.size", self.file_bytes_max)
-        _positive("hoodie.logfile.max.size", self.log_file_bytes_max)
-        _positive("hoodie.logfile.data.block.max.size", self.log_block_bytes_max)
+        check_positive("hoodie.parquet.max.file.size", self.file_bytes_max)
+        check_positive("hoodie.logfile.max.size", self.log_file_bytes_max)
+        check_positive("hoodie.logfile.data.block.max.size", self.log_block_bytes_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class BaseFileOptions:
                 "unknown bloom filter", option="hoodie.bloom.index.filter.type",
                 value=self.bloom_kind, hint="use SIMPLE or DYNAMIC_V0",
             )  # fmt: skip
-        _positive("hoodie.parquet.page.size", self.page_bytes)
+        check_positive("hoodie.parquet.page.size", self.page_bytes)
 
 
 class SortMode(Enum):
@@ -162,34 +163,6 @@ class FileFacts:
     stats_columns_max: int = 32
     bloom_filters: bool = False  # readers skip files by key without reading footers
     bloom_filters_groups: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeats:
-    """How a pending instant shows that its writer is alive.  Used by transaction/heartbeat."""
-
-    interval_seconds: float = 60.0
-    misses: int = 2  # intervals without a beat after which it counts as crashed
-    always: bool = False  # also under the lock, for Apache Hudi's writers with the policy LAZY
-
-    @property
-    def seconds_max(self) -> float:
-        return self.interval_seconds * max(1, self.misses)
-
-    def __post_init__(self) -> None:
-        _positive("hoodie.client.heartbeat.interval_in_ms", self.interval_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Concurrency:
-    """Concurrent writes.  Used by operations/write and transaction/begin."""
-
-    optimistic: bool = False  # off: no write is repeated, and none needs a heartbeat
-    retries: int = 4  # after conflicts; the last one holds the lock from its start
-    retry_seconds: float = 0.1  # at most, before the first retry; doubled for each further one
-    retry_seconds_max: float = 5.0
-    detects_early: bool = False  # check other writers' markers before files are written
-    heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +262,8 @@ class ServiceOptions:
                 option="hoodie.clean.partition.filter.selected, .regex",
                 hint="set hoodie.clean.incremental.enabled=false",
             )
-        _positive("hoodie.compact.inline.max.delta.commits", self.compaction.after_commits)
-        _positive("hoodie.compaction.target.io", self.compaction.mib_max)
+        check_positive("hoodie.compact.inline.max.delta.commits", self.compaction.after_commits)
+        check_positive("hoodie.compaction.target.io", self.compaction.mib_max)
 
     @property
     def filters_cleaning(self) -> bool:
@@ -428,8 +401,3 @@ class Options:
     keygen: TimestampSettings = field(default_factory=TimestampSettings)
     ignored: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()
-
-
-def _positive(option: str, value: float) -> None:
-    if value <= 0:
-        raise OptionError("must be positive", option=option, value=value)

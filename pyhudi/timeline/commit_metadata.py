@@ -152,9 +152,13 @@ class CommitMetadata:
     @property
     def groups(self) -> frozenset[FileGroupId]:
         """Every file group this commit wrote or replaced."""
-        written = {stat.group for stat in self.stats if stat.file_id}
-        gone = {FileGroupId(p, f) for p, ids in (self.replaced or {}).items() for f in ids}
-        return frozenset(written | gone)
+        return frozenset(stat.group for stat in self.stats if stat.file_id) | self.replaced_groups
+
+    @property
+    def replaced_groups(self) -> frozenset[FileGroupId]:
+        """Every file group this commit replaced."""
+        replaced = (self.replaced or {}).items()
+        return frozenset(FileGroupId(p, f) for p, ids in replaced for f in ids)
 
     def to_json(self) -> bytes:
         by_partition: dict[str, list[dict[str, Any]]] = {}

@@ -14,7 +14,8 @@ a plan removed since           a compaction that our logs are named after was un
 
 A compaction planned before our begin is no conflict: our logs are on top of its files.  In a
 layout with completion times no compaction conflicts with logs: it plans those that completed
-before it.
+before it.  Under non-blocking concurrency control, neither do writes to the same file groups: the
+merge rules decide between the rows.
 Source: table_format 6.4, which has the first two cases.
 """
 
@@ -47,6 +48,8 @@ class WriteSet:
     writers that create a bucket of a bucket index use two names for it.  on_top_of: pending
     compactions that its logs are named after.  logged: groups that only get logs, in a layout in
     which a compaction plans the logs completed before it, so that it cannot conflict with them.
+    shared: those of them that others may write to meanwhile (non-blocking concurrency control);
+    another file group of the same bucket still conflicts.
     """
 
     groups: frozenset[FileGroupId]
@@ -56,6 +59,7 @@ class WriteSet:
     alike: Callable[[FileGroupId], Hashable] | None = None
     on_top_of: frozenset[InstantTime] = frozenset()
     logged: frozenset[FileGroupId] = frozenset()
+    shared: frozenset[FileGroupId] = frozenset()
 
     def likeness(self, group: FileGroupId) -> Hashable:
         return group if self.alike is None else self.alike(group)
@@ -97,7 +101,8 @@ def find_conflict(
             continue
         written = log.commit(other)
         compacts = written.operation == COMPACT
-        if both := shared(written.groups - touched.logged if compacts else written.groups):
+        free = touched.logged if compacts else touched.shared - written.replaced_groups
+        if both := shared(written.groups - free):
             return Conflict(other, "another writer changed the same file groups", both)
         if _meets(written, touched):
             return Conflict(other, "another writer changed the same partitions")

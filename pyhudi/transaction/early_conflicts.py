@@ -34,7 +34,7 @@ def find_early(
     for other in now.where(WRITES, State.INFLIGHT):
         if other.time >= mine.time or other.time not in alive:
             continue
-        groups = {marker.group for marker in list_markers(fs, other.time)}
+        groups = {marker.group for marker in list_markers(fs, other.time)} - touched.shared
         if shared := tuple(sorted(g for g in groups if touched.likeness(g) in likenesses)):
             return overtaken_by(Conflict(other, "an older write works on the same groups", shared))
     return None

@@ -123,7 +123,7 @@ class Transaction:
     def request(self) -> None:
         """Request the instant, unless `plan_on` has done so."""
         if self._instant is None:
-            beats = self.options.concurrency.heartbeats.always
+            beats = self.options.concurrency.always_beats
             self._request(self.state.log.load(), beats=beats)
 
     def _request(self, now: Timeline, *, beats: bool) -> None:

@@ -30,6 +30,7 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
 from pyhudi.write.overwrite import (
     Replaced,
@@ -239,6 +240,7 @@ def assign_batch(
     """(tags, the file group of each row, sort columns of new base files)."""
     bulk = context.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, context.schema)
+    state, non_blocking = context.state, context.options.concurrency.is_non_blocking
     assigned = assign(
         shards,
         view,
@@ -250,6 +252,8 @@ def assign_batch(
             logs_inserts=_logs_inserts(context, operation),
             fills_files=bulk.fills_files,
             into_clustered=context.options.into_clustered,
+            non_blocking=non_blocking,
+            replaced=frozenset(replaced_groups(state.log, state.timeline) if non_blocking else ()),
         ),
         new_file_id=new_file_id,
     )

@@ -233,6 +233,7 @@ def write_set(context: WriteContext, planned: PlannedWrite) -> WriteSet:
         alike=context.index.choice.alike,
         on_top_of=_on_top_of(context, planned),
         logged=_only_logged(context, planned),
+        shared=_shared(context, planned),
     )
 
 
@@ -248,6 +249,17 @@ def _only_logged(context: WriteContext, planned: PlannedWrite) -> frozenset[File
     if context.state.config.layout.log_instant is LogInstant.SLICE:
         return frozenset()
     return frozenset(t.group for t in planned.assignment.targets if t.mode is Mode.APPEND)
+
+
+def _shared(context: WriteContext, planned: PlannedWrite) -> frozenset[FileGroupId]:
+    """Groups that other writers may log to as well: none for a bulk insert, and none under rules
+    that merge a row with the stored record before it is logged."""
+    rules = context.state.rules
+    merges_first = not rules.picks and rules.function is None
+    is_checked = merges_first or planned.operation is Operation.BULK_INSERT
+    if is_checked or not context.options.concurrency.is_non_blocking:
+        return frozenset()
+    return _only_logged(context, planned)
 
 
 Commit: TypeAlias = Callable[[FileSystem, WriteRequest], WriteReport]

@@ -175,6 +175,8 @@ def _may_revive(context: WriteContext, planned: PlannedWrite) -> bool:
         return False
     if context.partial_schema is not None:
         return False  # it updates records that exist
+    if context.options.concurrency.is_non_blocking:
+        return False  # such a write only appends logs
     by_base = context.index.choice.kind.traits.names_deleted_keys
     return may_hide(context.state.rules) and (by_base or context.index.logs_inserts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options.concurrent_writers import ConcurrencyMode
 from pyhudi.options.locks import LockProvider
 from pyhudi.options.option_row import (
     Row,
@@ -32,10 +33,10 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     translated_row(
         "hoodie.write.concurrency.mode",
-        choice({"SINGLE_WRITER": False, "OPTIMISTIC_CONCURRENCY_CONTROL": True}),
-        "write.concurrency.optimistic",
+        choice({mode.value: mode for mode in ConcurrencyMode}),
+        "write.concurrency.mode",
         "one writer: a write holds the table's lock from start to end; optimistic: at its start "
-        "and its end only",
+        "and its end only; non-blocking: likewise, and logs of one file group do not conflict",
     ),
     honoured(
         "hoodie.write.num.retries.on.conflict.failures", count(), "write.concurrency.retries",

@@ -38,8 +38,8 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
     One file, unless it exceeds the maximum size: then writing continues in the next version.
     """
     began = time.monotonic()
-    assert target.slice is not None
-    slice_, group = target.slice, target.group
+    group = target.group
+    slice_ = target.slice or FileSlice(group, plan.instant)
     routed, unchanged = _in_order(plan, slice_, routed)
     routed = _by_position(slice_, routed)
     place = next_log(plan, slice_, target.compacting)

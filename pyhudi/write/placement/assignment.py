@@ -9,7 +9,9 @@ merge-on-read   updates and deletes are appended to the group's logs; inserts go
                 without logs if rewriting it is cheap, else to a new group; to the logs of small
                 groups with a record index, if enabled
 bucket index    every row has a fixed group; a bucket without a group gets one, with a base file;
-                on merge-on-read all other rows, including new keys, are appended to the logs
+                on merge-on-read all other rows, including new keys, are appended to the logs;
+                under non-blocking concurrency control a new group consists of logs only, and its
+                file id is the same for every writer
 Source: table_format 7.1.
 """
 
@@ -20,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from pyhudi.errors import WriteConflictError
-from pyhudi.index.bucket import begun, is_new_bucket
+from pyhudi.index.bucket import begun, is_new_bucket, shared_bucket
 from pyhudi.options import FileSizing
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice, TableView
@@ -37,7 +39,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One file group of the commit.  `slice` is None for a new group.
+    """One file group of the commit.  `slice` is None for a new group, also if it gets a log.
 
     compacting: the instant of the group's pending compaction, if any.
     """
@@ -83,6 +85,8 @@ class AssignRules:
     logs_inserts: bool = False  # MOR: small groups take inserts in their logs
     fills_files: bool = False  # full new files and a remainder, not files of even size
     into_clustered: bool = False  # groups of a pending clustering take updates
+    non_blocking: bool = False  # writers share new buckets, without base files
+    replaced: frozenset[FileGroupId] = frozenset()  # groups whose file ids cannot be used again
 
 
 def assign(
@@ -110,8 +114,7 @@ def assign(
     for group in sorted(updates):
         number[group] = len(targets)
         if group not in slices:
-            started = begun(group, new_file_id()) if is_new_bucket(group) else group
-            targets.append(Target(started, Mode.CREATE, None, insert_count=updates[group]))
+            targets.append(_new_target(group, updates[group], rules, new_file_id=new_file_id))
             continue
         mode = Mode.APPEND if rules.merge_on_read else Mode.REWRITE
         claim = view.pending.compacting.get(group)
@@ -132,6 +135,21 @@ def assign(
             targets[at] = replace(targets[at], insert_count=targets[at].insert_count + count)
             bins[path].append((count, at))
     return Assignment(tuple(targets), tuple(_routes(shards, number, bins)))
+
+
+def _new_target(
+    group: FileGroupId, count: int, rules: AssignRules, *, new_file_id: Callable[[], str]
+) -> Target:
+    """The target of an index's file group that has no files yet."""
+    if not is_new_bucket(group):
+        return Target(group, Mode.CREATE, None, insert_count=count)
+    if not rules.non_blocking:
+        return Target(begun(group, new_file_id()), Mode.CREATE, None, insert_count=count)
+    mode = Mode.APPEND if rules.small_files else Mode.CREATE
+    started = shared_bucket(group)
+    if started in rules.replaced:  # a new id: two writers that create it conflict
+        started = begun(group, new_file_id())
+    return Target(started, mode, None, insert_count=count)
 
 
 def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None:
