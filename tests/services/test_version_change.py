@@ -247,3 +247,15 @@ def test_the_commands_report_confirm_and_change_the_version(tmp_path: Path) -> N
     assert isinstance(done, dict) and done["to_version"] == 6
     done = answer("table", "upgrade", root, "--to", 9, "--yes")
     assert isinstance(done, dict) and (done["from_version"], done["to_version"]) == (6, 9)
+
+
+@pytest.mark.parametrize(("name", "word"), [("cow_bloom", "commit"), ("mor_bloom", "deltacommit")])
+def test_a_failed_write_is_rolled_back_before_the_version_changes(name: str, word: str) -> None:
+    fs = golden_table(name)
+    newest = max(file for file in fs.names(".hoodie") if file.endswith(f".{word}"))
+    fs.delete([f".hoodie/{newest}"])
+    before, failed = rows(opened(fs)), (newest.partition(".")[0],)
+    assert opened(fs).upgrade(9, dry_run=True).rolled_back == failed
+    assert opened(fs).upgrade(9).rolled_back == failed
+    assert rows(opened(fs)) == before
+    assert not opened(fs).timeline.pending.instants
