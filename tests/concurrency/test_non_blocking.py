@@ -12,10 +12,12 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.transaction.heartbeat import living
 from tests.support.engines import Pausing
+from tests.support.filesystems import every_stop
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 MODE = "hoodie.write.concurrency.mode"
@@ -44,7 +46,7 @@ def new_table(
     return fs
 
 
-def open_(fs: MemoryFileSystem, *, engine: LocalEngine | None = None, **options: str) -> Table:
+def open_(fs: FileSystem, *, engine: LocalEngine | None = None, **options: str) -> Table:
     parsed = parse_options({**NON_BLOCKING, **options})
     return Table(fs, options=parsed, engine=engine or LocalEngine(1))
 
@@ -54,7 +56,7 @@ def met_by(fs: MemoryFileSystem, meanwhile: Callable[[], object], **options: str
     return open_(fs, engine=Pausing("write", meanwhile), **options)
 
 
-def snapshot(fs: MemoryFileSystem) -> dict[str, int]:
+def snapshot(fs: FileSystem) -> dict[str, int]:
     found = open_(fs).scan(["id", "ts"]).to_arrow().to_pylist()
     assert len({row["id"] for row in found}) == len(found)
     assert not open_(fs).timeline.pending and not living(fs)
@@ -134,6 +136,21 @@ def test_a_late_row_stays_deleted_whichever_writer_ends_first() -> None:
         )
         ended.append(snapshot(fs))
     assert ended[0] == ended[1] == {"k2": 3, "k3": 3}
+
+
+def test_a_crashed_writer_is_rolled_back_by_the_next_one() -> None:
+    fs = new_table()
+    open_(fs).upsert(rows(range(4), 1))
+    found = set()
+    for stop in every_stop(fs, lambda disk: open_(disk).upsert(rows(range(6), 2)), one_in=4):
+        open_(stop.fs).upsert(rows(range(6, 9), 3))
+        stored = snapshot(stop.fs)
+        assert {stored.pop(f"k{i}") for i in range(6, 9)} == {3}
+        assert stored in ({f"k{i}": 1 for i in range(4)}, {f"k{i}": 2 for i in range(6)}), stop
+        listed = {str(file.name) for s in open_(stop.fs).file_slices() for file in s.logs}
+        assert {name for name in stop.fs.names("p") if ".log." in name} == listed
+        found.add(len(stored))
+    assert found == {4, 6}
 
 
 def test_early_detection_finds_no_conflict() -> None:
