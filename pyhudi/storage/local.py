@@ -334,12 +334,15 @@ class LocalSink(PublishedOnClose):
         super().__init__()
         self._place = place
         self._durable = durable
+        self._written = 0
         self._staged = _staged(place)
         self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
 
     def write(self, data: Any) -> int:
         with _typed(self._place):
-            return self._file.write(data)
+            count = self._file.write(data)
+        self._written += count
+        return count
 
     def tell(self) -> int:
         return self._file.tell()
@@ -360,6 +363,8 @@ class LocalSink(PublishedOnClose):
 
     def _publish(self) -> None:
         self._file.flush()
+        if os.fstat(self._file.fileno()).st_size != self._written:
+            raise OSError(errno.EIO, "the file does not have the size that was written")
         if self._durable:
             os.fsync(self._file.fileno())
         try:
