@@ -195,7 +195,7 @@ class KeyMatches:
         self._found.append(pa.table(columns))
 
     def table(self) -> pa.Table:
-        found = pa.concat_tables([_NO_HITS, *self._found])
+        found = pa.concat_tables([_no_hits(), *self._found])
         runs = found.column("run").to_numpy()
         order = np.argsort(runs, kind="stable")
         starts = np.searchsorted(runs[order], np.arange(self._run_count + 1)).astype(np.int64)
@@ -203,12 +203,13 @@ class KeyMatches:
         return table.replace_schema_metadata({_STARTS: starts.tobytes()})
 
 
-_NO_HITS: Final = pa.table(
-    {
-        name: np.zeros(0, np.bool_ if name == "ended" else np.int32)
-        for name in ("run", "row", "slice", "ended", "position")
-    }
-)
+def _no_hits() -> pa.Table:
+    return pa.table(
+        {
+            name: np.zeros(0, np.bool_ if name == "ended" else np.int32)
+            for name in ("run", "row", "slice", "ended", "position")
+        }
+    )
 
 
 def match_slice(

@@ -89,12 +89,6 @@ def test_an_option_with_another_version_never_changes_a_table(version: int, tmp_
     assert (path / PROPERTIES).read_bytes() == before
 
 
-def test_automatic_upgrades_are_refused(tmp_path: Path) -> None:
-    made(tmp_path / "t")
-    with pytest.raises(OptionError, match=r"auto\.upgrade"):
-        pyhudi.open_table(tmp_path / "t", options={"hoodie.write.auto.upgrade": "true"})
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("log", ["parquet", "avro"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +30,9 @@ class EntryChanges:
         return not len(self.added) and not len(self.ended)
 
 
-NO_CHANGES = EntryChanges(pa.array([], pa.string()), pa.array([], pa.string()))
+@cache  # not a constant: the first array of a process loads pandas where it is installed
+def no_changes() -> EntryChanges:
+    return EntryChanges(pa.array([], pa.string()), pa.array([], pa.string()))
 
 
 def changes_between(before: pa.Array, after: pa.Array) -> EntryChanges:
@@ -41,8 +44,8 @@ def changes_between(before: pa.Array, after: pa.Array) -> EntryChanges:
 def combined(changes: Iterable[EntryChanges]) -> EntryChanges:
     """The changes of a commit, from those of its file groups."""
     parts = list(changes)
-    added = pc.unique(pa.concat_arrays([NO_CHANGES.added, *(part.added for part in parts)]))
-    ended = pc.unique(pa.concat_arrays([NO_CHANGES.ended, *(part.ended for part in parts)]))
+    added = pc.unique(pa.concat_arrays([no_changes().added, *(part.added for part in parts)]))
+    ended = pc.unique(pa.concat_arrays([no_changes().ended, *(part.ended for part in parts)]))
     return EntryChanges(added, _without(ended, added))
 
 
