@@ -245,6 +245,8 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         each key, without deleted keys (`capture` returns every change, including deletes).
 
         since is exclusive, until inclusive (None: the newest commit); "000" precedes all commits.
+        Tables of versions 8 and 9 compare completion times (`completed_at` of a write report, or
+        of an instant of `timeline`), others instants.
         partitions: a glob for partition paths.  hollow_commits: how to handle a pending write that
         precedes a completed one: "fail" (HollowCommitError), "block" (end before it) or
         "use_transition_time" (not supported by version 6); None takes it from the options.

@@ -43,8 +43,9 @@ def publish_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteR
     with TableLock(fs, purpose="publish", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
-        deferred = _publish(fs, timeline_log(fs, config), InstantTime(time))
-    return WriteReport.from_dict({**deferred.report, "published": True})
+        deferred, completed = _publish(fs, timeline_log(fs, config), InstantTime(time))
+    stated = {"published": True, "completed_at": completed.completed_at}
+    return WriteReport.from_dict({**deferred.report, **stated})
 
 
 def discard_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
@@ -59,7 +60,7 @@ def discard_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteR
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
-def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> DeferredWrite:
+def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> tuple[DeferredWrite, Instant]:
     """Complete a deferred write, which makes it visible to readers.
 
     Raises UserError if there is none at `time`; WriteConflictError if, since it was planned, any
@@ -77,10 +78,10 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> DeferredWri
             hint=f"table.discard('{time}') and write again",
         )  # fmt: skip
     check_lock(fs)
-    publish_instant(fs, log, instant, deferred.content, known=timeline)
+    completed = publish_instant(fs, log, instant, deferred.content, known=timeline)
     with tolerating("markers", time):
         remove_markers(fs, time)
-    return deferred
+    return deferred, completed
 
 
 def _conflict(

@@ -13,6 +13,8 @@ class WriteReport:
     """Counts of records, files and bytes; seconds per phase.
 
     instant: None for a dry run, and for a write with nothing to do.
+    completed_at: the completion time, which ranges of changes compare in versions 8 and 9; None in
+    version 6, and for a write that is not published.
     matched: incoming rows whose key is in the table.  unchanged: rows that lost to a stored
     record with a greater ordering value, or (skip_unchanged) equal it; a merge-on-read table logs
     rows that lose, as Apache Hudi does, and counts them as updated: readers decide which lose.
@@ -49,6 +51,7 @@ class WriteReport:
     notes: tuple[str, ...] = ()
     published: bool = True
     conflicts: int = 0
+    completed_at: str | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:

@@ -241,6 +241,7 @@ def write_report(
     return WriteReport(
         operation=planned.operation.value.lower(),
         instant=instant.time if instant else None,
+        completed_at=instant.completed_at if instant else None,
         inserted=sum(w.inserted for w in written),
         updated=sum(w.updated for w in written),
         deleted=sum(w.deleted for w in written) + planned.replaced.row_count,

@@ -98,7 +98,8 @@ def test_a_deferred_write_is_seen_when_it_is_published(fs: MemoryFileSystem, wri
     preview = open_(fs).preview(report.instant, ["id", "ts"]).to_arrow().to_pylist()
     done = open_(fs).publish(report.instant)
     assert done.published
-    assert {**done.to_dict(), "published": False} == report.to_dict()
+    before = {"published": False, "completed_at": None}
+    assert {**done.to_dict(), **before} == report.to_dict()
     after = stored(fs)
     assert after != before
     assert after == {row["id"]: row["ts"] for row in preview}
