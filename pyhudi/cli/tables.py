@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyhudi
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.values import COUNT, Settings, name_of, option
+from pyhudi.errors import CorruptFileError
 from pyhudi.records import META_COLUMNS
 from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
 
@@ -101,9 +102,7 @@ def table_create(
     as_json: bool,
 ) -> None:
     """Create an empty table."""
-    import pyarrow.parquet as pq
-
-    columns = [each for each in pq.read_schema(like) if each.name not in META_COLUMNS]
+    columns = [each for each in _schema_of(like) if each.name not in META_COLUMNS]
     made = pyhudi.create_table(
         path, pa.schema(columns), record_key=record_key, partition_by=partition_by,
         ordering=ordering, table_type=table_type, index=index, version=version,
@@ -112,6 +111,15 @@ def table_create(
     config = made.config
     facts = {"name": config.name, "path": path, "version": config.version}
     show({**facts, "merge mode": config.merge_mode.value}, as_json=as_json, title=config.name)
+
+
+def _schema_of(path: str) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorruptFileError("not a Parquet file", path=path, reason=str(error)) from error
 
 
 @table.command("upgrade")

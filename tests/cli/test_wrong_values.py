@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
@@ -55,11 +56,18 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "record_key": (("nowhere", USAGE), ("", USAGE)),
     "partition_by": (("nowhere", USAGE), ("", USAGE)),
     "ordering": (("nowhere", USAGE), ("", USAGE)),
+    "like": (("missing", USAGE), ("folder", USAGE), ("text.txt", FAILURE), ("empty", FAILURE)),
+    "index": (("nope", USAGE), ("", USAGE)),
     "kind": (("nope", USAGE), ("", USAGE)),
     "every": tuple((number, USAGE) for number in NUMBERS),
     "keep": (("text.txt", USAGE), ("text.txt/below", USAGE), ("folder", USAGE)),
     "buckets": (("100000001", USAGE),),
 }
+IN_NEW_TABLES: dict[str, tuple[tuple[str, int], ...]] = {
+    "path": (("", USAGE), ("nope://bucket/table", USAGE), ("s3://", USAGE)),
+}
+FINE_OPTIONS = {"to": "--to=6", "like": "--like=rows.parquet"}
+"""Options that a command requires, with a value that is right."""
 WITHOUT_WRONG_VALUES = {"keys", "comment"}
 FLAGS = ("--dry-run", "--json", "--yes", "--allow-loss")
 
@@ -74,9 +82,11 @@ def leaves(
         yield name, command
 
 
-def wrong_values(parameter: click.Parameter) -> tuple[tuple[str, int], ...]:
+def wrong_values(name: tuple[str, ...], parameter: click.Parameter) -> tuple[tuple[str, int], ...]:
     """Values the parameter cannot have, each with the exit code it is to give."""
     named = BY_NAME.get(parameter.name or "", ())
+    if name == ("table", "create"):
+        named = IN_NEW_TABLES.get(parameter.name or "", named)
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return ()
     if isinstance(parameter.type, click.Choice):
@@ -101,6 +111,11 @@ def call(
     positions = [p for p in command.params if isinstance(p, click.Argument)]
     if isinstance(wrong, click.Option):
         words.append(f"{wrong.opts[0]}={value}")
+    words += [
+        FINE_OPTIONS[other.name or ""]
+        for other in command.params
+        if isinstance(other, click.Option) and other.required and other is not wrong
+    ]
     words.append("--")
     for parameter in positions:
         if parameter is wrong:
@@ -116,7 +131,7 @@ CASES = [
     )
     for name, command in leaves()
     for parameter in command.params
-    for value, code in wrong_values(parameter)
+    for value, code in wrong_values(name, parameter)
 ]
 
 
@@ -135,6 +150,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder" / "notes.txt").write_text("no table here\n")
     (folder / "text.txt").write_text("no table here\n" * 100)
     (folder / "empty").write_bytes(b"")
+    pq.write_table(rows, folder / "rows.parquet")
     return folder
 
 
@@ -186,6 +202,6 @@ def test_every_parameter_that_can_be_wrong_is_walked() -> None:
         for parameter in command.params
         if not (isinstance(parameter, click.Option) and parameter.is_flag)
         and parameter.name not in WITHOUT_WRONG_VALUES
-        and not wrong_values(parameter)
+        and not wrong_values(name, parameter)
     ]
     assert not missed, "list wrong values for: " + ", ".join(missed)
