@@ -169,7 +169,9 @@ class TableIndex:
             self._fs, self._options, self._engine, built, buckets, report_progress
         )
 
-    def create(self, kind: str, column: str, *, name: str | None = None) -> IndexCreation:
+    def create(
+        self, kind: str, column: str, *, name: str | None = None, dry_run: bool = False
+    ) -> IndexCreation:
         """Create an index on a column; kind: "secondary" (table versions 8 and 9).
 
         name: of the index; None: the column's.  The index is built from the newest snapshot, and
@@ -180,15 +182,17 @@ class TableIndex:
         if text_of(kind, "kind") != "secondary":
             raise UserError("no index of this kind can be created", kind=kind, hint="'secondary'")
         return secondary_index.create_index(
-            self._fs, self._options, self._engine, column, text_of(name, "name")
-        )
+            self._fs, self._options, self._engine, column, text_of(name, "name"),
+            dry_run=dry_run,
+        )  # fmt: skip
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, *, dry_run: bool = False) -> str:
         """Remove a secondary or expression index; name: with or without its prefix.
 
-        Raises UserError where the table has no such index.
+        Returns the name of its metadata partition.  Raises UserError where the table has no such
+        index.
         """
-        secondary_index.drop_index(self._fs, self._options, name)
+        return secondary_index.drop_index(self._fs, self._options, name, dry_run=dry_run)
 
     def list(self) -> pa.Table:
         """The indexes in the metadata table: [name, columns, version]."""

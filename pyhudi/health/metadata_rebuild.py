@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
+from pyhudi.health.quarantine import quarantine_files
 from pyhudi.index.secondary_build import recreate_secondary
-from pyhudi.metadata.definitions import define_column_stats
+from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -30,6 +31,7 @@ from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
@@ -38,11 +40,14 @@ from pyhudi.transaction.rollback import roll_back_failed
 def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
     """Rebuild the metadata table with the partitions it lists; the caller holds the lock.
 
-    Failed writes are rolled back first, without the metadata table if that is damaged.  Cost:
+    Failed writes are rolled back first, without the metadata table if that is damaged.  Unreadable
+    index definitions are moved out and rewritten; secondary indexes, whose columns only they
+    name, are then no longer listed.  Cost:
     every record key is read into memory if there is a record index; footers for statistics.
     """
     config = load_config(fs)
     check_writable(config)
+    _quarantine_definitions(fs, config)
     listed = config.metadata_partitions or _partitions_present(fs)
     log = timeline_log(fs, config)
     _roll_back(fs, config, log, options.write.concurrency.heartbeats)
@@ -76,6 +81,13 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
     return define_column_stats(fs, config, schema)
+
+
+def _quarantine_definitions(fs: FileSystem, config: TableConfig) -> None:
+    try:
+        read_definitions(fs, config)
+    except CorruptFileError:
+        quarantine_files(fs, [definitions_path(config)], format_instant(system_clock(), None))
 
 
 def check_rebuildable(fs: FileSystem) -> None:

@@ -17,6 +17,7 @@ from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
+from pyhudi.metadata.definitions import read_definitions
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
@@ -36,6 +37,7 @@ def check_metadata(
     if FILES.path not in inventory.config.metadata_partitions:
         return
     try:
+        read_definitions(inventory.fs, inventory.config)
         inner = _metadata_inventory(inventory)
         if inner is None:
             yield _broken(METADATA_TABLE, "the metadata table is listed but is missing", "")

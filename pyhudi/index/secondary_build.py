@@ -52,13 +52,14 @@ _PARTS: Final = {1: HashedPart.WHOLE_KEY, 2: HashedPart.VALUE}
 
 @dataclass(frozen=True, slots=True)
 class IndexCreation:
-    """Result of the creation of an index."""
+    """Result of the creation of an index.  entries: 0 for a dry run, which counts none."""
 
     name: str
     column: str
     version: str
     file_groups: int
     entries: int
+    dry_run: bool = False
 
 
 def new_index(state: TableState, column: str, name: str | None) -> SecondaryIndex:
@@ -174,11 +175,11 @@ def _first_file(
     return [first_stat(partition, number, name, entries=len(keys), size_bytes=size)]
 
 
-def remove_index(state: TableState, name: str) -> TableConfig:
-    """Remove a secondary or expression index; returns the stored properties.
+def index_to_remove(state: TableState, name: str) -> str:
+    """The metadata partition of a secondary or expression index.
 
-    name: with or without the prefix of its kind.  The caller holds the table's lock.  Raises
-    UserError where the table has no such index.
+    name: with or without the prefix of its kind.  Raises UserError where the table has no such
+    index.
     """
     listed = sorted(n for n in state.config.metadata_partitions if n.startswith(_DROPPED))
     full = next((n for n in (name, *(p + name for p in _DROPPED)) if n in listed), None)
@@ -188,5 +189,11 @@ def remove_index(state: TableState, name: str) -> TableConfig:
             name=name,
             hint=f"it has {', '.join(listed) or 'none'}",
         )
-    config = unlist(state.fs, state.config, MetadataPartition(full, ""))
-    return remove_definition(state.fs, config, full)
+    return full
+
+
+def remove_index(state: TableState, name: str) -> TableConfig:
+    """Remove the index of a metadata partition; returns the stored properties.  The caller holds
+    the table's lock."""
+    config = unlist(state.fs, state.config, MetadataPartition(name, ""))
+    return remove_definition(state.fs, config, name)

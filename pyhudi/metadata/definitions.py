@@ -146,9 +146,14 @@ def define_record_index(fs: FileSystem, config: TableConfig) -> TableConfig:
     return add_definition(fs, config, definition)
 
 
+def definitions_path(config: TableConfig) -> str:
+    """The path of the definitions from the table's root."""
+    return config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+
+
 def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, Any]]:
     """The index definitions by name; empty where the table has none.  Raises CorruptFileError."""
-    path = config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    path = definitions_path(config)
     try:
         stored = json.loads(fs.read(path))[_ALL]
     except FileMissingError:
@@ -185,7 +190,7 @@ def _store(
 ) -> TableConfig:
     """Replace the file, then name it in the properties.  At versions 8 and 9 each definition gets
     a version: version 9 requires it, and none means V1."""
-    path = config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    path = definitions_path(config)
     default = {"version": "V1"} if config.layout.index_version else {}
     stored = {name: {**default, **each} for name, each in definitions.items()}
     content = json.dumps({_ALL: stored}, indent=2, ensure_ascii=False)

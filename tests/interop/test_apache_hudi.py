@@ -125,7 +125,14 @@ BY_INDEX = {"hoodie.index.type": "RECORD_INDEX"}
 """Version 6 does not store the index of a table, and the default of Apache Hudi is SIMPLE."""
 
 
-@pytest.mark.parametrize(("kind", "log_format"), KINDS, ids=["cow", "mor-parquet", "mor-avro"])
+@pytest.mark.parametrize(
+    ("kind", "log_format"),
+    [
+        pytest.param(*KINDS[0], id="cow"),
+        pytest.param(*KINDS[1], id="mor-parquet"),
+        pytest.param(*KINDS[2], id="mor-avro", marks=pytest.mark.slow),
+    ],
+)
 def test_every_reader_agrees_after_every_turn(
     kind: str, log_format: str, tmp_path: Path, hudis: list[ApacheHudi]
 ) -> None:

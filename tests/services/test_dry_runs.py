@@ -21,7 +21,7 @@ ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
 READERS = {
     "pin_snapshot", "pinned_snapshots", "savepoints", "archived_timeline", "doctor",
     "metadata", "services", "start",
-    "verify", "lookup", "explain", "entries", "stats", "compare",
+    "verify", "lookup", "explain", "entries", "stats", "compare", "list",
 }  # fmt: skip
 """Verbs that change nothing of the table."""
 ROOMS = (ServiceVerbs, CareVerbs, TableServices, MetadataCare, TableIndex)

@@ -142,7 +142,10 @@ def test_an_index_of_an_empty_table_fills_with_its_rows() -> None:
 def test_indexes_are_listed_and_dropped() -> None:
     table = created(9, "cow")
     table.upsert(rows(range(20), 1))
-    table.index.create("secondary", "c", name="mine")
+    planned = table.index.create("secondary", "c", name="mine", dry_run=True)
+    assert (planned.name, planned.entries, planned.dry_run) == ("secondary_index_mine", 0, True)
+    assert "secondary_index_mine" not in {r["name"] for r in table.index.list().to_pylist()}
+    assert table.index.create("secondary", "c", name="mine").file_groups == planned.file_groups
     listed = {row["name"]: row for row in table.index.list().to_pylist()}
     assert listed["secondary_index_mine"] == {
         "name": "secondary_index_mine", "columns": ["c"], "version": "V2",
@@ -152,7 +155,9 @@ def test_indexes_are_listed_and_dropped() -> None:
         "indexName": "secondary_index_mine", "indexType": "secondary_index",
         "indexFunction": "identity", "sourceFields": ["c"], "indexOptions": {}, "version": "V2",
     }  # fmt: skip
-    table.index.drop("mine")
+    assert table.index.drop("mine", dry_run=True) == "secondary_index_mine"
+    assert "secondary_index_mine" in {r["name"] for r in table.index.list().to_pylist()}
+    assert table.index.drop("mine") == "secondary_index_mine"
     assert "secondary_index_mine" not in {r["name"] for r in table.index.list().to_pylist()}
     assert not table._fs.children(".hoodie/metadata/secondary_index_mine")
     stored = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
