@@ -19,6 +19,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.storage.local import LocalFileSystem
 from tests.interop.test_apache_hudi import BY_INDEX, SCHEMA, Turns, rows
+from tests.interop.test_decoding import decoded_actions, decoded_hfiles, decoded_logs
 from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
@@ -127,6 +128,28 @@ class Both:
         """Enough delta commits for the metadata table to be compacted."""
         for start in range(11):
             self.upsert(range(70 + start, 74 + start))
+
+    def their_savepoint_and_restore(self, ids: range) -> None:
+        newest = self.table.timeline.commits.last
+        assert newest is not None
+        before = dict(self.turns.expected)
+        self.their_service("savepoint", commit_time=newest.time)
+        self.upsert(ids)
+        self.their_write(ids)
+        self.their_service("restore", instant_time=newest.time)
+        self._undone(before)
+        self.their_service("delete_savepoint", instant_time=newest.time)
+
+    def their_rollback_of_ours(self, ids: range) -> None:
+        before = dict(self.turns.expected)
+        report = self.table.upsert(self._batch(ids))
+        self.their_service("rollback", instant_time=report.instant)
+        self._undone(before)
+
+    def insert_during_their_clustering(self, ids: range) -> None:
+        self.their_service("run_clustering", op="schedule")
+        self.insert(ids)
+        self.their_service("run_clustering", op="execute")
 
     # ---- their actions
     def their_write(self, ids: range, operation: str = "upsert", **conf: str) -> None:
@@ -247,3 +270,71 @@ def test_both_agree_after_each_of_thirty_turns(
         except AssertionError as error:
             error.add_note(f"after turn {number}: {name}")
             raise
+    self_check(both)
+
+
+def self_check(both: Both) -> None:
+    """Completion times rise with each completion and are later than their instants; hudi-rs, an
+    engine of its own, reads the same rows."""
+    instants = [i for i in both.table.timeline if i.completed_at is not None]
+    done = [i.completed_at for i in instants]
+    assert len(set(done)) == len(done) and not set(done) & {i.time for i in instants}
+    assert all(i.completed_at is not None and i.completed_at > i.time for i in instants)
+    both.turns.hudi_rs_agrees()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (9, "cow"), (8, "mor"), (8, "cow")])
+def test_apache_hudi_decodes_slices_and_undoes_what_we_wrote(
+    version: int, kind: str, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
+) -> None:
+    hudi = apache_hudi("1.2.0")
+    both = Both(tmp_path / "t", hudi, version=version, table_type=kind, options=AVRO)
+    for turn in WRITES:
+        turn[1](both)
+    both.agree()
+    assert decoded_actions(hudi, both.path) >= {"deltacommit" if kind == "mor" else "commit"}
+    assert decoded_hfiles(hudi, both.path)
+    assert decoded_logs(hudi, both.path) >= 2
+    assert their_slices(both) == our_slices(both)
+    for act in (
+        lambda: both.upsert(range(3)),  # Apache Hudi undoes no commit that began before a
+        # compaction of the metadata table: this one runs it
+        lambda: both.their_rollback_of_ours(range(10)),
+        lambda: both.their_savepoint_and_restore(range(20, 30)),
+        lambda: both.their_service("run_clustering", op="scheduleAndExecute"),
+        lambda: both.upsert(range(25, 35)),
+        lambda: both.insert_during_their_clustering(range(200, 204)),
+        lambda: both.upsert(range(5)),
+    ):
+        act()
+        both.agree()
+        assert their_slices(both) == our_slices(both)
+
+
+Slices = dict[tuple[str, str], list[tuple[str, str | None, list[str]]]]
+
+
+def their_slices(both: Both) -> Slices:
+    """(instant, base file, logs) of each slice, newest first, by partition and file id."""
+    found = both.hudi.call("slices", path=str(both.path))["partitions"]
+    return {
+        (partition, group["file_id"]): [
+            (each["instant"], each["base_file"], sorted(each["logs"])) for each in group["slices"]
+        ]
+        for partition, groups in found.items()
+        for group in groups
+        if group["slices"]
+    }
+
+
+def our_slices(both: Both) -> Slices:
+    view = both.table._state().view()
+    return {
+        (id.partition, id.file_id): [
+            (each.instant, str(each.base.name) if each.base else None,
+             sorted(str(log.name) for log in each.logs))
+            for each in group.slices
+        ]
+        for id, group in view.groups.items()
+    }  # fmt: skip
