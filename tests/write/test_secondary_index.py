@@ -41,7 +41,7 @@ def rows(numbers: range, version: int, *, parts: int = 2) -> pa.Table:
 
 def created(version: int, kind: str, **options: str) -> Table:
     return new_table(
-        f"memory://secondary-written{next(names)}", version, SCHEMA, kind=kind, partition_by=("part",),
+        f"memory://indexed{next(names)}", version, SCHEMA, kind=kind, partition_by=("part",),
         ordering=("ts",),
         options={"hoodie.parquet.small.file.limit": "0",
                  "hoodie.metadata.record.index.min.filegroup.count": "3", **options},
@@ -181,10 +181,10 @@ def test_indexes_that_cannot_be_made_are_rejected() -> None:
     with pytest.raises(UserError, match="of this name"):
         table.index.create("secondary", "d", name="c")
     wide = pa.schema({"id": pa.string(), "x": pa.float64()})
-    other = new_table(f"memory://secondary-written{next(names)}", 9, wide)
+    other = new_table(f"memory://indexed{next(names)}", 9, wide)
     with pytest.raises(SchemaError, match="cannot have a secondary index"):
         other.index.create("secondary", "x")
-    old = pyhudi.create_table(f"memory://secondary-written{next(names)}", SCHEMA, record_key="id")
+    old = pyhudi.create_table(f"memory://indexed{next(names)}", SCHEMA, record_key="id")
     with pytest.raises(UnsupportedTableError, match="no secondary indexes"):
         old.index.create("secondary", "c")
 
