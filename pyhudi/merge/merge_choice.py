@@ -36,13 +36,14 @@ from pyhudi.merge.payload_classes import (
 )
 from pyhudi.options import Merging, TableOptions
 from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
-from pyhudi.table.properties import MergeMode
+from pyhudi.table.properties import (
+    EVENT_TIME_ID,
+    LEGACY_PAYLOAD_CLASS,
+    MERGE_MODE,
+    PAYLOAD_CLASS,
+    MergeMode,
+)
 
-_MODE: Final = "hoodie.record.merge.mode"
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
-_LEGACY_PAYLOAD: Final = "hoodie.table.legacy.payload.class"
-_ANY_PAYLOAD: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-"""The id that releases before 1.0 store for every payload class."""
 _IDS: Final = {mode: identifier for identifier, mode in STRATEGIES.items()}
 
 
@@ -112,11 +113,11 @@ def mode_properties(
 def _mode_properties(request: _Request) -> dict[str, str]:
     payload, mode = request.payload.package + request.name, request.form.mode
     if request.version < 8:
-        return {_PAYLOAD: payload}
+        return {PAYLOAD_CLASS: payload}
     if request.version < 9 or mode is MergeMode.CUSTOM:
-        return {_MODE: mode.value, _PAYLOAD: payload, STRATEGY: _IDS[mode]}
-    legacy = {_LEGACY_PAYLOAD: payload} if request.named else {}
-    return {_MODE: mode.value, **legacy}
+        return {MERGE_MODE: mode.value, PAYLOAD_CLASS: payload, STRATEGY: _IDS[mode]}
+    legacy = {LEGACY_PAYLOAD_CLASS: payload} if request.named else {}
+    return {MERGE_MODE: mode.value, **legacy}
 
 
 def _form(payload: Payload, version: int) -> ModeForm:
@@ -132,13 +133,14 @@ def _request(table: TableOptions, ordering: tuple[str, ...], version: int) -> _R
         mode = mode or (MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME)
         if mode is MergeMode.EVENT_TIME and not ordering:
             raise OptionError(
-                "event-time merging requires an ordering column", option=_MODE, value=mode.value,
-                hint="pass ordering='column'",
+                "event-time merging requires an ordering column", option=MERGE_MODE,
+                value=mode.value, hint="pass ordering='column'",
             )  # fmt: skip
         if mode is MergeMode.CUSTOM:
             raise OptionError(
-                "a custom merge mode requires a payload class or a merge function", option=_MODE,
-                value=mode.value, hint="pass a payload class, or a Python function as merge=",
+                "a custom merge mode requires a payload class or a merge function",
+                option=MERGE_MODE, value=mode.value,
+                hint="pass a payload class, or a Python function as merge=",
             )  # fmt: skip
         name = next(name for name, payload in PAYLOADS.items() if payload.mode is mode)
         return _Request(version, name, PAYLOADS[name], _form(PAYLOADS[name], version), False)
@@ -152,7 +154,7 @@ def _request(table: TableOptions, ordering: tuple[str, ...], version: int) -> _R
     form = _form(payload, version)
     if mode is not None and mode is not form.mode:
         raise OptionError(
-            "the merge mode and the payload class contradict each other", option=_MODE,
+            "the merge mode and the payload class contradict each other", option=MERGE_MODE,
             value=mode.value, payload=name, mode_of_payload=form.mode.value, version=version,
         )  # fmt: skip
     return _Request(version, name, payload, form, True)
@@ -161,7 +163,7 @@ def _request(table: TableOptions, ordering: tuple[str, ...], version: int) -> _R
 def _stated_mode(table: TableOptions, version: int) -> MergeMode | None:
     mode = None if table.merge_mode is None else MergeMode(table.merge_mode)
     strategy = table.merge_strategy
-    if strategy is None or (version < 8 and strategy == _ANY_PAYLOAD):
+    if strategy is None or (version < 8 and strategy == EVENT_TIME_ID):
         return mode
     by_strategy = STRATEGIES.get(strategy)
     if by_strategy is None:
@@ -172,7 +174,7 @@ def _stated_mode(table: TableOptions, version: int) -> MergeMode | None:
     loose = (None, MergeMode.CUSTOM) if version < 8 else (None,)
     if mode not in (*loose, by_strategy):
         raise OptionError(
-            "the merge mode and the merge strategy contradict each other", option=_MODE,
+            "the merge mode and the merge strategy contradict each other", option=MERGE_MODE,
             value=table.merge_mode, strategy=strategy,
         )  # fmt: skip
     return by_strategy
@@ -227,9 +229,9 @@ def _by_function(
         )  # fmt: skip
     name = function_name(function)
     return {
-        _MODE: MergeMode.CUSTOM.value,
+        MERGE_MODE: MergeMode.CUSTOM.value,
         STRATEGY: PYTHON + name,
-        _PAYLOAD: f"pyhudi.{name}",  # no such class, so that Java fails to merge
+        PAYLOAD_CLASS: f"pyhudi.{name}",  # no such class, so that Java fails to merge
     }
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from pyhudi.table.properties import MergeMode
+from pyhudi.table.properties import CUSTOM_ID, EVENT_TIME_ID, MergeMode
 
 STRATEGIES: Final = {
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME,
-    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME,
-    "00000000-0000-0000-0000-000000000000": MergeMode.CUSTOM,  # by the payload class
+    EVENT_TIME_ID: MergeMode.EVENT_TIME,
+    CUSTOM_ID: MergeMode.CUSTOM,  # by the payload class
 }
 """Merge strategies by their id."""
 

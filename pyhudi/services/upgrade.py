@@ -29,6 +29,7 @@ from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
 from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
+    PAYLOAD_CLASS,
     WRITABLE_VERSION,
     KeyGeneratorKind,
     TableConfig,
@@ -38,7 +39,6 @@ from pyhudi.transaction.rollback import failed_writes
 
 _KEY: Final = "hoodie.table.recordkey.fields"
 _PARTITION: Final = "hoodie.table.partition.fields"
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
 _OVERWRITE: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _NULL_PARTITION: Final = "default"
 """The folder of null partition values before version 5."""
@@ -196,7 +196,9 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
         ordering=ordering,
         create_schema="",
         # merging does not change: older versions use this payload if they state none
-        merge_properties={} if config.ordering_fields or not ordering else {_PAYLOAD: _OVERWRITE},
+        merge_properties={}
+        if config.ordering_fields or not ordering
+        else {PAYLOAD_CLASS: _OVERWRITE},
         hive_style=_is_hive_style(paths, partition_by),
         url_encoded=any(re.search("%[0-9A-Fa-f]{2}", path) for path in paths),
         timezone=config.timezone,

@@ -37,14 +37,19 @@ from pyhudi.merge.payload_classes import (
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
 from pyhudi.options import Merging, TableOptions
 from pyhudi.table.new_table import ORDERING, PATH_FIELDS, PRECOMBINE
-from pyhudi.table.properties import GENERATOR_CLASSES, KeyGeneratorKind, MergeMode, TableConfig
+from pyhudi.table.properties import (
+    CUSTOM_ID,
+    EVENT_TIME_ID,
+    GENERATOR_CLASSES,
+    LEGACY_PAYLOAD_CLASS,
+    MERGE_MODE,
+    PAYLOAD_CLASS,
+    KeyGeneratorKind,
+    MergeMode,
+    TableConfig,
+)
 
-_MODE: Final = "hoodie.record.merge.mode"
-_PAYLOAD: Final = "hoodie.compaction.payload.class"
-_LEGACY_PAYLOAD: Final = "hoodie.table.legacy.payload.class"
 _MERGER: Final = "hoodie.compaction.record.merger.strategy"
-_EVENT_TIME_ID: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_CUSTOM_ID: Final = "00000000-0000-0000-0000-000000000000"
 _PARTITION: Final = "hoodie.table.partition.fields"
 _GENERATOR: Final = "hoodie.table.keygenerator.class"
 _GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
@@ -96,7 +101,7 @@ def _to_layout_1(config: TableConfig) -> _Updates:
     if ":" in typed:
         updates |= {_PARTITION: ",".join(config.partition_fields), PATH_FIELDS: typed}
     if config.is_merge_on_read and not stated.get(_MERGER):
-        updates[_MERGER] = _EVENT_TIME_ID
+        updates[_MERGER] = EVENT_TIME_ID
     return updates
 
 
@@ -110,9 +115,16 @@ def _merging(config: TableConfig, version: int) -> tuple[_Updates, tuple[str, ..
     stated, ordering = config.properties, config.ordering_fields
     if (stated.get(STRATEGY) or "").startswith(PYTHON):  # stated alike in every version
         return {}, ordering
-    known = (_MODE, _PAYLOAD, _LEGACY_PAYLOAD, STRATEGY, PARTIAL_MODE, PROPERTY + UNAVAILABLE_VALUE)
+    known = (
+        MERGE_MODE,
+        PAYLOAD_CLASS,
+        LEGACY_PAYLOAD_CLASS,
+        STRATEGY,
+        PARTIAL_MODE,
+        PROPERTY + UNAVAILABLE_VALUE,
+    )
     removed: _Updates = dict.fromkeys(known)
-    text = stated.get(_PAYLOAD) or stated.get(_LEGACY_PAYLOAD) or ""
+    text = stated.get(PAYLOAD_CLASS) or stated.get(LEGACY_PAYLOAD_CLASS) or ""
     payload = PAYLOADS.get(config.payload_class)
     if _has_own_merger(config) or (text and payload is None):
         return removed | _custom(config, text, version), ordering
@@ -127,11 +139,11 @@ def _has_own_merger(config: TableConfig) -> bool:
     """Whether a merger that is not one of Apache Hudi's merges the records."""
     if config.version < 8 or config.merge_mode is not MergeMode.CUSTOM:
         return False
-    return (config.properties.get(STRATEGY) or _CUSTOM_ID) not in STRATEGIES
+    return (config.properties.get(STRATEGY) or CUSTOM_ID) not in STRATEGIES
 
 
 def _custom(config: TableConfig, payload: str, version: int) -> dict[str, str]:
-    named = {_PAYLOAD: payload} if payload else {}
+    named = {PAYLOAD_CLASS: payload} if payload else {}
     if version < 8:
         if _has_own_merger(config):
             raise UnsupportedTableError(
@@ -140,12 +152,12 @@ def _custom(config: TableConfig, payload: str, version: int) -> dict[str, str]:
             )  # fmt: skip
         return named
     strategy = config.properties.get(STRATEGY) if _has_own_merger(config) else None
-    return {_MODE: MergeMode.CUSTOM.value, **named, STRATEGY: strategy or _CUSTOM_ID}
+    return {MERGE_MODE: MergeMode.CUSTOM.value, **named, STRATEGY: strategy or CUSTOM_ID}
 
 
 def _agrees(config: TableConfig, payload: Payload) -> bool:
     """Whether the payload class determines the merge rule, not a mode that was stated later."""
-    mode = config.properties.get(_MODE)
+    mode = config.properties.get(MERGE_MODE)
     if not mode:
         return True
     form = payload.form.mode if payload.form and config.version >= 9 else payload.mode

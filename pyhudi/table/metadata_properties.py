@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.table.properties import (
+    CUSTOM_ID,
+    EVENT_TIME_ID,
+    MERGE_MODE,
+    PAYLOAD_CLASS,
     MergeMode,
     TableConfig,
     TableType,
     checksum,
 )
-
-_EVENT_TIME_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_CUSTOM_STRATEGY: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def metadata_properties(config: TableConfig) -> TableConfig:
@@ -26,7 +25,7 @@ def metadata_properties(config: TableConfig) -> TableConfig:
         "hoodie.timeline.layout.version": str(layout.timeline_version),
         "hoodie.table.base.file.format": "HFILE",
         "hoodie.table.recordkey.fields": "key",
-        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        PAYLOAD_CLASS: "org.apache.hudi.metadata.HoodieMetadataPayload",
         "hoodie.populate.meta.fields": "false",
         "hoodie.datasource.write.drop.partition.columns": "false",
     }
@@ -35,7 +34,7 @@ def metadata_properties(config: TableConfig) -> TableConfig:
             "hoodie.table.keygenerator.class": (
                 "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
             ),
-            "hoodie.compaction.record.merger.strategy": _EVENT_TIME_STRATEGY,
+            "hoodie.compaction.record.merger.strategy": EVENT_TIME_ID,
             "hoodie.archivelog.folder": "archived",
         }
     else:
@@ -45,8 +44,8 @@ def metadata_properties(config: TableConfig) -> TableConfig:
             "hoodie.timeline.history.path": "history",
             "hoodie.archivelog.folder": "history",
             "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
-            "hoodie.record.merge.mode": MergeMode.CUSTOM.value,
-            "hoodie.record.merge.strategy.id": _CUSTOM_STRATEGY,
+            MERGE_MODE: MergeMode.CUSTOM.value,
+            "hoodie.record.merge.strategy.id": CUSTOM_ID,
             "hoodie.table.checksum": str(checksum("", name)),
         }
     return TableConfig(properties)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.table.properties import (
+    EVENT_TIME_ID,
     GENERATOR_CLASSES,
     KeyGeneratorKind,
     TableConfig,
@@ -34,7 +35,6 @@ PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
 PRECOMBINE: Final = "hoodie.table.precombine.field"
 ORDERING: Final = "hoodie.table.ordering.fields"
 _MERGER: Final = "hoodie.compaction.record.merger.strategy"
-_EVENT_TIME_ID: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen."
 
 
@@ -103,7 +103,7 @@ def _version_6(properties: dict[str, str], table: _Definition) -> dict[str, str]
     if table.ordering:
         properties[PRECOMBINE] = table.ordering
     if table.table_type is TableType.MERGE_ON_READ:
-        properties[_MERGER] = _EVENT_TIME_ID
+        properties[_MERGER] = EVENT_TIME_ID
     return properties
 
 

@@ -37,6 +37,14 @@ METADATA_TRUSTED_FROM: Final = 6
 """Metadata tables of older versions are not read: the upgrade to 6 deletes them."""
 WRITABLE_VERSION: Final = 6
 
+MERGE_MODE: Final = "hoodie.record.merge.mode"
+PAYLOAD_CLASS: Final = "hoodie.compaction.payload.class"
+LEGACY_PAYLOAD_CLASS: Final = "hoodie.table.legacy.payload.class"
+EVENT_TIME_ID: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+"""The merge strategy of event time; releases before 1.0 store it for every payload class."""
+CUSTOM_ID: Final = "00000000-0000-0000-0000-000000000000"
+"""The merge strategy of a payload class without one."""
+
 
 E = TypeVar("E", bound=Enum)
 
@@ -142,15 +150,13 @@ class TableConfig:
     @property
     def payload_class(self) -> str:
         """Short name of the payload class, empty if the table has none."""
-        text = self._text("hoodie.compaction.payload.class") or self._text(
-            "hoodie.table.legacy.payload.class"
-        )
+        text = self._text(PAYLOAD_CLASS) or self._text(LEGACY_PAYLOAD_CLASS)
         return text.rsplit(".", 1)[-1]
 
     @property
     def merge_mode(self) -> MergeMode:
         """As Apache Hudi 1.2.0 maps version-6 tables; table_format 7.3."""
-        stated = self._text("hoodie.record.merge.mode")
+        stated = self._text(MERGE_MODE)
         if stated:
             return _member(MergeMode, stated)
         match self.payload_class:
