@@ -44,7 +44,7 @@ def check_version(config: TableConfig) -> None:
     if config.version in LAYOUTS:
         return
     upgrade = f"run table.upgrade() to upgrade the table to version {WRITABLE_VERSION}"
-    written = f"only tables of version {WRITABLE_VERSION} can be written"
+    written = f"tables of versions {', '.join(map(str, LAYOUTS))} can be written"
     raise UnsupportedTableError(
         f"tables of version {config.version} are read-only",
         hint=upgrade if config.version < WRITABLE_VERSION else written,
