@@ -18,7 +18,7 @@ from pyhudi.metadata.record_index.lookup_explain import explain_lookup
 from pyhudi.operations import external_indexes, record_index, secondary_index
 from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime, as_bound, as_instant
 from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
 from pyhudi.storage.filesystem import FileSystem
@@ -47,7 +47,9 @@ class TableIndex:
         as_of: the location when that instant was the newest.  Raises IndexNotReadyError without an
         index, SnapshotExpiredError where the files of the index do not reach back to that time.
         """
-        state = self._state()
+        return read_current(self._state, lambda state: self._lookup(state, keys, as_of))
+
+    def _lookup(self, state: TableState, keys: Any, as_of: PointInTime | None) -> pa.Table:
         keys = self._key_texts(keys, state)
         if as_of is None:
             return lookup(state, self._options, keys, self._engine)

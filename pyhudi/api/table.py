@@ -44,7 +44,7 @@ from pyhudi.read.fetch import fetch_rows
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
-from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.index_lookup import lookup
 from pyhudi.storage.filesystem import FileSystem
@@ -187,7 +187,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     @property
     def schema(self) -> pa.Schema:
         """Columns of the newest snapshot, meta columns first."""
-        return self._state().schema()
+        return read_current(self._state, lambda state: state.schema())
 
     @property
     def timeline(self) -> Timeline:
@@ -195,11 +195,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
 
     def partitions(self) -> list[str]:
         """Partition paths; `[""]` for a non-partitioned table that has rows."""
-        return self._state().partitions()
+        return read_current(self._state, lambda state: state.partitions())
 
     def file_slices(self, partition: str | None = None) -> list[FileSlice]:
         """The newest slice of every file group, of one partition or of all."""
-        return self._state().slices(partition)
+        return read_current(self._state, lambda state: state.slices(partition))
 
     def scan(
         self,
@@ -290,10 +290,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         Reads only file groups written by commits between the two.  where: selects rows that match
         before or after.
         """
-        return diff_rows(
-            self._state(), a, b, columns=selected_columns(columns),
-            where=where, engine=self._engine,
-        )  # fmt: skip
+        names = selected_columns(columns)
+        return read_current(
+            self._state,
+            lambda state: diff_rows(state, a, b, columns=names, where=where, engine=self._engine),
+        )
 
     def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
         """Every change by every commit after `since` up to `until`, with the rows before and
@@ -302,12 +303,13 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
         """
-        change_range, state = (
-            ChangeRange(since, until, self._options.read.hollow_commits),
-            self._state(),
-        )
-        check_range(since, until, state.zone)
-        return capture_rows(state, change_range, engine=self._engine)
+        change_range = ChangeRange(since, until, self._options.read.hollow_commits)
+
+        def read(state: TableState) -> pa.Table:
+            check_range(since, until, state.zone)
+            return capture_rows(state, change_range, engine=self._engine)
+
+        return read_current(self._state, read)
 
     def history(self, key: Any) -> pa.Table:
         """All versions of one record whose files still exist, oldest first.
@@ -316,8 +318,12 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
         have been cleaned, so that their change to the record is unknown.
         """
-        state = self._state()
-        return history_rows(state, one_key_text(key, **self._keyed(state)), engine=self._engine)
+
+        def read(state: TableState) -> pa.Table:
+            text = one_key_text(key, **self._keyed(state))
+            return history_rows(state, text, engine=self._engine)
+
+        return read_current(self._state, read)
 
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
@@ -337,7 +343,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     def _lookup(self, keys: Any, where: pc.Expression | None, engine: Engine) -> pa.Table:
         if (keys is None) == (where is None):
             raise UserError("pass exactly one of keys and where=")
-        state = self._state()
+        return read_current(self._state, lambda state: self._places(state, keys, where, engine))
+
+    def _places(
+        self, state: TableState, keys: Any, where: pc.Expression | None, engine: Engine
+    ) -> pa.Table:
         if where is not None:
             skips = self._options.read.data_skipping
             request = ScanRequest((state.rules.key_column,), where, data_skipping=skips)
@@ -349,9 +359,11 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         return self._fetch(keys, selected_columns(columns), self._engine)
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
-        state = self._state()
-        places = lookup(state, self._options, self._key_texts(keys, state), engine)
-        return fetch_rows(state, places, columns=columns, engine=engine)
+        def read(state: TableState) -> pa.Table:
+            places = self._places(state, keys, None, engine)
+            return fetch_rows(state, places, columns=columns, engine=engine)
+
+        return read_current(self._state, read)
 
     def _key_texts(self, keys: Any, state: TableState | None = None) -> pa.Array:
         """Record keys as strings, from keys in any accepted form.  state: loaded if None."""

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, read_current
 
 
 class Scan:
     """Rows of a table, read lazily.
 
     Anything that accepts Arrow streams accepts a Scan.  state: called once, when the
-    scan is planned.
+    scan is planned, and again where instants have left the timeline meanwhile.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Scan:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        return plan_scan(self._state(), self._request)
+        return read_current(self._state, lambda state: plan_scan(state, self._request))
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,8 +72,10 @@ class Scan:
     def to_pyarrow_dataset(self) -> Any:
         """This snapshot as a `pyarrow.dataset.Dataset`: columns and filters that are
         pushed down to it become part of the scan."""
+        return read_current(self._state, self._dataset)
+
+    def _dataset(self, state: TableState) -> Any:
         request, engine = self._request, self._engine
-        state = self._state()
 
         def narrowed(columns: list[str] | None, where: pc.Expression | None) -> Scan:
             both = where if request.where is None else request.where

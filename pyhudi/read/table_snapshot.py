@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from pyhudi.errors import IndexNotReadyError, OptionError, UserError
+from pyhudi.errors import FileMissingError, IndexNotReadyError, OptionError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
@@ -37,6 +38,9 @@ from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+
+_T = TypeVar("_T")
+_READ_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,25 @@ def load_state(
         lookup=options.lookup,
         source_folder=options.source_folder,
     )
+
+
+def read_current(load: Callable[[], TableState], read: Callable[[TableState], _T]) -> _T:
+    """What `read` returns for the current state of the table, without side effects.
+
+    load: the current state.  Instants may be archived or rolled back between their listing and
+    their reading, and files cleaned; the newer state is read then.  Raises FileMissingError for a
+    missing file of a table whose timeline is still the one that was listed.
+    """
+    state = load()
+    for _ in range(_READ_ATTEMPTS):
+        try:
+            return read(state)
+        except FileMissingError:
+            newer = load()
+            if newer.timeline == state.timeline:
+                raise
+            state = newer
+    return read(state)
 
 
 def _listed_ahead(fs: FileSystem) -> FileSystem:

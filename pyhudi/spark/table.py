@@ -23,7 +23,7 @@ from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.options import Options, parse_options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, plan_scan
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, is_frame
@@ -200,8 +200,9 @@ class SparkTable(api.Table):
         return frame
 
     def _scan(self, request: ScanRequest) -> Any:
-        state = self._state()
-        return scan_frame(self._spark, state, plan_scan(state, request))
+        return read_current(
+            self._state, lambda state: scan_frame(self._spark, state, plan_scan(state, request))
+        )
 
     def lookup(self, keys: Any = None, *, where: pc.Expression | None = None) -> pa.Table:
         return self._lookup(keys, where, LocalEngine())

@@ -154,7 +154,7 @@ def _check_read(
     if "error" in line:
         verdict.expired += 1
         overtaken = len(met) >= RETAINED or any(isinstance(event, Undo) for event in met)
-        allowed = line["error"] in ("SnapshotExpiredError", "FileMissingError") and overtaken
+        allowed = line["error"] == "SnapshotExpiredError" and overtaken
         verdict.claim(allowed, f"a read failed with {len(met)} events beside it: {line}")
         return
     rows: Rows = line["rows"]

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import SchemaError, line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
-from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.source.filters import as_expression, both, key_filter
 from pyhudi.spark.source.source_options import ReadRequest, read_request
@@ -69,14 +69,21 @@ def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
     Raises TableNotFoundError, OptionError, UserError.
     """
     settings = read_request(options)
-    state = load_state(settings.fs, settings.options.read, for_reading=True)
-    request = settings.request
-    _check(request, state)
-    if request.as_of is not None or request.changes is not None:
-        return to_spark(plan_scan(state, request).schema), Pin.of(state)
-    schema = state.schema()
-    columns = pa.schema([schema.field(name) for name in columns_of(schema, request)])
-    return to_spark(columns), Pin.of(state)
+
+    def read(state: TableState) -> tuple[StructType, Pin]:
+        request = settings.request
+        _check(request, state)
+        if request.as_of is not None or request.changes is not None:
+            return to_spark(plan_scan(state, request).schema), Pin.of(state)
+        schema = state.schema()
+        columns = pa.schema([schema.field(name) for name in columns_of(schema, request)])
+        return to_spark(columns), Pin.of(state)
+
+    return read_current(lambda: _current_state(settings), read)
+
+
+def _current_state(settings: ReadRequest) -> TableState:
+    return load_state(settings.fs, settings.options.read, for_reading=True)
 
 
 def _check(request: ScanRequest, state: TableState) -> None:
@@ -128,13 +135,14 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plan the scan: reads listings, and the footers of files larger than a partition."""
         settings = self.settings
-        state = load_state(settings.fs, settings.options.read, for_reading=True)
-        _check(settings.request, state)
-        request = (
-            settings.request if self.pin is None else self.pin.request(state, settings.request)
-        )
-        plan = plan_batch_scan(state, request, self.schema, self.filters)
+        plan = read_current(lambda: _current_state(settings), self._plan)
         return list(partitions(plan.tasks, settings.partition_bytes))
+
+    def _plan(self, state: TableState) -> ScanPlan:
+        requested = self.settings.request
+        _check(requested, state)
+        request = requested if self.pin is None else self.pin.request(state, requested)
+        return plan_batch_scan(state, request, self.schema, self.filters)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of a partition, in exactly the types that Spark expects; runs on workers."""

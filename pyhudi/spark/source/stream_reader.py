@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HollowCommitPolicy, Options, parse_options
 from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
-from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import as_bound
 from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
 from pyhudi.spark.source.batch_reader import check_types, partitions, read_slices
@@ -120,7 +120,9 @@ class TableStream(DataSourceStreamReader):
 
     @line_first()
     def initialOffset(self) -> dict[str, str]:
-        state = self._state()
+        return read_current(self._state, self._initial)
+
+    def _initial(self, state: TableState) -> dict[str, str]:
         match self.settings.start.lower():
             case "earliest":
                 return {"instant": BEFORE_ALL_INSTANTS}
@@ -131,7 +133,11 @@ class TableStream(DataSourceStreamReader):
     @line_first()
     def after(self, start: InstantTime, limits: ReadLimits | None) -> dict[str, str]:
         """The end offset of a batch that begins at `start`; `start` if there is nothing to read."""
-        state = self._state()
+        return read_current(self._state, lambda state: self._end(state, start, limits))
+
+    def _end(
+        self, state: TableState, start: InstantTime, limits: ReadLimits | None
+    ) -> dict[str, str]:
         self._check_not_ahead(state, start)
         return {"instant": batch_end(state, start, limits, until=self.target)}
 
@@ -153,8 +159,10 @@ class TableStream(DataSourceStreamReader):
         since, until = InstantTime(start["instant"]), InstantTime(end["instant"])
         if since >= until:
             return []
-        state = self._state()
-        plan = plan_changes(state, self.settings, self.schema, since, until)
+        plan = read_current(
+            self._state,
+            lambda state: plan_changes(state, self.settings, self.schema, since, until),
+        )
         return list(partitions(plan.tasks, self.settings.partition_bytes))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,133 @@
+"""Readers of instants that leave the timeline after it was listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import FileMissingError
+from pyhudi.operations.create import NewTable, create
+from pyhudi.options import parse_options
+from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
+from pyhudi.table.properties import TableType
+from pyhudi.timeline.instant import Action, State
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+OPTIONS = {
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.metadata.compact.max.delta.commits": "1",
+}
+VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
+
+
+class WatchedFileSystem(MemoryFileSystem):
+    """Acts once, before the first read of a completed replace commit, or at each if `again`."""
+
+    def __init__(
+        self, store: MemoryStore, act: Callable[[], object], root: str = "t", *, again: bool = False
+    ) -> None:
+        super().__init__(store, root)
+        self.act: Callable[[], object] | None = act
+        self.again = again
+        self.acted = 0
+
+    def read(self, path: str) -> bytes:
+        act = self.act
+        if path.endswith(".replacecommit") and act is not None:
+            if not self.again:
+                self.act = None
+            self.acted += 1
+            act()
+        return super().read(path)
+
+
+def rows(value: int, *ids: str) -> pa.Table:
+    return pa.table([list(ids), ["p"] * len(ids), [value] * len(ids)], schema=SCHEMA)
+
+
+def opened(fs: MemoryFileSystem) -> Table:
+    return Table(fs, options=parse_options(OPTIONS), engine=LocalEngine(1))
+
+
+def new_store(version: int) -> MemoryStore:
+    """A table whose replace commit can be archived: its file groups are cleaned."""
+    store = MemoryStore()
+    fs = MemoryFileSystem(store, "t")
+    options = parse_options({**OPTIONS, "hoodie.write.table.version": str(version)})
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), (), options))
+    opened(fs).insert(rows(1, "a", "b"))
+    opened(fs).insert_overwrite(rows(2, "a", "c"))
+    for value in range(3, 8):
+        opened(fs).upsert(rows(value, "a"))
+    opened(fs).clean()
+    return store
+
+
+def archive(store: MemoryStore) -> None:
+    table = opened(MemoryFileSystem(store, "t"))
+    assert table.archive().instants
+    assert not table.timeline.where({Action.REPLACE_COMMIT}, State.COMPLETED)
+
+
+READS: dict[str, Callable[[Table], Any]] = {
+    "scan": lambda table: table.scan(["id", "v"]).to_arrow().sort_by("id").to_pylist(),
+    "a filtered scan": lambda table: table.scan(["id"], pc.field("v") == 7).to_arrow().to_pylist(),
+    "count": lambda table: table.scan().count(),
+    "changes": lambda table: (
+        table.changes("000", columns=["id", "v"]).to_arrow().sort_by("id").to_pylist()
+    ),
+    "fetch": lambda table: table.fetch(["a"], ["id", "v"]).to_pylist(),
+    "slices": lambda table: [str(each.group) for each in table.file_slices()],
+    "partitions": lambda table: table.partitions(),
+    "dataset": lambda table: table.to_pyarrow_dataset().to_table().num_rows,
+    "history": lambda table: table.history("a").select(["row"]).to_pylist()[-1],
+}
+
+
+@VERSIONS
+@pytest.mark.parametrize("read", READS)
+def test_a_replace_commit_archived_after_the_listing_does_not_fail_a_read(
+    read: str, version: int
+) -> None:
+    store = new_store(version)
+    expected = READS[read](opened(MemoryFileSystem(store.copy(), "t")))
+    fs = WatchedFileSystem(store, lambda: archive(store))
+    assert READS[read](opened(fs)) == expected
+    assert fs.acted == 1
+
+
+@VERSIONS
+def test_a_replace_commit_rolled_back_after_the_listing_is_not_read(version: int) -> None:
+    store = new_store(version)
+    opened(MemoryFileSystem(store, "t")).archive()
+    writer = opened(MemoryFileSystem(store, "t"))
+    before = READS["scan"](writer)
+    instant = writer.insert_overwrite(rows(9, "x")).instant
+    fs = WatchedFileSystem(store, lambda: writer.rollback(instant))
+    assert READS["scan"](opened(fs)) == before
+    assert fs.acted == 1
+
+
+@VERSIONS
+def test_a_replace_commit_that_is_listed_and_missing_is_an_error(version: int) -> None:
+    """A file that the store still lists is reported, and not read for ever."""
+    store = new_store(version)
+
+    def lost() -> None:
+        raise FileMissingError("no such file", path="x")
+
+    fs = WatchedFileSystem(store, lost, again=True)
+    with pytest.raises(FileMissingError):
+        READS["scan"](opened(fs))
+    assert fs.acted == 1
