@@ -52,8 +52,9 @@ from pyhudi.transaction.begin import check_table, roll_back_crashed
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.concurrency_checks import check_mode
-from pyhudi.write.input.batch import StreamRows
+from pyhudi.write.input.batch import Rows, StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
+from pyhudi.write.input.staged_rows import StagedRows
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.partial_update import partial_update
 from pyhudi.write.placement.index_lookup import WriteIndex
@@ -240,6 +241,13 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
     return arrow_to_avro(fitted.table, name=name, namespace=namespace)
 
 
+def _fits_memory(rows: Rows) -> bool:
+    """Whether a write may hold its incoming rows in memory."""
+    if isinstance(rows, StagedRows):
+        return rows.fits_memory
+    return not isinstance(rows, StreamRows)
+
+
 @contextmanager
 def write_spill(
     fs: FileSystem, request: WriteRequest, given: Staging | None = None
@@ -253,7 +261,7 @@ def write_spill(
     place = SpillPlace.of(
         fs,
         shares_memory=request.engine.shares_memory,
-        in_memory=not isinstance(request.rows, StreamRows),
+        in_memory=_fits_memory(request.rows),
     )
     optimistic = request.options.write.concurrency.optimistic
     with spill(fs, place, new_staging_folder() if optimistic else lock_folder()) as staging:

@@ -44,7 +44,7 @@ def foreach_batch(
         raise UserError("unknown operation", operation=operation, hint="use " + ", ".join(_VERBS))
 
     def write(frame: DataFrame, batch: int) -> None:
-        identifier = query or parse_options(options).stream.identifier or _query_of(frame)
+        identifier = query or parse_options(options).stream.identifier or query_of(frame)
         marked = {**(options or {}), **StreamBatch(identifier, batch).metadata}
         table = _table(frame, marked)
         getattr(table, operation)(frame)
@@ -65,7 +65,7 @@ def foreach_batch(
     return write
 
 
-def _query_of(frame: DataFrame) -> str:
+def query_of(frame: DataFrame) -> str:
     """The id of the streaming query that runs this batch."""
     spark = frame.sparkSession
     found = None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY)

@@ -164,3 +164,21 @@ def _widened(table: pa.Table) -> pa.Table:
         if pt.is_fixed_size_binary(field.type) and not pt.is_decimal(field.type):
             table = table.set_column(position, field.name, table.column(position).cast(pa.binary()))
     return table
+
+
+def check_types(stored: pa.Schema, schema: sql.StructType) -> None:
+    """Raise SchemaError unless Spark's types are those of the stored columns."""
+    pairs = [
+        (theirs.name, theirs.dataType, ours.dataType)
+        for theirs, ours in zip(schema.fields, to_spark(stored).fields, strict=True)
+    ]
+    wrong = [
+        f"{name}: {theirs.simpleString()}, the table has {ours.simpleString()}"
+        for name, theirs, ours in pairs
+        if theirs != ours
+    ]
+    if wrong:
+        raise SchemaError(
+            "the given schema does not match the table", columns="; ".join(wrong),
+            hint="omit schema(), or cast afterwards",
+        )  # fmt: skip

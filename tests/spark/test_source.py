@@ -336,14 +336,16 @@ def test_what_is_refused_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     assert not leftovers(path)
 
 
-def test_a_batch_above_the_limit_says_what_to_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [{"maxBatchRows": "2"}, {"maxBatchBytes": "64b"}])
+def test_a_batch_above_the_limit_is_written_from_disk_with_a_warning(
+    tmp_path: Path, limit: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "t"
-    source.save(path, some_rows("k1"))
-    before = list(pyhudi.open_table(path).timeline)
-    for limit in ({"maxBatchRows": "2"}, {"maxBatchBytes": "64b"}):
-        with pytest.raises(UserError, match=r"pyhudi\.spark\.upsert.*maxBatchBytes"):
-            source.save(path, some_rows("k1", "k2", "k3", "k4"), **limit)
-    assert list(pyhudi.open_table(path).timeline) == before
+    source.save(path, some_rows("k1", "k2", "k3", "k4"), **limit)
+    source.save(path, some_rows("k5", "k6", "k7"), **limit)
+    assert keys(source.load(path)) == "k1 k2 k3 k4 k5 k6 k7"
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 2 and all("pyhudi.spark.enable" in text for text in warned)
     assert not leftovers(path)
 
 

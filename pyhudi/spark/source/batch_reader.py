@@ -18,14 +18,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import SchemaError, line_first
+from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.source.filters import as_expression, both, key_filter
 from pyhudi.spark.source.source_options import ReadRequest, read_request
-from pyhudi.spark.types import as_spark, spark_batches, to_spark
+from pyhudi.spark.types import as_spark, check_types, spark_batches, to_spark
 
 _BATCH_ROWS: Final = 32 * 1024
 _TASKS_TARGET: Final = 32
@@ -170,23 +170,6 @@ def plan_batch_scan(
     plan = plan_scan(state, mine)
     check_types(plan.schema, schema)
     return plan
-
-
-def check_types(stored: pa.Schema, schema: StructType) -> None:
-    pairs = [
-        (theirs.name, theirs.dataType, ours.dataType)
-        for theirs, ours in zip(schema.fields, to_spark(stored).fields, strict=True)
-    ]
-    wrong = [
-        f"{name}: {theirs.simpleString()}, the table has {ours.simpleString()}"
-        for name, theirs, ours in pairs
-        if theirs != ours
-    ]
-    if wrong:
-        raise SchemaError(
-            "the given schema does not match the table", columns="; ".join(wrong),
-            hint="omit schema(), or cast afterwards",
-        )  # fmt: skip
 
 
 def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:

@@ -1,8 +1,8 @@
 """Batch writes of `format("pyhudi")`: workers spill rows to files, one driver process writes them.
 
 Spark provides no shuffle to a data source, so each task returns files of unsorted rows; the commit
-keys, tags and writes them in threads of one process.  The batch size is therefore limited; the
-error above the limit refers to `pyhudi.spark.upsert`, which distributes the whole write.
+keys, tags and writes them in threads of one process.  A batch above the limits of memory is
+spilled to disk, with a warning that refers to `pyhudi.spark.enable`, which distributes the write.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import UserError, line_first
+from pyhudi.errors import line_first
+from pyhudi.spark.source.save_attempts import logged
+from pyhudi.spark.source.save_input import FileInput
 from pyhudi.spark.source.save_mode import SaveRequest, check, save, save_request
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.spill import new_staging_folder
 from pyhudi.write.input.batch import in_bounded_batches
 from pyhudi.write.input.staged_rows import StagedFile, stage_tables
-from pyhudi.write.write_report import WriteReport
 
 _LOG: Final = logging.getLogger("pyhudi")
 
@@ -38,10 +39,9 @@ def writer(
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch(WriterCommitMessage):
-    """The files that one task spilled; `is_whole` is false if it stopped above the limits."""
+    """The files that one task spilled."""
 
     files: tuple[StagedFile, ...]
-    is_whole: bool
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -61,8 +61,7 @@ class TableWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         fs = self.settings.fs
         try:
-            files = files_of_batches(self.settings, messages)
-            logged(save(fs, self.settings, self.schema, files))
+            logged(save(fs, self.settings, input_of_batches(self.settings, self.schema, messages)))
         finally:
             fs.delete_folder(self.folder)
 
@@ -74,33 +73,22 @@ class TableWriter(DataSourceArrowWriter):
 def stage_records(
     settings: SaveRequest, folder: str, batches: Iterator[pa.RecordBatch]
 ) -> StagedBatch:
-    """Spill the rows of a task, up to the limits of a batch: a larger batch is rejected."""
-    files: list[StagedFile] = []
-    for staged_file in stage_tables(settings.fs, folder, in_bounded_batches(batches)):
-        files.append(staged_file)
-        if not settings.limits.allow(files):
-            return StagedBatch(tuple(files), is_whole=False)
-    return StagedBatch(tuple(files), is_whole=True)
+    """Spill the rows of a task.  Memory: some tens of megabytes."""
+    return StagedBatch(tuple(stage_tables(settings.fs, folder, in_bounded_batches(batches))))
 
 
-def files_of_batches(
-    settings: SaveRequest, messages: Sequence[StagedBatch | None]
-) -> tuple[StagedFile, ...]:
-    """All files of a batch.  Raises UserError if the batch is too large."""
-    came = [message for message in messages if message is not None]
-    files = tuple(file for message in came for file in message.files)
-    if not settings.limits.allow(files) or not all(message.is_whole for message in came):
-        raise UserError(
-            "the batch is too large for one process",
-            path=settings.path,
-            rows_max=settings.limits.rows_max,
-            bytes_max=settings.limits.bytes_max,
-            hint="use pyhudi.spark.upsert(df, path, ...) or methods of pyhudi.spark.open_table to "
-            "distribute the write; options maxBatchBytes and maxBatchRows raise the limits",
-        )
-    return files
-
-
-def logged(report: WriteReport) -> None:
-    """Log the report, as Spark's `save` returns nothing."""
-    _LOG.info("%s", report.to_dict())
+def input_of_batches(
+    settings: SaveRequest, schema: pa.Schema, messages: Sequence[StagedBatch | None]
+) -> FileInput:
+    """All rows of a batch.  Logs a warning for a batch above the limits of memory."""
+    files = tuple(file for message in messages if message is not None for file in message.files)
+    rows = sum(file.row_count for file in files)
+    size = sum(file.byte_count for file in files)
+    fits = rows <= settings.limits.rows_max and size <= settings.limits.bytes_max
+    if not fits:
+        _LOG.warning(
+            "one process writes a batch of %d rows (%d bytes) to %s, spilled to disk; "
+            "pyhudi.spark.enable(spark) or pyhudi.spark.upsert(df, path) distribute the write",
+            rows, size, settings.path,
+        )  # fmt: skip
+    return FileInput(schema, files, fits_memory=fits)

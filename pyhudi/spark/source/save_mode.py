@@ -10,7 +10,7 @@ errorifexists        raises an error if a table exists
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -20,12 +20,13 @@ import pyarrow as pa
 from pyhudi.api import table as api
 from pyhudi.api.input_conversion import table_name
 from pyhudi.api.option_consistency import agreed
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.filenames import HOODIE, PROPERTIES, TEMP
 from pyhudi.options import Options, QueryRequest, parse_options
 from pyhudi.options.names import read
 from pyhudi.records import without_meta
+from pyhudi.spark.source.save_input import SaveInput
 from pyhudi.spark.source.source_options import Given, given
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import LOCK, TableLock
@@ -34,7 +35,6 @@ from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import fit_schema, schema_rules
-from pyhudi.write.input.staged_rows import StagedFile, StagedKeys, StagedRows, partitions_of
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
 
@@ -60,14 +60,10 @@ class SaveMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SaveLimits:
-    """The largest batch one process writes."""
+    """The largest batch that one process writes in its memory."""
 
     rows_max: int
     bytes_max: int
-
-    def allow(self, files: Sequence[StagedFile]) -> bool:
-        rows = sum(file.row_count for file in files)
-        return rows <= self.rows_max and sum(f.byte_count for f in files) <= self.bytes_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def check(settings: SaveRequest, schema: pa.Schema) -> None:
     if config is not None and settings.mode is SaveMode.IGNORE:
         return
     if config is None or not settings.keeps_table:
-        _rehearse(settings, schema, ())
+        _rehearse(settings, schema, None)
         return
     table = Receiver(fs, options=agreed(settings.options, config), engine=LocalEngine())
     if settings.operation not in _WITHOUT_ROWS:
@@ -169,14 +165,12 @@ def existing(fs: FileSystem) -> TableConfig | None:
         return None
 
 
-def save(
-    fs: FileSystem, settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]
-) -> WriteReport:
-    """Write spilled rows.  Raises the errors of the table's write method, after which the table is
+def save(fs: FileSystem, settings: SaveRequest, batch: SaveInput) -> WriteReport:
+    """Write a batch.  Raises the errors of the table's write method, after which the table is
     unchanged; but a table that is being overwritten is lost once its first file is deleted."""
     config = existing(fs)
     if config is not None and settings.is_concurrent:
-        return _written(_receiver(fs, settings, config), settings, schema, files)
+        return _written(_receiver(fs, settings, config, batch.engine), settings, batch)
     with TableLock(
         fs,
         purpose="save",
@@ -189,11 +183,11 @@ def save(
         if config is not None and settings.mode is SaveMode.ERROR:
             raise UserError("a table already exists here", path=fs.url, mode=settings.mode.value)
         if config is None or not settings.keeps_table:
-            _rehearse(settings, schema, files)
+            _rehearse(settings, batch.schema, batch)
             clear(fs)
-            config = _create(settings.path, settings, schema)
+            config = _create(settings.path, settings, batch.schema)
         sweep_staging(fs)
-        return _written(_receiver(fs, settings, config), settings, schema, files)
+        return _written(_receiver(fs, settings, config, batch.engine), settings, batch)
 
 
 class Receiver(api.Table):
@@ -207,27 +201,27 @@ class Receiver(api.Table):
         return self._write(Operation.DELETE, rows, dry_run=False)
 
 
-def _receiver(fs: FileSystem, settings: SaveRequest, config: TableConfig) -> Receiver:
-    return Receiver(fs, options=agreed(settings.options, config), engine=LocalEngine())
+def _receiver(
+    fs: FileSystem, settings: SaveRequest, config: TableConfig, engine: Engine
+) -> Receiver:
+    return Receiver(fs, options=agreed(settings.options, config), engine=engine)
 
 
-def _written(
-    table: Receiver, settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]
-) -> WriteReport:
+def _written(table: Receiver, settings: SaveRequest, batch: SaveInput) -> WriteReport:
     if settings.operation == "delete":
-        has_paths = set(table.config.partition_fields) <= set(schema.names)
-        return table.delete_rows(StagedKeys(files, has_paths))
+        has_paths = set(table.config.partition_fields) <= set(batch.schema.names)
+        return table.delete_rows(batch.keys(table.key_rule(with_paths=has_paths), has_paths))
     if settings.operation == "delete_partition":
         named = settings.options.request.partitions_to_delete
-        return table.delete_partitions(named or partitions_of(files, table.key_rule()))
+        return table.delete_partitions(named or batch.partitions(table.key_rule()))
     verb = getattr(table, settings.operation)
-    report: WriteReport = verb(StagedRows(schema, files))
+    report: WriteReport = verb(batch.rows())
     return report
 
 
-def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile, ...]) -> None:
+def _rehearse(settings: SaveRequest, schema: pa.Schema, batch: SaveInput | None) -> None:
     """Create the new table in memory and plan the write there, so that errors of either are raised
-    before the path is changed."""
+    before the path is changed.  batch: None if no row is computed yet."""
     if settings.operation in _WITHOUT_ROWS:
         raise TableNotFoundError("no table to delete from", path=settings.path)
     alone = {n: v for n, v in settings.hoodie.items() if not n.startswith(_CONCURRENCY)}
@@ -235,9 +229,11 @@ def _rehearse(settings: SaveRequest, schema: pa.Schema, files: tuple[StagedFile,
     stage = f"memory://rehearsal-{secrets.token_hex(8)}"
     try:
         config = _create(f"{stage}/table", settings, schema)
-        if files:
-            table = _receiver(locate(f"{stage}/table"), settings, config)
-            getattr(table, settings.operation)(StagedRows(schema, files), dry_run=True)
+        if batch is not None and not batch.is_empty:
+            # the same parallelism as the write gives the same key plan: rows are keyed once
+            engine = LocalEngine(batch.engine.parallelism)
+            table = _receiver(locate(f"{stage}/table"), settings, config, engine)
+            getattr(table, settings.operation)(batch.rows(), dry_run=True)
     finally:
         locate(stage).delete_folder("table")
 

@@ -24,8 +24,8 @@ from pyhudi.storage.url_resolver import locate
 SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "columns": "read these columns only: comma-separated names, or a JSON list",
     "maxPartitionBytes": "files read by one Spark task, in bytes (128m)",
-    "maxBatchBytes": "largest batch that one commit of this source writes, as Arrow data (1g)",
-    "maxBatchRows": "largest batch that one commit of this source writes, in rows (10000000)",
+    "maxBatchBytes": "larger batches, as Arrow data, are spilled to disk, with a warning (1g)",
+    "maxBatchRows": "larger batches, in rows, are spilled to disk, with a warning (10000000)",
     "maxCommitsPerTrigger": "maximum commits in one batch of a stream (all)",
     "maxRowsPerTrigger": "maximum rows written by these commits; at least one commit is read (all)",
     "maxBytesPerTrigger": "maximum bytes written by these commits; at least one is read (all)",

@@ -11,9 +11,7 @@ stop the stream; errors that a retry may resolve do so only after
 from __future__ import annotations
 
 import hashlib
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,24 +20,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import (
-    LockError,
-    PyhudiError,
-    StorageError,
-    UserError,
-    WriteConflictError,
-    line_first,
-)
-from pyhudi.options import StreamOptions
-from pyhudi.spark.source.batch_writer import StagedBatch, files_of_batches, logged, stage_records
+from pyhudi.errors import UserError, line_first
+from pyhudi.spark.source.batch_writer import StagedBatch, input_of_batches, stage_records
+from pyhudi.spark.source.save_attempts import attempted, logged
 from pyhudi.spark.source.save_mode import SaveMode, SaveRequest, save, save_request
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import new_staging_folder, staging_folders_of
 from pyhudi.write.input.stream_idempotency import StreamBatch
-from pyhudi.write.write_report import WriteReport
-
-_LOG: Final = logging.getLogger("pyhudi")
 
 _QUERY: Final = "sql.streaming.queryId"
 
@@ -82,7 +70,7 @@ class TableSink(DataSourceStreamArrowWriter):
             )
         folder = new_staging_folder(_owner(identifier))
         done = stage_records(self.settings, folder, iterator)
-        return StreamPart(done.files, done.is_whole, identifier, folder)
+        return StreamPart(done.files, identifier, folder)
 
     @line_first()
     def commit(self, messages: list[Any], batchId: int) -> None:
@@ -92,9 +80,9 @@ class TableSink(DataSourceStreamArrowWriter):
         fs = self.settings.fs
         batch = StreamBatch(parts[0].identifier, batchId)
         try:
-            files = files_of_batches(self.settings, parts)
+            rows = input_of_batches(self.settings, self.schema, parts)
             mine = replace(self.settings, hoodie={**self.settings.hoodie, **batch.metadata})
-            logged(attempted(lambda: save(fs, mine, self.schema, files), mine.options.stream))
+            logged(attempted(lambda: save(fs, mine, rows), mine.options.stream))
         finally:
             remove_staged(fs, parts[0].identifier, until=max(part.folder for part in parts))
 
@@ -118,20 +106,3 @@ def remove_staged(fs: FileSystem, identifier: str, *, until: str) -> None:
     for folder in staging_folders_of(fs, _owner(identifier)):
         if folder <= until:
             fs.delete_folder(folder)
-
-
-def attempted(write: Callable[[], WriteReport], options: StreamOptions) -> WriteReport:
-    """Run a write; retry it after errors that a retry may resolve."""
-    for left in range(options.retry_count, -1, -1):
-        try:
-            return write()
-        except (StorageError, LockError, WriteConflictError) as error:
-            if not left or not _is_retryable(error):
-                raise
-            _LOG.warning("retrying a batch, %d attempts left: %s", left, error)
-            time.sleep(options.retry_seconds)
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _is_retryable(error: PyhudiError) -> bool:
-    return not isinstance(error, StorageError) or error.retryable

@@ -44,10 +44,14 @@ def stage_tables(fs: FileSystem, folder: str, tables: Iterable[pa.Table]) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Incoming rows in staged files.  schema: of every file."""
+    """Incoming rows in staged files.  schema: of every file.
+
+    fits_memory: whether the write may hold all rows in memory; otherwise it spills to disk.
+    """
 
     schema: pa.Schema
     files: tuple[StagedFile, ...]
+    fits_memory: bool = True
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         return engine.run(_stage_rows, list(_cuts(self.files, plan, staging)), label="key")
