@@ -120,8 +120,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     limit = _limit(state, request) if window is None else window.limit
     if limit is not None and request.as_of is not None and not request.empty_before_first:
         check_reached(state, limit)
-    of_end = request.changes is not None and request.changes.schema_of_end
-    schema = moment.schema(limit=limit if request.as_of is not None or of_end else None)
+    schema = _schema(state, moment, request, limit)
     columns = columns_of(schema, request)
     where = _both(request.where, None if window is None else window.filter())
     filter_columns = () if where is None else named_columns(where, schema)
@@ -154,6 +153,15 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         skipped_by=remaining.by,
         index_notes=remaining.notes,
     )
+
+
+def _schema(
+    state: TableState, moment: TableState, request: ScanRequest, limit: InstantTime | None
+) -> pa.Schema:
+    """Columns as of `as_of`, or of the end of a range that requests them; otherwise the newest."""
+    if request.changes is not None:
+        return moment.schema(limit=limit) if request.changes.schema_of_end else state.schema()
+    return moment.schema(limit=limit if request.as_of is not None else None)
 
 
 def _possible(

@@ -222,10 +222,13 @@ def test_what_is_left_of_a_cleaned_range_is_returned_on_request(tmp_path: Path, 
     assert "rows written later are left out" in str(scan.explain())
 
 
-def test_columns_may_be_those_of_the_end_of_the_range(tmp_path: Path) -> None:
-    table = pyhudi.create_table(tmp_path, SCHEMA, record_key="id", partition_by="part")
-    first = table.upsert(rows(("a", 1, "p", 1))).instant
-    second = table.upsert(rows(("b", 2, "p", 2))).instant
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_columns_may_be_those_of_the_end_of_the_range(version: int, tmp_path: Path) -> None:
+    table = pyhudi.create_table(
+        tmp_path, SCHEMA, record_key="id", partition_by="part", version=version
+    )
+    reports = [table.upsert(rows(("a", 1, "p", 1))), table.upsert(rows(("b", 2, "p", 2)))]
+    first, second = (each.completed_at or each.instant for each in reports)
     table.upsert(rows(("c", 3, "q", 3)).append_column("w", pa.array([3])))
     assert first is not None
     assert "w" in table.changes(first, second).schema.names
