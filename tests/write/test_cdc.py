@@ -233,6 +233,7 @@ def test_a_compaction_logs_the_changes_that_it_merges(
         assert {op: r["record_key"] for op, r in found.items()} == {"u": "a", "d": "c"}
     stat = last_stat(tmp_path / "t")
     assert dict(stat.cdc_sizes or {}) == {f"sf/{log.name}": log.stat().st_size}
+    assert (stat.insert_count, stat.update_count, stat.delete_count) == (0, 2, 1)
     assert changes(table) == expected
     assert not table.metadata.verify().findings
 
