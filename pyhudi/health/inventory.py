@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 from pyhudi.errors import CorruptFileError, FileMissingError, PyhudiError
 from pyhudi.filenames import DataFileName, parse_data_file
@@ -39,7 +40,7 @@ class TableInventory:
     unmarked: frozenset[str] = field(default_factory=frozenset)  # partitions without a metafile
 
     @classmethod
-    def of(cls, fs: FileSystem, config: TableConfig) -> TableInventory:
+    def of(cls, fs: FileSystem, config: TableConfig) -> Self:
         log = timeline_log(fs, config)
         timeline = log.load()
         files, unmarked = _inventory(fs, log, timeline)
@@ -47,7 +48,11 @@ class TableInventory:
 
     @cached_property
     def commits(self) -> Mapping[Instant, CommitMetadata]:
-        """Completed commits that can be read, with their metadata."""
+        """Completed commits that can be read, with their metadata; the checks use these."""
+        return self.readable_commits()
+
+    def readable_commits(self) -> dict[Instant, CommitMetadata]:
+        """Completed commits that can be read, with their metadata.  Cost: one read per commit."""
         found = {}
         for instant in self.timeline.commits:
             try:

@@ -6,12 +6,13 @@ The table's rows can be read without the metadata table: a rebuild repairs every
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import METADATA_TABLE, BaseFileName, join
+from pyhudi.filenames import METADATA_TABLE, BaseFileName, join, parse_data_file
 from pyhudi.health.data_files import check_files, check_present
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
@@ -20,11 +21,15 @@ from pyhudi.health.timeline_checks import check_instants, check_properties
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
+from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.operations import record_index
 from pyhudi.read.metadata_freshness import trusted_metadata
-from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.records import InstantTime
+from pyhudi.storage.filesystem import FileInfo
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.instant import Instant
 
 
 def check_metadata(
@@ -69,7 +74,29 @@ def _metadata_inventory(inventory: TableInventory) -> TableInventory | None:
     fs = inventory.fs.sub(METADATA_TABLE)
     if any(f.severity is Severity.ERROR for f in check_properties(fs)):
         return None
-    return TableInventory.of(fs, inventory.config)
+    return MetadataInventory.of(fs, inventory.config)
+
+
+class MetadataInventory(TableInventory):
+    """The contents of the metadata table, in which partitions may be dropped and created again."""
+
+    @cached_property
+    def commits(self) -> Mapping[Instant, CommitMetadata]:
+        """Completed commits that can be read, with the files of current partitions."""
+        times = {partition: _instants(infos) for partition, infos in self.files.items()}
+        created = PartitionCreations.of(self.timeline, times)
+        listed = self.config.metadata_partitions
+        found = {}
+        for instant, commit in self.readable_commits().items():
+            current = (s for s in commit.stats if s.partition in listed)
+            stats = tuple(stat for stat in current if not created.precede(stat, instant))
+            found[instant] = replace(commit, stats=stats)
+        return found
+
+
+def _instants(infos: Iterable[FileInfo]) -> set[InstantTime]:
+    names = (parse_data_file(info.name) for info in infos)
+    return {name.instant for name in names if name is not None}
 
 
 def _broken(path: str, what: str, why: str) -> Finding:

@@ -35,6 +35,7 @@ from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_fil
 from pyhudi.metadata.cleaning import clean_if_due, maintained, run_clean
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
+from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     FILES,
@@ -69,7 +70,7 @@ from pyhudi.table.listing import StoreListing
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.plans.compaction import CompactionPlan
+from pyhudi.timeline.plans.compaction import CompactionOperation, CompactionPlan
 from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
@@ -267,7 +268,8 @@ def _rewrites(
     table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
 ) -> Iterable[Rewrite]:
     kinds = {partition.path: partition for partition in maintained(table)}
-    for file_slice in planned_slices(view, plan.operations, at=at):
+    operations = _of_current_partitions(table, view, plan, at)
+    for file_slice in planned_slices(view, operations, at=at):
         kind = kinds.get(file_slice.partition)
         number = kind.number(file_slice.file_id) if kind else None
         if number is None:
@@ -281,6 +283,22 @@ def _rewrites(
         mapped = MapSlice.of(file_slice, number, table.valid)
         schema = _schema_of(table, file_slice.partition)
         yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at, schema)
+
+
+def _of_current_partitions(
+    table: MetadataTable, view: TableView, plan: CompactionPlan, at: InstantTime
+) -> list[CompactionOperation]:
+    """The operations of a plan without those of partitions that were dropped since."""
+    times: dict[str, list[InstantTime]] = {}
+    for group in view.groups.values():
+        times.setdefault(group.id.partition, []).extend(each.instant for each in group.slices)
+    created = PartitionCreations.of(table.timeline, times)
+    return [
+        operation
+        for operation in plan.operations
+        if operation.group.partition in table.partitions_listed
+        and not created.follows(operation.group.partition, at)
+    ]
 
 
 def _schema_of(table: MetadataTable, partition: str) -> str:

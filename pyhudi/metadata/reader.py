@@ -32,6 +32,7 @@ from pyhudi.metadata.elastic.store import (
     publish_state,
 )
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
+from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
@@ -44,7 +45,7 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.visible_instants import valid_instants
-from pyhudi.records import InstantTime
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.file_group_view import FileSlice
@@ -53,7 +54,7 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.timeline.instant import WRITES, Action
+from pyhudi.timeline.instant import WRITES, Action, Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
@@ -137,18 +138,30 @@ class MetadataTable:
         found = in_group_order(view.latest_slices(), partition)
         if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
             # object stores do not truncate files, so only others are checked
-            check_whole(found, self._written, partition)
+            self._check_whole(found, partition)
         return found
 
+    def _check_whole(self, found: Iterable[FileSlice], partition: MetadataPartition) -> None:
+        found = tuple(found)
+        created = PartitionCreations.of(
+            self.timeline, {partition.path: [each.instant for each in found]}
+        )
+        written = (stat for each, stat in self._written if not created.precede(stat, each))
+        check_whole(found, written, partition)
+
     @cached_property
-    def _written(self) -> tuple[WriteStat, ...]:
-        """Write stats since the last compaction, including it.  Cost: one small read per commit."""
-        stats: list[WriteStat] = []
-        for instant in reversed(self.timeline.commits.instants):
-            stats += self.log.commit(instant).stats
-            if instant.action is Action.COMMIT:
-                break
-        return tuple(stats)
+    def _written(self) -> tuple[tuple[Instant, WriteStat], ...]:
+        """Commits and write stats that the last compaction did not include, and its own.  Cost:
+        one small read per commit."""
+        commits = self.timeline.commits
+        last = commits.where({Action.COMMIT}).last
+        since = last.time if last else BEFORE_ALL_INSTANTS
+        return tuple(
+            (each, stat)
+            for each in commits
+            if (each.completed_at or each.time) >= since
+            for stat in self.log.commit(each).stats
+        )
 
     def listing(self) -> MetadataListing:
         """Partitions and files of the data table, without folder listings."""

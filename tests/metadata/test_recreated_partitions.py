@@ -1,0 +1,162 @@
+"""Metadata partitions that are dropped and created again: earlier commits do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi
+from pyhudi.metadata.bootstrap import unlist
+from pyhudi.metadata.definitions import remove_definition
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    MetadataPartition,
+    maintained_partitions,
+)
+from pyhudi.metadata.reader import MetadataTable
+from pyhudi.planning.compaction import compaction_plan
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.table.properties import load_config
+from pyhudi.timeline.instant import Action
+
+SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+OPTIONS = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.metadata.compact.max.delta.commits": "5",
+}
+
+
+def table_of(path: Path, version: int, kind: Any = "cow") -> pyhudi.Table:
+    return pyhudi.create_table(
+        path, SCHEMA, record_key="id", table_type=kind, version=version, options=OPTIONS
+    )
+
+
+def metadata_of(table: pyhudi.Table) -> MetadataTable:
+    metadata = table._state().metadata
+    assert metadata is not None
+    return metadata
+
+
+def schedule_compaction(table: pyhudi.Table) -> None:
+    """As Apache Hudi leaves one in the metadata table if it stops after the plan."""
+    metadata = metadata_of(table)
+    partitions = maintained_partitions(metadata.partitions_listed)
+    slices = [s for p in partitions for s in metadata.slices(p) if s.logs]
+    plan = compaction_plan(slices).to_avro()
+    metadata.log.request(Action.COMPACTION, plan, after=metadata.data.newest_time)
+
+
+def rows(first: int, count: int = 20) -> pa.Table:
+    numbers = range(first, first + count)
+    return pa.table(
+        {"id": [f"k{n:04d}" for n in numbers], "city": [f"c{n % 5}" for n in numbers],
+         "ts": list(numbers)}, SCHEMA,
+    )  # fmt: skip
+
+
+def drop(path: Path, partition: MetadataPartition) -> None:
+    """As another program removes a partition: property, folder, definition."""
+    fs = LocalFileSystem(path)
+    config = unlist(fs, load_config(fs), partition)
+    remove_definition(fs, config, partition.path)
+
+
+def drop_and_create(path: Path, partition: MetadataPartition) -> None:
+    drop(path, partition)
+    assert partition.path not in load_config(LocalFileSystem(path)).metadata_partitions
+    # the next writer that maintains the partition creates it
+    pyhudi.open_table(path, options=OPTIONS).upsert(rows(0, 1))
+    assert partition.path in load_config(LocalFileSystem(path)).metadata_partitions
+
+
+def rebuild_record_index(path: Path) -> None:
+    pyhudi.open_table(path, options=OPTIONS).index.rebuild(kind="record")
+
+
+ACTIONS: dict[str, Callable[[Path], None]] = {
+    "column_stats": lambda path: drop_and_create(path, COLUMN_STATS),
+    "bloom_filters": lambda path: drop_and_create(path, BLOOM_FILTERS),
+    "record_index": rebuild_record_index,
+}
+
+
+def check(path: Path, count: int) -> None:
+    """Prune, look up, write and verify."""
+    table = pyhudi.open_table(path, options=OPTIONS)
+    assert table.scan().count() == count
+    found = table.scan(where=pc.field("ts") < 3).to_arrow().column("id").to_pylist()
+    assert sorted(found) == ["k0000", "k0001", "k0002"]
+    keys = ["k0000", "k0019", "nobody"]
+    assert table.lookup(keys)["found"].to_pylist() == [True, True, False]
+    table.upsert(rows(0))
+    assert table.scan().count() == count
+    report = table.metadata.verify()
+    assert report.is_healthy, str(report)
+
+
+@pytest.mark.parametrize("before", [2, 7], ids=["logs", "compacted"])
+@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (8, "mor"), (9, "cow"), (9, "mor")])
+def test_a_partition_is_dropped_and_created_again(
+    tmp_path: Path, version: int, kind: Any, name: str, before: int
+) -> None:
+    path = tmp_path / "t"
+    table = table_of(path, version, kind)
+    for number in range(before):
+        table.upsert(rows(20 * number))
+    for _ in range(2):
+        ACTIONS[name](path)
+        check(path, 20 * before)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_dropped_partition_is_not_missing(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    table_of(path, version).upsert(rows(0))
+    drop(path, COLUMN_STATS)
+    report = pyhudi.open_table(path).metadata.verify()
+    assert report.is_healthy, str(report)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_secondary_index_is_dropped_and_created_again(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    table = table_of(path, version)
+    table.upsert(rows(0))
+    for number in range(3):
+        table.index.create("secondary", "city")
+        table.upsert(rows(20 * number))
+        found = table.scan(where=pc.field("city") == "c3")
+        assert found.count() == 4 * (number + 1)
+        assert any("record keys" in note for note in found.plan.index_notes), found.plan
+        table.index.drop("city")
+    check(path, 60)
+
+
+@pytest.mark.parametrize("is_created_again", [False, True])
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_pending_compaction_does_not_need_dropped_partitions(
+    tmp_path: Path, version: int, is_created_again: bool
+) -> None:
+    path = tmp_path / "t"
+    table = table_of(path, version)
+    table.upsert(rows(0))
+    table.index.create("secondary", "city")
+    table.upsert(rows(20))
+    schedule_compaction(table)
+    table.index.drop("city")
+    if is_created_again:
+        table.index.create("secondary", "city")
+    table.upsert(rows(40))
+    assert not metadata_of(table).timeline.pending
+    assert table.scan(where=pc.field("city") == "c3").count() == 12
+    check(path, 60)
