@@ -6,7 +6,7 @@ point: it appears completely or not at all and is never rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
@@ -27,8 +27,21 @@ from pyhudi.timeline.attempts import (
 from pyhudi.timeline.clock import Clock, next_instant, system_clock, wait_until
 from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
-from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
-from pyhudi.timeline.late_commits import UNDO_ACTIONS, suspects, undone_instants
+from pyhudi.timeline.instant import (
+    COMMITS,
+    COMPLETES_AS,
+    Action,
+    Instant,
+    State,
+    file_name,
+    parse_instant_name,
+)
+from pyhudi.timeline.late_commits import (
+    UNDO_ACTIONS,
+    repeated_completions,
+    suspects,
+    undone_instants,
+)
 from pyhudi.timeline.plans.clustering import is_clustering
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.timeline.service_payloads import read_avro, read_commit
@@ -142,7 +155,8 @@ class TimelineLog:
         """
         found = suspects(names)
         again = announced_attempts(names)
-        if not found and not again:
+        repeated = repeated_completions(names)
+        if not found and not again and not repeated:
             return ()
         timeline = _timeline(names)
         gone = set(rolled_back)
@@ -150,10 +164,31 @@ class TimelineLog:
             with suppress(CorruptFileError, FileMissingError):  # truncated, or archived meanwhile
                 gone.update(self.taken_back(instant))
         late = {instant for instant in found if instant.time in gone}
-        for instant in timeline.commits:
-            if instant.time in again and self._is_of_other(instant, again[instant.time], timeline):
+        for instant in filter(None, map(parse_instant_name, names) if again else ()):
+            is_commit = instant.is_completed and instant.action in COMMITS and instant.time in again
+            if is_commit and self._is_of_other(instant, again[instant.time], timeline):
                 late.add(instant)
+        for instants in repeated:
+            late.update(self._superseded(instants, timeline))
         return tuple(sorted(late))
+
+    def _superseded(self, instants: Iterable[Instant], timeline: Timeline) -> Iterator[Instant]:
+        """All but one of several completed files of an instant: that of its newest attempt, or the
+        one with the latest completion time."""
+        ranked = sorted(
+            instants, key=lambda i: (self._is_newest(i, timeline), i.completed_at or "")
+        )
+        yield from ranked[:-1]
+
+    def _is_newest(self, instant: Instant, timeline: Timeline) -> bool:
+        """Whether the newest attempt at an instant completed it with this file."""
+        if instant.action not in COMMITS:
+            return True
+        try:
+            mark = read_commit(self.read(instant), path=self.path(instant)).extra.get(ATTEMPT)
+        except (CorruptFileError, FileMissingError):
+            return False
+        return mark == self.last_rollback(instant.time, timeline)
 
     def _is_of_other(self, instant: Instant, after: InstantTime, timeline: Timeline) -> bool:
         """Whether another attempt than the announced one completed a plan.  Only the content of the
@@ -337,6 +372,8 @@ class TimelineLog:
         Cost: a listing of the timeline.
         """
         now = self.load()
+        if any(late.time == instant.time for late in self.late):
+            raise WriteConflictError("another attempt has completed this instant", instant=instant)
         done = now.completed(instant)
         if done is not None and done.completed_at is not None:
             return done.completed_at
@@ -355,11 +392,15 @@ class TimelineLog:
         self._commits.pop(instant, None)
         self._assumed.pop(instant, None)
         if self.layout.has_completion_times and instant.completed_at is None:
-            found = _timeline(tuple(self.fs.names(self.folder))).completed(instant)
-            if found is None:
-                return
-            instant = found
-        self.fs.delete([self.path(instant)])
+            self.fs.delete(map(self.path, self._completions(instant)))
+        else:
+            self.fs.delete([self.path(instant)])
+
+    def _completions(self, instant: Instant) -> list[Instant]:
+        """The completed files of an instant on the store."""
+        ends = COMPLETES_AS[instant.action]
+        found = filter(None, map(parse_instant_name, self.fs.names(self.folder)))
+        return [i for i in found if i.is_completed and (i.time, i.action) == (instant.time, ends)]
 
     def reopen(self, instant: Instant) -> None:
         """inflight -> requested: a failed planned service waits for its next run."""

@@ -4,7 +4,7 @@ The request that creates a completed file may be delayed, by a network or a stop
 until the next holder of the table's lock has rolled the instant back.  A rollback removes
 the requested and inflight files; so a commit is late if it lacks one of them and is named by a
 rollback or restore, or by the list of rolled-back instants.  Readers ignore it, and the next
-writer removes it.
+writer removes it.  Of several completed files of one instant, all but one are late.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyhudi.timeline.plans.rollback import target_of
 from pyhudi.timeline.rolled_back_instants import newest_list
 
 UNDO_ACTIONS: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
-_WHOLE: Final = 3  # files of an instant from which none was removed
+_WHOLE: Final = 3  # states of an instant from which no file was removed
 
 
 @lru_cache(maxsize=16)
@@ -42,17 +42,34 @@ def suspects(names: tuple[str, ...]) -> tuple[Instant, ...]:
     ):
         return ()
     found = [instant for name in names if (instant := parse_instant_name(name)) is not None]
-    states: dict[tuple[InstantTime, Action], int] = {}
+    states: dict[tuple[InstantTime, Action], set[State]] = {}
     for instant in found:
         key = (instant.time, COMPLETES_AS[instant.action])
-        states[key] = states.get(key, 0) + 1
+        states.setdefault(key, set()).add(instant.state)
     return tuple(
         instant
         for instant in found
         if instant.is_completed
         and instant.action in COMMITS
-        and states[instant.time, instant.action] < _WHOLE
+        and len(states[instant.time, instant.action]) < _WHOLE
     )
+
+
+@lru_cache(maxsize=16)
+def repeated_completions(names: tuple[str, ...]) -> tuple[tuple[Instant, ...], ...]:
+    """For each instant with several completed files, these files.
+
+    Where names contain completion times, a delayed request does not fail because another one has
+    completed the instant.  names: of the files in the timeline's folder.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        time, has_completion, rest = name.partition("_")
+        if has_completion:
+            found.setdefault((time, rest.partition(".")[2]), []).append(name)
+    several = (map(parse_instant_name, group) for group in found.values() if len(group) > 1)
+    parsed = (tuple(each for each in group if each is not None) for group in several)
+    return tuple(group for group in parsed if len(group) > 1)
 
 
 def undone_instants(

@@ -161,8 +161,12 @@ def convert_timeline(
     """
     timeline = log.load()
     known = {key_of(instant) for instant in timeline}
-    late = {key_of(instant) for instant in log.late}
-    found = {k: files for k, files in state_files(log).items() if k in known and k not in late}
+    late = frozenset(log.late)
+    found = {
+        key: [(info, instant) for info, instant in files if instant not in late]
+        for key, files in state_files(log).items()
+        if key in known
+    }
     ends = _ends(timeline, found, log, by_modified=by_modified)
     count, has_times = 0, True
     for key, files in found.items():

@@ -11,6 +11,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import LockError
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
@@ -50,13 +52,26 @@ def stored(store: MemoryStore) -> dict[str, int]:
     return rows_found
 
 
-def new_table(kind: TableType) -> MemoryStore:
-    store = MemoryStore()
-    fs = LeasedFileSystem(store, Process("creator"), "t")
-    options = parse_options(OPTIONS)
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), (), options))
-    open_(store, Process("creator")).upsert(row("0", 0))
-    return store
+NewStore = Callable[[TableType], MemoryStore]
+
+
+@pytest.fixture(params=[6, 9])
+def new_table(request: pytest.FixtureRequest) -> NewStore:
+    """Makes a table with one row, of either timeline layout."""
+    options = parse_options({**OPTIONS, "hoodie.write.table.version": str(request.param)})
+
+    def made(kind: TableType) -> MemoryStore:
+        store = MemoryStore()
+        fs = LeasedFileSystem(store, Process("creator"), "t")
+        create(fs, NewTable(SCHEMA, "t", kind, ("id",), (), (), options))
+        open_(store, Process("creator")).upsert(row("0", 0))
+        return store
+
+    return made
+
+
+TIMELINES = {f"t/{layout.timeline_folder}" for layout in LAYOUTS.values()}
+METADATA_TIMELINES = {f"t/{METADATA_TABLE}/{layout.timeline_folder}" for layout in LAYOUTS.values()}
 
 
 def right_before_publishing(act: Callable[[], None]) -> Callable[[str], None]:
@@ -65,10 +80,12 @@ def right_before_publishing(act: Callable[[], None]) -> Callable[[str], None]:
 
     def created(path: str) -> None:
         folder, _, name = path.rpartition("/")
-        time, _, state = name.partition(".")
-        if folder == "t/.hoodie" and state in ("commit.requested", "deltacommit.requested"):
-            mine[:] = [time]
-        elif path == f"t/.hoodie/metadata/.hoodie/{''.join(mine)}.deltacommit":
+        times, _, state = name.partition(".")
+        if folder in TIMELINES and state in ("commit.requested", "deltacommit.requested"):
+            mine[:] = [times]
+        elif (
+            folder in METADATA_TIMELINES and state == "deltacommit" and times.split("_")[0] in mine
+        ):
             mine.clear()
             act()
 
@@ -78,7 +95,7 @@ def right_before_publishing(act: Callable[[], None]) -> Callable[[str], None]:
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("mode", MODES)
 def test_who_has_lost_the_lock_does_not_roll_back_the_next_holders_write(
-    kind: TableType, mode: str
+    kind: TableType, mode: str, new_table: NewStore
 ) -> None:
     store = new_table(kind)
     one, other = Process("one"), Process("other")
@@ -110,14 +127,14 @@ def publishes(path: str) -> bool:
     """Whether a path is that of a completed write of the table."""
     folder, _, name = path.rpartition("/")
     action = name.partition(".")[2]
-    return folder == "t/.hoodie" and action in ("commit", "deltacommit", "replacecommit")
+    return folder in TIMELINES and action in ("commit", "deltacommit", "replacecommit")
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("write", WRITES)
 def test_a_commit_published_after_its_rollback_is_never_visible(
-    kind: TableType, mode: str, write: str
+    kind: TableType, mode: str, write: str, new_table: NewStore
 ) -> None:
     store = new_table(kind)
     one, late = Process("one"), []
@@ -142,7 +159,9 @@ def test_a_commit_published_after_its_rollback_is_never_visible(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_commit_that_outlived_its_lease_counts_if_no_writer_came_between(mode: str) -> None:
+def test_a_commit_that_outlived_its_lease_counts_if_no_writer_came_between(
+    mode: str, new_table: NewStore
+) -> None:
     store = new_table(TableType.COPY_ON_WRITE)
     one = Process("one")
     one.after = lambda path: one.stop() if publishes(path) else None
@@ -156,7 +175,9 @@ def test_a_commit_that_outlived_its_lease_counts_if_no_writer_came_between(mode:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(mode: str) -> None:
+def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(
+    mode: str, new_table: NewStore
+) -> None:
     store = new_table(TableType.COPY_ON_WRITE)
     one, other = Process("one"), Process("other")
     one.before = lambda path: one.stop() if "/.hoodie/metadata/files/" in path else None
@@ -175,7 +196,7 @@ def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(mode: str) -
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_a_writer_that_ends_gives_way_to_the_rollback_of_one_that_lost_the_lock(
-    kind: TableType,
+    kind: TableType, new_table: NewStore
 ) -> None:
     """Both update one key, and neither begins after the other has stopped."""
     store = new_table(kind)
@@ -216,7 +237,9 @@ def expire_heartbeats(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(service: str) -> None:
+def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(
+    service: str, new_table: NewStore
+) -> None:
     """The request that completes the first attempt arrives while the second one runs."""
     kind, run = SERVICES[service]
     store = new_table(kind)
@@ -256,7 +279,40 @@ def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(service: 
     assert not [path for path in store.files if ".pyhudi.attempt." in path]
 
 
-def late_attempt(service: str) -> tuple[MemoryStore, str]:
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_attempt_that_arrives_after_the_next_one_has_completed_is_never_visible(
+    service: str, new_table: NewStore
+) -> None:
+    """Where names contain completion times, its file has a name of its own."""
+    kind, run = SERVICES[service]
+    store = new_table(kind)
+    writer = open_(store, Process("writer"))
+    writer.bulk_insert(row("a", 1))
+    writer.upsert(row("0", 2))
+    one, late = Process("one"), []
+    one.before = lambda path: one.stop() if publishes(path) else None
+    first = Call(lambda: run(open_(store, one)))
+    one.wait_for_stop()
+    expire_heartbeats(store)
+    run(open_(store, Process("other")))
+    completed = open_(store, Process("reader")).timeline.commits.instants
+    one.before = lambda path: None
+    one.after = lambda path: (late.append(path), one.stop()) if publishes(path) else None
+    one.resume()
+    one.wait_for_stop()
+    assert open_(store, Process("reader")).timeline.commits.instants == completed
+    assert stored(store) == {"0": 2, "a": 1}
+    table = open_(store, Process("next"))
+    table.upsert(row("c", 3))
+    names = [path for path in store.files if publishes(path)]
+    assert len(names) == len({path.rpartition("/")[2].split("_")[0] for path in names})
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    assert stored(store) == {"0": 2, "a": 1, "c": 3}
+    assert not table.timeline.pending and not table.doctor().findings
+
+
+def late_attempt(service: str, new_table: NewStore) -> tuple[MemoryStore, str]:
     """A table whose plan was completed late by its first attempt, while the second one, which died
     since, ran; and the path of that commit."""
     kind, run = SERVICES[service]
@@ -282,29 +338,30 @@ def late_attempt(service: str) -> tuple[MemoryStore, str]:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_late_attempt_is_removed_by_the_next_writer(service: str) -> None:
-    store, late = late_attempt(service)
+def test_a_late_attempt_is_removed_by_the_next_writer(service: str, new_table: NewStore) -> None:
+    store, late = late_attempt(service, new_table)
     content = store.files[late]
     assert stored(store) == {"0": 2, "a": 1}
     table = open_(store, Process("next"))
     table.upsert(row("c", 3))
     assert late not in store.files
     SERVICES[service][1](table)
-    assert store.files[late] != content
+    assert store.files.get(late) != content
     assert stored(store) == {"0": 2, "a": 1, "c": 3}
     assert not table.timeline.pending and not table.doctor().findings
 
 
-def test_an_attempt_of_a_writer_that_announces_none_counts() -> None:
+def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) -> None:
     """Apache Hudi rolls the plan back, too, before it runs it."""
-    store, _ = late_attempt("compaction")
+    store, _ = late_attempt("compaction", new_table)
     table = open_(store, Process("next"))
     table.upsert(row("c", 3))
     log, (pending,) = table._state().log, table.timeline.pending
     fs, config = table._fs, table.config
     roll_back_service(fs, config, log, pending, metadata_rollback=rollback_metadata)
     requested = replace(pending, state=State.REQUESTED)
-    log.complete(log.start(requested), CommitMetadata((), operation="COMPACT").to_json())
+    content = log.encode(CommitMetadata((), operation="COMPACT"))
+    log.complete(log.start(requested), content)
     read = open_(store, Process("reader"))
     assert requested.time in read.timeline.commits.times
     assert not read.timeline.pending

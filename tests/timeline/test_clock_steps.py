@@ -63,6 +63,7 @@ def values(found: pyhudi.Scan) -> dict[str, int]:
     return {row["id"]: row["v"] for row in found.to_arrow().to_pylist()}
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize(
     ("zone", "start", "steps"),
     [
@@ -81,26 +82,29 @@ def test_commits_keep_their_order(
     zone: str,
     start: datetime,
     steps: str,
+    version: int,
 ) -> None:
     set_clock(start)
     kind = "mor" if zone == "LOCAL" else "cow"
     pyhudi.create_table(
-        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind,
+        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, version=version,
         options={"hoodie.table.timeline.timezone": zone},
     )  # fmt: skip
     instants: list[str] = []
+    ends: list[str] = []
     for number, minutes in enumerate(MINUTES[steps]):
         set_clock(start + timedelta(minutes=minutes))
         table = pyhudi.open_table(tmp_path)
         report = table.upsert(rows(number, "a", f"k{number}"))
         instants.append(str(report.instant))
-    assert instants == sorted(set(instants))
+        ends.append(str(report.completed_at or report.instant))
+    assert instants == sorted(set(instants)) and ends == sorted(set(ends))
     table = pyhudi.open_table(tmp_path)
-    for number, instant in enumerate(instants):
+    for number, (instant, end) in enumerate(zip(instants, ends, strict=True)):
         then = {"a": number, **{f"k{n}": n for n in range(number + 1)}}
         assert values(table.scan(["id", "v"], as_of=instant)) == then
         after = {"a": 3, **{f"k{n}": n for n in range(number + 1, 4)}} if number < 3 else {}
-        assert values(table.changes(instant)) == after
+        assert values(table.changes(end)) == after
     assert [row["instant"] for row in table.history("a").to_pylist()] == instants
 
 

@@ -221,3 +221,39 @@ def test_files_that_look_like_instants_of_the_metadata_table_parse() -> None:
         fs = MemoryFileSystem()
         fs.create(f".hoodie/{base}{suffix}.deltacommit", b"{}")
         assert [i.time for i in log_of(fs).load()] == [f"{base}{suffix}"]
+
+
+REQUESTED, INFLIGHT = (Instant(T[1], Action.COMMIT, s) for s in (State.REQUESTED, State.INFLIGHT))
+ENDS = [Instant(T[1], Action.COMMIT, State.COMPLETED, at) for at in (T[2], T[3], T[4])]
+
+
+def twice_completed(*ends: Instant) -> MemoryFileSystem:
+    """A timeline of layout 2 whose instant has several completed files, as requests that complete
+    it leave them if an earlier one is carried out late."""
+    fs = MemoryFileSystem()
+    for instant in (REQUESTED, INFLIGHT, *ends):
+        content = to_avro(CommitMetadata()) if instant.is_completed else b""
+        fs.create(f".hoodie/timeline/{file_name(instant)}", content)
+    return fs
+
+
+def test_an_instant_completed_twice_counts_once_at_its_latest_completion_time() -> None:
+    log = TimelineLog(twice_completed(*ENDS), layout=V8)
+    assert log.load().instants == (ENDS[-1],)
+    assert log.late == tuple(ENDS[:-1])
+    for late in log.late:
+        log.unpublish(late)
+    assert log.load().instants == (ENDS[-1],) and not log.late
+
+
+def test_a_rollback_of_an_instant_completed_twice_removes_every_completed_file() -> None:
+    log = TimelineLog(twice_completed(*ENDS), layout=V8)
+    log.unpublish(replace(ENDS[0], completed_at=None))
+    assert log.load().instants == (INFLIGHT,)
+
+
+def test_a_repeated_request_for_a_completed_instant_has_its_completion_time() -> None:
+    log = TimelineLog(twice_completed(ENDS[1]), layout=V8, clock=ticking(5), zone=UTC)
+    with pytest.raises(WriteConflictError):
+        log.complete(INFLIGHT, to_avro(CommitMetadata()))
+    assert log.load().instants == (ENDS[1],)
