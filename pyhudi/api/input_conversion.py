@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.formats.column_names import check_names
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.options import IndexKind, Layout, Options, SchemaMode
+from pyhudi.read.sql_filter import Filter
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
 
@@ -195,7 +195,7 @@ class _Readable(Protocol):
     def _key_texts(self, keys: Any) -> pa.Array: ...
 
 
-def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: pc.Expression | None) -> KeyRows:
+def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: Filter | None) -> KeyRows:
     """The records to delete, given by exactly one of rows, keys and where.  Raises UserError.
 
     Rows without the partition columns, and keys, leave the partition unknown.

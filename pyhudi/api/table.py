@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
@@ -44,6 +43,7 @@ from pyhudi.read.fetch import fetch_rows
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.index_lookup import lookup
@@ -204,7 +204,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     def scan(
         self,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         *,
         as_of: PointInTime | None = None,
         mode: str = "snapshot",
@@ -235,7 +235,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         until: PointInTime | None = None,
         *,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         with_meta: bool = True,
         partitions: str | None = None,
         hollow_commits: str | None = None,
@@ -281,7 +281,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         b: PointInTime | None = None,
         *,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
     ) -> pa.Table:
         """The row differences between the snapshots at `a` and at `b` (None: now).
 
@@ -328,7 +328,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
 
-    def lookup(self, keys: Any = None, *, where: pc.Expression | None = None) -> pa.Table:
+    def lookup(self, keys: Any = None, *, where: Filter | None = None) -> pa.Table:
         """Location of each key: [record_key, partition_path, file_id, instant_time, found], one
         row per key in the given order.
 
@@ -340,13 +340,13 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """
         return self._lookup(keys, where, self._engine)
 
-    def _lookup(self, keys: Any, where: pc.Expression | None, engine: Engine) -> pa.Table:
+    def _lookup(self, keys: Any, where: Filter | None, engine: Engine) -> pa.Table:
         if (keys is None) == (where is None):
             raise UserError("pass exactly one of keys and where=")
         return read_current(self._state, lambda state: self._places(state, keys, where, engine))
 
     def _places(
-        self, state: TableState, keys: Any, where: pc.Expression | None, engine: Engine
+        self, state: TableState, keys: Any, where: Filter | None, engine: Engine
     ) -> pa.Table:
         if where is not None:
             skips = self._options.read.data_skipping
@@ -381,7 +381,7 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
         """The table's record index: lookup, statistics, verification, repair and rebuild."""
         return TableIndex(self._fs, self._options, self._engine, self._state, self._key_texts)
 
-    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+    def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)
 
     def to_pyarrow_dataset(self) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow.compute as pc
-
 from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
@@ -17,6 +15,7 @@ from pyhudi.operations.write import commit, write
 from pyhudi.options import Options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
+from pyhudi.read.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -165,7 +164,7 @@ class WritingVerbs:
         rows: Any = None,
         *,
         keys: Any = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
@@ -198,7 +197,7 @@ class WritingVerbs:
         self,
         instant: str,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         *,
         with_meta: bool = True,
     ) -> Scan:
@@ -215,13 +214,14 @@ class WritingVerbs:
         """Instants of unpublished writes.  While there is one, pyhudi begins no other."""
         return [i.time for i in deferred_writes(self._fs, self._state().timeline)]
 
-    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+    def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         """The keys of the records to delete, given by exactly one of the arguments."""
         raise NotImplementedError
 
-    def _finds(self, where: pc.Expression) -> Callable[[TableState], Rows]:
+    def _finds(self, where: Filter) -> Callable[[TableState], Rows]:
         """A search for matching rows.  Raises UserError if `where` does not match the schema."""
-        named_columns(where, self._state().schema())
+        schema = self._state().schema()
+        named_columns(as_filter(where, schema), schema)
         skips = self._options.read.data_skipping
         return lambda state: matched_rows(state, where, data_skipping=skips)
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
+from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState, read_current
 
 
@@ -76,13 +77,12 @@ class Scan:
 
     def _dataset(self, state: TableState) -> Any:
         request, engine = self._request, self._engine
+        own = self.plan.where if isinstance(request.where, str) else request.where
 
         def narrowed(columns: list[str] | None, where: pc.Expression | None) -> Scan:
-            both = where if request.where is None else request.where
-            if where is not None and request.where is not None:
-                both = request.where & where
             names = request.columns if columns is None else tuple(columns)
-            return Scan(lambda: state, replace(request, columns=names, where=both), engine=engine)
+            inner = replace(request, columns=names, where=both(own, where))
+            return Scan(lambda: state, inner, engine=engine)
 
         return dataset_of(narrowed)
 

@@ -24,9 +24,10 @@ from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
 from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
 from pyhudi.read.skipping.partition_stats import possible_partitions
 from pyhudi.read.skipping.partition_values import matching, partition_values
-from pyhudi.read.skipping.predicates import parse_filter
+from pyhudi.read.skipping.predicates import both, parse_filter
 from pyhudi.read.skipping.secondary_index import secondary_use
 from pyhudi.read.snapshot_availability import check_not_expired, check_reached
+from pyhudi.read.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_instant
 from pyhudi.records import META_COLUMNS, InstantTime
@@ -50,7 +51,7 @@ class ScanRequest:
     """
 
     columns: tuple[str, ...] | None = None
-    where: pc.Expression | None = None
+    where: Filter | None = None
     as_of: PointInTime | None = None
     mode: ScanMode = ScanMode.SNAPSHOT
     with_meta: bool = True
@@ -110,7 +111,8 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
         return _plan(state, request)
     except SnapshotExpiredError:
         now = replace(changes, until=None, falls_back=False)
-        where = _both(request.where, open_window(state, changes).filter())
+        where = as_filter(request.where, state.schema())
+        where = both(where, open_window(state, changes).filter())
         return replace(_plan(state, replace(request, changes=now, where=where)), fell_back=True)
 
 
@@ -122,7 +124,8 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         check_reached(state, limit)
     schema = _schema(state, moment, request, limit)
     columns = columns_of(schema, request)
-    where = _both(request.where, None if window is None else window.filter())
+    where = as_filter(request.where, schema)
+    where = both(where, None if window is None else window.filter())
     filter_columns = () if where is None else named_columns(where, schema)
     partitions, values = _partitions(moment, schema, where, window)
     if where is not None and window is None:
@@ -262,12 +265,6 @@ def _limit(state: TableState, request: ScanRequest) -> InstantTime | None:
     return None if request.as_of is None else as_instant(request.as_of, state.zone)
 
 
-def _both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
-
-
 def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
     """Names of the requested columns.  Raises UserError for a column that the table lacks."""
     if request.columns is None:
@@ -289,7 +286,9 @@ def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
     Arrow does not report them; the expression's text contains each used name as a separate word.
     """
     if not isinstance(where, pc.Expression):
-        raise UserError("where takes a pyarrow.compute.Expression", given=type(where).__name__)
+        raise UserError(
+            "where takes SQL text or a pyarrow.compute.Expression", given=type(where).__name__
+        )
     text = str(where)
     mismatch = _mismatch(where, schema)
     if mismatch is not None:

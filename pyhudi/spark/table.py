@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from pyhudi.api import table as api
@@ -23,8 +22,10 @@ from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.options import Options, parse_options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, plan_scan
+from pyhudi.read.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import META_COLUMNS
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, is_frame
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
@@ -142,7 +143,7 @@ def read(
     spark: SparkSession,
     path: str | os.PathLike[str],
     columns: str | Sequence[str] | None = None,
-    where: pc.Expression | None = None,
+    where: Filter | Column | None = None,
     *,
     as_of: PointInTime | None = None,
     mode: str = "snapshot",
@@ -168,7 +169,7 @@ class SparkTable(api.Table):
     def scan(  # type: ignore[override]
         self,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | Column | None = None,
         *,
         as_of: PointInTime | None = None,
         mode: str = "snapshot",
@@ -177,11 +178,14 @@ class SparkTable(api.Table):
         """Rows of a snapshot; arguments as for `pyhudi.Table.scan`.
 
         The frame reads the snapshot it was planned on.  Pass the columns and the filter here:
-        Spark does not push its own down.
+        Spark does not push its own down.  where: also a Column, which Spark evaluates.
         """
-        found: Any = super().scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
-        frame: DataFrame = found
-        return frame
+        scan: Any = super().scan
+        if not isinstance(where, Column):
+            found: DataFrame = scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
+            return found
+        whole: DataFrame = scan(None, None, as_of=as_of, mode=mode, with_meta=True)
+        return _projected(whole.where(where), columns, with_meta)
 
     def changes(  # type: ignore[override]
         self,
@@ -189,7 +193,7 @@ class SparkTable(api.Table):
         until: PointInTime | None = None,
         *,
         columns: str | Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         with_meta: bool = True,
     ) -> DataFrame:
         """Rows of the snapshot at `until` written by commits after `since`."""
@@ -204,7 +208,7 @@ class SparkTable(api.Table):
             self._state, lambda state: scan_frame(self._spark, state, plan_scan(state, request))
         )
 
-    def lookup(self, keys: Any = None, *, where: pc.Expression | None = None) -> pa.Table:
+    def lookup(self, keys: Any = None, *, where: Filter | None = None) -> pa.Table:
         return self._lookup(keys, where, LocalEngine())
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
@@ -219,7 +223,7 @@ class SparkTable(api.Table):
         rows: Any = None,
         *,
         keys: Any = None,
-        where: pc.Expression | None = None,
+        where: Filter | None = None,
         dry_run: bool = False,
         publish: bool = True,
     ) -> WriteReport:
@@ -228,7 +232,7 @@ class SparkTable(api.Table):
         predicate."""
         return super().delete(rows, keys=keys, where=where, dry_run=dry_run, publish=publish)
 
-    def _doomed(self, rows: Any, keys: Any, where: pc.Expression | None) -> Rows:
+    def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]
         if len(given) == 1 and is_frame(rows):
             check_names(arrow_schema_of(rows))
@@ -264,6 +268,14 @@ class SparkTable(api.Table):
 
     def __repr__(self) -> str:
         return f"SparkTable({self._fs.url!r})"
+
+
+def _projected(frame: DataFrame, columns: str | Sequence[str] | None, with_meta: bool) -> DataFrame:
+    """The requested columns of a scan of all columns."""
+    names = selected_columns(columns)
+    if names is None:
+        names = tuple(n for n in frame.columns if with_meta or n not in META_COLUMNS)
+    return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
 
 def _text_rule(column: str) -> KeyRule:

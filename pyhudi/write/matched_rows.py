@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.index.key_join import dealt
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.spill import Staging
@@ -38,7 +38,7 @@ class MatchedRows:
         return [part for parts in engine.run(search, searches, label="find") for part in parts]
 
 
-def matched_rows(state: TableState, where: pc.Expression, *, data_skipping: bool) -> MatchedRows:
+def matched_rows(state: TableState, where: Filter, *, data_skipping: bool) -> MatchedRows:
     """The rows of the latest snapshot for which `where` is true."""
     request = ScanRequest(columns=(RECORD_KEY,), where=where, data_skipping=data_skipping)
     return MatchedRows(plan_scan(state, request).tasks)

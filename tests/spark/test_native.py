@@ -105,6 +105,19 @@ def test_slices_with_logs_and_filters_are_not_sparks(spark: Any, tmp_path: Path)
     assert frame.count() == 12
 
 
+def test_a_filter_is_a_column_or_sql_text(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    table = pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id")
+    table.upsert(ROWS)
+    mine = hudi.open_table(spark, tmp_path / "t")
+    for where in (F.col("n") > 3, "n > 3"):
+        frame = mine.scan(["id"], where)
+        assert frame.columns == ["id"]
+        assert frame.count() == table.scan(where="n > 3").count() > 0
+        assert "_hoodie_record_key" not in mine.scan(None, where, with_meta=False).columns
+
+
 def test_spark_hands_columns_and_filters_down(spark: Any, tmp_path: Path) -> None:
     table = pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id")
     table.upsert(ROWS)

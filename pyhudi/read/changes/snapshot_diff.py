@@ -24,6 +24,7 @@ from pyhudi.read.scan_plan import ScanRequest, columns_of, named_columns
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_bound
 from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
@@ -39,7 +40,7 @@ def diff_rows(
     b: PointInTime | None = None,
     *,
     columns: tuple[str, ...] | None,
-    where: pc.Expression | None,
+    where: Filter | None,
     engine: Engine,
 ) -> pa.Table:
     """Rows that differ between the snapshots at `a` and `b` (None: now).
@@ -53,7 +54,7 @@ def diff_rows(
     names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
     if any(name in META_COLUMNS for name in names):
         raise UserError("meta columns are not compared", columns=", ".join(names))
-    spec = diff_spec(state, schema, names, where)
+    spec = diff_spec(state, schema, names, as_filter(where, schema))
     groups = _groups_between(state, first, second)
     old, new = tasks_at(state, first, groups, spec), tasks_at(state, second, groups, spec)
     tasks = [

@@ -50,6 +50,13 @@ Predicate = Field | Literal | Call | Opaque
 _LINE: Final = re.compile(r"(\w+): '(.*)'")
 
 
+def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
+    """The conjunction of two filters, either of which may be None."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
 class _NoTreeError(Exception):
     """The expression cannot be parsed."""
 
@@ -200,6 +207,7 @@ __all__ = [
     "Literal",
     "Opaque",
     "Predicate",
+    "both",
     "comparison",
     "may_keep_nan",
     "parse_filter",

@@ -21,9 +21,11 @@ from pyspark.sql.types import StructType
 from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
+from pyhudi.read.skipping.predicates import both
+from pyhudi.read.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
-from pyhudi.spark.source.filters import as_expression, both, key_filter
+from pyhudi.spark.source.filters import as_expression, key_filter
 from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import as_spark, check_types, spark_batches, to_spark
 
@@ -166,7 +168,9 @@ def plan_batch_scan(
     """
     stored = state.schema()
     where = both(as_expression(filters, stored), key_filter(filters, state.config, stored))
-    mine = replace(request, columns=tuple(schema.names), where=both(request.where, where))
+    mine = replace(
+        request, columns=tuple(schema.names), where=both(as_filter(request.where, stored), where)
+    )
     plan = plan_scan(state, mine)
     check_types(plan.schema, schema)
     return plan

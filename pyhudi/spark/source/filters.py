@@ -20,6 +20,7 @@ from pyhudi.errors import UnsupportedTableError, UserError
 from pyhudi.keygen.generators import record_keys
 from pyhudi.keygen.key_generator_config import is_encoding_open, key_rule
 from pyhudi.options import Options
+from pyhudi.read.skipping.predicates import both
 from pyhudi.records import RECORD_KEY
 from pyhudi.table.properties import TableConfig
 
@@ -115,13 +116,6 @@ def _values(values: Iterable[Any], data_type: pa.DataType) -> pa.Array | None:
     except _NOT_A_VALUE:
         return None
     return made if made.to_pylist() == given else None  # a narrower type may have truncated them
-
-
-def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
-    """The conjunction of two filters, either of which may be None."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
 
 
 def key_filter(
