@@ -231,3 +231,102 @@ def test_consistent_hashing_is_refused() -> None:
     fs = new_table(**engine)
     with pytest.raises(OptionError, match="bucket"):
         open_(fs, **engine).upsert(rows(range(2), 3))
+
+
+COMMIT_TIME = {"hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING"}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("starts_empty", [True, False])
+def test_by_commit_time_the_writer_that_began_later_wins(starts_empty: bool, version: int) -> None:
+    """Logs are merged in the order of their instants, whichever writer completes first."""
+    fs = new_table(version=version, **COMMIT_TIME)
+    if not starts_empty:
+        open_(fs).upsert(rows(range(9), 9))
+    began_later = rows(range(3, 9), 1)
+    table = met_by(fs, lambda: open_(fs).upsert(began_later))
+    assert table.upsert(rows(range(6), 2)).conflicts == 0
+    expected = {f"k{i}": 2 if i < 3 else 1 for i in range(9)}
+    assert snapshot(fs) == expected
+    open_(fs).compact()
+    assert all(not found.logs for found in open_(fs).file_slices())
+    assert snapshot(fs) == expected
+
+
+def test_by_commit_time_a_log_that_completes_after_a_compaction_wins() -> None:
+    """Its records replace those of the base file; so do they in Apache Hudi."""
+    fs = new_table(**COMMIT_TIME)
+    open_(fs).upsert(rows(range(9), 9))
+
+    def meanwhile() -> None:
+        open_(fs).upsert(rows(range(3, 9), 1))
+        open_(fs).compact()
+
+    assert met_by(fs, meanwhile).upsert(rows(range(6), 2)).conflicts == 0
+    expected = {f"k{i}": 2 if i < 6 else 1 for i in range(9)}
+    assert snapshot(fs) == expected
+    open_(fs).compact()
+    assert snapshot(fs) == expected
+
+
+def test_by_commit_time_a_delete_that_began_later_wins() -> None:
+    fs = new_table(**COMMIT_TIME)
+    open_(fs).upsert(rows(range(4), 9))
+    table = met_by(fs, lambda: open_(fs).delete(keys=["k0", "k1"]))
+    table.upsert(rows(range(1, 3), 2))
+    assert snapshot(fs) == {"k2": 2, "k3": 9}
+    table = met_by(fs, lambda: open_(fs).upsert(rows(range(1), 3)))
+    table.delete(keys=["k0", "k3"])
+    assert snapshot(fs) == {"k0": 3, "k2": 2}
+    open_(fs).compact()
+    assert snapshot(fs) == {"k0": 3, "k2": 2}
+
+
+def changes(fs: FileSystem, since: str = "000", until: str | None = None) -> list[str]:
+    """Captured changes as `op key before -> after`, sorted."""
+
+    def ts(side: dict[str, int] | None) -> int | None:
+        return side and side["ts"]
+
+    found = open_(fs).capture(since, until).to_pylist()
+    keys = [(row["after"] or row["before"])["id"] for row in found]
+    pairs = zip(found, keys, strict=True)
+    return sorted(f"{r['op']} {k} {ts(r['before'])} -> {ts(r['after'])}" for r, k in pairs)
+
+
+@pytest.mark.parametrize("mode", ["DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"])
+@pytest.mark.parametrize("compacts", [False, True], ids=["alone", "with a compaction"])
+@pytest.mark.parametrize("first", ["newer", "older"])
+def test_changes_of_overlapping_writers_are_captured(first: str, compacts: bool, mode: str) -> None:
+    """The changes lead from the first snapshot to the last one, in the order of completion."""
+    capture = {
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": mode,
+    }
+    fs = new_table(**capture)
+    start = open_(fs).upsert(rows(range(5), 1)).completed_at
+    second = next(name for name in BATCHES if name != first)
+    ends = []
+
+    def meanwhile() -> None:
+        ends.append(open_(fs).upsert(BATCHES[second]).completed_at)
+        if compacts:
+            open_(fs).compact()
+
+    ends.append(met_by(fs, meanwhile).upsert(BATCHES[first]).completed_at)
+    assert snapshot(fs) == MERGED
+    assert start and all(ends)
+    assert changes(fs, "000", start) == [f"i k{i} None -> 1" for i in range(5)]
+    before = {f"k{i}": 1 for i in range(5)}
+    for end, name in zip(ends, (second, first), strict=True):
+        since = start if name == second else ends[0]
+        for line in changes(fs, since, end):
+            op, key, old, _, new = line.split()
+            assert old == str(before.get(key)), line
+            assert op == ("u" if key in before else "i"), line
+            before[key] = int(new)
+    assert before == MERGED
+    captured = changes(fs)
+    open_(fs).compact()
+    assert changes(fs) == captured
+    assert snapshot(fs) == MERGED
