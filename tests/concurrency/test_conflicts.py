@@ -77,9 +77,10 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
     return stored
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_writers_to_different_groups_both_succeed(kind: TableType) -> None:
-    fs = new_table(kind)
+def test_writers_to_different_groups_both_succeed(kind: TableType, version: int) -> None:
+    fs = new_table(kind, **{VERSION: str(version)})
     report = optimistic(fs, lambda t: t.upsert(rows(range(1, 8, 2), 2))).upsert(
         rows(range(0, 8, 2), 3)
     )
@@ -87,9 +88,10 @@ def test_writers_to_different_groups_both_succeed(kind: TableType) -> None:
     assert snapshot(fs) == {f"k{i}": 3 - i % 2 for i in range(8)}
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_an_overtaken_write_is_planned_again(kind: TableType) -> None:
-    fs = new_table(kind)
+def test_an_overtaken_write_is_planned_again(kind: TableType, version: int) -> None:
+    fs = new_table(kind, **{VERSION: str(version)})
     report = optimistic(fs, lambda t: t.upsert(rows(range(4), 2))).upsert(rows(range(2, 6), 3))
     assert report.conflicts == 1 and any("planned again" in note for note in report.notes)
     assert snapshot(fs) == {f"k{i}": ts for i, ts in enumerate([2, 2, 3, 3, 3, 3, 1, 1])}
