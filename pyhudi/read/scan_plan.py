@@ -17,7 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import SnapshotExpiredError, UserError
-from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_window
+from pyhudi.read.changes.incremental import (
+    ChangeRange,
+    ChangeWindow,
+    open_window,
+    range_filter,
+)
 from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
@@ -112,7 +117,7 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
     except SnapshotExpiredError:
         now = replace(changes, until=None, falls_back=False)
         where = as_filter(request.where, state.schema())
-        where = both(where, open_window(state, changes).filter())
+        where = both(where, range_filter(state, changes))
         return replace(_plan(state, replace(request, changes=now, where=where)), fell_back=True)
 
 
@@ -130,7 +135,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     partitions, values = _partitions(moment, schema, where, window)
     if where is not None and window is None:
         values = _possible(moment, request, where, schema, filter_columns, values)
-    found = _found_slices(moment, request, window, limit, partitions, values)
+    found = _found_slices(state, request, window, limit, partitions, values)
     spec = SliceSpec(
         table=schema,
         columns=columns,
@@ -143,7 +148,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     spec = replace(spec, keys=remaining.keys)
     tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in remaining.slices]
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
-        tasks = against_before(window, tasks)
+        tasks = against_before(state, window, tasks)
     return ScanPlan(
         schema=spec.schema,
         tasks=tuple(tasks),
@@ -235,22 +240,24 @@ def _found_slices(
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> _Found:
     checked = request.changes is not None and request.changes.falls_back
+    moment = state if window is None else window.state
     written = None if window is None or checked else window.written_slices()
     if written is not None:
         remaining = [s for s in written if s.partition in values]
-        seen = state.visibility(limit=limit)
+        seen = moment.visibility(limit=limit)
         return _Found(remaining, seen, len(written) - len(remaining), BY_COMMITS)
-    view = state.view(partitions=list(values), limit=limit)
+    view = moment.view(partitions=list(values), limit=limit)
     groups = None if window is None else window.groups
-    if limit is not None:
+    until = None if window is None else window.until
+    if limit is not None or until is not None:
         pruned = frozenset(partitions) - values.keys()
-        check_not_expired(state, view, limit, groups=groups, pruned=pruned)
+        check_not_expired(state, view, limit, until=until, groups=groups, pruned=pruned)
     snapshot = request.mode is ScanMode.SNAPSHOT
     slices = view.latest_slices() if snapshot else view.latest_base_slices()
     remaining = slices if groups is None else [s for s in slices if s.group in groups]
     if window is not None:
         remaining = window.trimmed(remaining)
-    return _Found(remaining, view.visibility, len(slices) - len(remaining), state.listed_by)
+    return _Found(remaining, view.visibility, len(slices) - len(remaining), moment.listed_by)
 
 
 def _window(state: TableState, request: ScanRequest) -> ChangeWindow | None:

@@ -6,7 +6,7 @@ reader at Q would see is among the deleted ones and the group had not been repla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyhudi.errors import SnapshotExpiredError, UserError
@@ -39,17 +39,23 @@ def check_reached(state: TableState, limit: InstantTime) -> None:
 def check_not_expired(
     state: TableState,
     view: TableView,
-    limit: InstantTime,
+    limit: InstantTime | None,
     *,
+    until: InstantTime | None = None,
     groups: frozenset[FileGroupId] | None = None,
     pruned: frozenset[str] = frozenset(),
 ) -> None:
     """Raise SnapshotExpiredError if files that a reader at `limit` needs have been cleaned.
 
-    view: the table as of `limit`.  groups: the requested file groups (None: all).  pruned:
+    state: the current one.  view: the table as of `limit`, or, where that is None, at `until`, a
+    completion time.  groups: the requested file groups (None: all).  pruned:
     partitions left out of the view.  Reads the metadata of cleans, including archived ones.
     """
-    cleaned = _cleaned_slices(state, limit)
+
+    def sees(time: InstantTime) -> bool:
+        return view.visibility.sees(time) if limit is None else time <= limit
+
+    cleaned = _cleaned_slices(state, sees, until if limit is None else None)
     if not cleaned:
         return
     replaced = _replaced(state)
@@ -57,28 +63,30 @@ def check_not_expired(
         if group.partition in pruned or (groups is not None and group not in groups):
             continue
         gone = replaced.get(group)
-        if gone is not None and gone <= limit:
+        if gone is not None and sees(gone):
             continue
         known = view.groups.get(group)
         if known is None or known.slices[0].instant < time:
             raise SnapshotExpiredError(
                 "files of this snapshot have been cleaned",
-                as_of=limit,
+                as_of=limit or until,
                 partition=group.partition,
                 file_id=group.file_id,
                 hint="read a later instant, or keep snapshots with a savepoint",
             )
 
 
-def _cleaned_slices(state: TableState, limit: InstantTime) -> dict[FileGroupId, InstantTime]:
-    """For each group, the newest slice at or before `limit` of which a file was deleted."""
+def _cleaned_slices(
+    state: TableState, sees: Callable[[InstantTime], bool], until: InstantTime | None
+) -> dict[FileGroupId, InstantTime]:
+    """For each group, the newest slice that the reader sees and of which a file was deleted."""
     newest: dict[FileGroupId, InstantTime] = {}
     by_slice = state.log.layout.log_instant is LogInstant.SLICE
-    for record in _clean_records(state):
+    for record in _clean_records(state, until):
         for partition, part in (record.get("partitionMetadata") or {}).items():
             for path in part.get("successDeleteFiles") or ():
                 name = parse_data_file(path.rsplit("/", 1)[-1])
-                if name is None or name.instant > limit:
+                if name is None or not sees(name.instant):
                     continue
                 if isinstance(name, BaseFileName) or by_slice:
                     group = FileGroupId(partition, name.file_id)
@@ -86,11 +94,15 @@ def _cleaned_slices(state: TableState, limit: InstantTime) -> dict[FileGroupId, 
     return newest
 
 
-def _clean_records(state: TableState) -> Iterator[Mapping[str, Any]]:
-    for instant in state.timeline.where({Action.CLEAN}, State.COMPLETED):
+def _clean_records(state: TableState, until: InstantTime | None) -> Iterator[Mapping[str, Any]]:
+    """Records of the cleans that may have removed a slice of the snapshot: of those begun after
+    `until`, as a clean retains the newest slices at its time.  None: of all cleans."""
+    cleans = state.timeline.where({Action.CLEAN}, State.COMPLETED)
+    for instant in cleans if until is None else cleans.after(until):
         yield state.log.record(instant)
-    for entry in state.archive.cleans:
-        yield entry.record
+    if until is None or state.is_archived(until):
+        for entry in state.archive.cleans:
+            yield entry.record
 
 
 def _replaced(state: TableState) -> dict[FileGroupId, InstantTime]:

@@ -25,6 +25,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import MergeMode, TableType, store_config
 from tests.support.filesystems import OpenCountingFileSystem
 from tests.support.handmade import Handmade, file_id
+from tests.support.versions import end_of
 
 T1, T2, T3, T4, T5 = (f"2026010{n}000000000" for n in range(1, 6))
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string(), "v": pa.int64()})
@@ -159,12 +160,14 @@ def test_a_write_that_is_merely_under_way_is_no_hole() -> None:
     assert values(opened(made.fs).changes(T1)) == {"k2": 20}
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_updates_that_change_nothing_can_be_hidden(tmp_path: Path, kind: str) -> None:
+def test_updates_that_change_nothing_can_be_hidden(tmp_path: Path, kind: str, version: int) -> None:
     table = pyhudi.create_table(
-        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind
-    )
-    before = table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 2), ("c", 1, "q", 3))).instant
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+        table_type=kind, version=version,
+    )  # fmt: skip
+    before = end_of(table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 2), ("c", 1, "q", 3))))
     table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 20), ("d", 1, "q", 4)))
     table.upsert(rows(("c", 1, "q", 30)))
     table.upsert(rows(("c", 1, "q", 3)))
@@ -200,26 +203,58 @@ def test_a_table_without_meta_columns_has_no_changes() -> None:
         opened(made.fs).changes("000").to_arrow()
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_what_is_left_of_a_cleaned_range_is_returned_on_request(tmp_path: Path, kind: str) -> None:
+def test_what_is_left_of_a_cleaned_range_is_returned_on_request(
+    tmp_path: Path, kind: str, version: int
+) -> None:
     options = {"hoodie.clean.commits.retained": 1, "hoodie.clean.automatic": False}
     table = pyhudi.create_table(
-        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options
-    )
-    first = table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 1))).instant
-    second = table.upsert(rows(("b", 2, "p", 2), ("c", 2, "q", 2))).instant
+        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options,
+        version=version,
+    )  # fmt: skip
+    first = end_of(table.upsert(rows(("a", 1, "p", 1), ("b", 1, "p", 1))))
+    second = end_of(table.upsert(rows(("b", 2, "p", 2), ("c", 2, "q", 2))))
     for turn in range(3, 6):
         table.upsert(rows(("b", turn, "p", turn)))
         if kind == "mor":
             table.compact()
     table.clean()
-    assert first is not None
     with pytest.raises(SnapshotExpiredError):
         table.changes(first, second).to_arrow()
     name = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
     scan = pyhudi.open_table(tmp_path, options={name: True}).changes(first, second)
     assert values(scan) == {"c": 2}
     assert "rows written later are left out" in str(scan.explain())
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_comparisons_with_a_cleaned_snapshot_are_refused(
+    tmp_path: Path, kind: str, version: int
+) -> None:
+    options = {"hoodie.clean.commits.retained": 1, "hoodie.clean.automatic": False}
+    table = pyhudi.create_table(
+        tmp_path, SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options,
+        version=version,
+    )  # fmt: skip
+    ends = []
+    for turn in range(1, 6):
+        ends.append(end_of(table.upsert(rows(("b", turn, "p", turn)))))
+        if kind == "mor":
+            table.compact()
+    table.clean()
+    for read in (
+        lambda: table.diff(ends[0]),
+        lambda: table.diff(ends[0], ends[1]),
+        lambda: table.changes(ends[0], hide_unchanged=True).to_arrow(),
+        lambda: table.changes(ends[0], ends[1], hide_unchanged=True).to_arrow(),
+    ):
+        with pytest.raises(SnapshotExpiredError):
+            read()
+    if kind == "cow":  # else the clean retains the last compaction
+        (row,) = table.diff(ends[-2]).to_pylist()
+        assert (row["before"]["v"], row["after"]["v"]) == (4, 5)
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +19,12 @@ def rows(keys: str, n: int) -> pa.Table:
     return pa.table({"id": list(keys), "n": [n] * len(keys)}, schema=SCHEMA)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(params=[6, 9])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A merge-on-read table with a log of rows and one of deletes."""
     table = pyhudi.create_table(
         tmp_path / "t", SCHEMA, record_key="id", ordering="n", table_type="mor",
-        options={"hoodie.logfile.data.block.format": "avro"},
+        options={"hoodie.logfile.data.block.format": "avro"}, version=request.param,
     )  # fmt: skip
     table.bulk_insert(rows("abcd", 1))
     table.upsert(rows("ab", 2))
@@ -31,10 +32,17 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+def log_of(place: Path, number: int) -> Path:
+    """The log that the table's writes made first, or second."""
+    logs = sorted(place.glob(".*.log.*"), key=lambda path: path.stat().st_mtime_ns)
+    assert len(logs) == 2
+    return logs[number - 1]
+
+
 @pytest.mark.parametrize("log", [1, 2], ids=["rows", "deletes"])
 @pytest.mark.parametrize("at", [len(MAGIC) + 7, -1], ids=["length", "pointer"])
 def test_a_block_whose_length_is_damaged_is_an_error(place: Path, log: int, at: int) -> None:
-    (path,) = place.glob(f".*.log.{log}_*")
+    path = log_of(place, log)
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
@@ -44,7 +52,7 @@ def test_a_block_whose_length_is_damaged_is_an_error(place: Path, log: int, at: 
 
 
 def test_a_damaged_block_is_reported_by_the_doctor_as_lost_rows(place: Path) -> None:
-    (path,) = place.glob(".*.log.1_*")
+    path = log_of(place, 1)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -53,7 +61,7 @@ def test_a_damaged_block_is_reported_by_the_doctor_as_lost_rows(place: Path) -> 
 
 
 def test_an_append_that_was_cut_short_after_the_commits_is_skipped(place: Path) -> None:
-    (path,) = place.glob(".*.log.1_*")
+    path = log_of(place, 1)
     whole = path.read_bytes()
     path.write_bytes(whole + MAGIC + bytes(7))
     found = pyhudi.open_table(place).scan(["id", "n"]).to_arrow().sort_by("id")
@@ -63,7 +71,8 @@ def test_an_append_that_was_cut_short_after_the_commits_is_skipped(place: Path) 
 def test_deletes_of_a_table_without_its_ordering_column_are_a_typed_error(place: Path) -> None:
     properties = place / ".hoodie" / "hoodie.properties"
     text = properties.read_text()
-    assert "precombine.field=n\n" in text
-    properties.write_text(text.replace("precombine.field=n\n", "precombine.field=nn\n"))
+    renamed = re.sub(r"(precombine\.field|ordering\.fields)=n\n", r"\1=nn\n", text)
+    assert renamed != text
+    properties.write_text(renamed)
     with pytest.raises(UnsupportedTableError, match="ordering column"):
         pyhudi.open_table(place).scan().to_arrow()

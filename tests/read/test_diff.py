@@ -21,6 +21,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.support.filesystems import OpenCountingFileSystem
 from tests.support.handmade import Handmade, file_id
+from tests.support.versions import end_of
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "v": pa.int64()})
 T1, T2, T3, T4 = (f"2026010{n}000000000" for n in range(1, 5))
@@ -40,10 +41,11 @@ steps = st.lists(
 )
 
 
-def new_table(kind: str) -> Table:
+def new_table(kind: str, version: int = 6) -> Table:
     return pyhudi.create_table(
         f"memory://diff{next(NAMES)}", SCHEMA, record_key="id", partition_by="part",
-        table_type=kind, options={"hoodie.metadata.record.index.min.filegroup.count": 1},
+        table_type=kind, version=version,
+        options={"hoodie.metadata.record.index.min.filegroup.count": 1},
     )  # fmt: skip
 
 
@@ -90,17 +92,17 @@ def expected(old: dict[str, int], new: dict[str, int]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize(("kind", "version"), [("cow", 6), ("mor", 6), ("mor", 9)])
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(taken=steps)
-def test_diff_and_history_equal_those_of_a_model(kind: str, taken: list[Any]) -> None:
-    table = new_table(kind)
+def test_diff_and_history_equal_those_of_a_model(kind: str, version: int, taken: list[Any]) -> None:
+    table = new_table(kind, version)
     states: list[dict[str, int]] = [{}]
     times = ["000"]
     for step in taken:
         states.append(apply(table, states[-1], step))
         last = table.timeline.commits.last
-        times.append(last.time if last is not None else "000")
+        times.append("000" if last is None else last.completed_at or last.time)
     for one, other in itertools.product(range(len(states)), repeat=2):
         assert rows_of_diff(table.diff(times[one], times[other])) == expected(
             states[one], states[other]
@@ -151,9 +153,10 @@ def test_rows_that_moved_to_another_group_are_no_difference() -> None:
     assert rows_of_diff(table.diff(T2, T1)) == {"b": ("update", 20, 2), "d": ("delete", 4, None)}
 
 
-def test_a_diff_of_some_columns_and_filtered_rows() -> None:
-    table = new_table("cow")
-    first = table.upsert(rows({"a": 1, "b": 2, "c": 3})).instant
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_diff_of_some_columns_and_filtered_rows(version: int) -> None:
+    table = new_table("cow", version)
+    first = end_of(table.upsert(rows({"a": 1, "b": 2, "c": 3})))
     table.upsert(rows({"a": 10, "b": 2, "c": 30}))
     assert rows_of_diff(table.diff(first, where=pc.field("part") == "q")) == {
         "a": ("update", 1, 10), "c": ("update", 3, 30),

@@ -73,6 +73,8 @@ def made(rule: Rule, log_format: str, index: IndexKind) -> Table:
     fs = MemoryFileSystem()
     options = {**rule.table_options, "hoodie.logfile.data.block.format": log_format,
                "hoodie.metadata.enable": "false"}  # fmt: skip
+    if rule is RULES["debezium mysql"]:  # version 9 prescribes other ordering columns
+        options["hoodie.write.table.version"] = "8"
     parsed = with_merge(parse_options(options), rule.function)
     create(fs, NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), rule.ordering, parsed,
                         index))  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -157,10 +157,11 @@ def strip_marks(table: Table) -> None:
     """Leave the commits as another writer would have left them."""
     for instant in table.timeline.commits:
         path = table._state().log.path(instant)
-        content = json.loads(table._fs.read(path))
-        content["extraMetadata"].pop(KEYS, None)
+        log = table._state().log
+        commit = log.commit(instant)
+        extra = {name: value for name, value in commit.extra.items() if name != KEYS}
         table._fs.delete([path])
-        table._fs.create(path, json.dumps(content).encode())
+        table._fs.create(path, log.encode(replace(commit, extra=extra)))
 
 
 @pytest.mark.parametrize(

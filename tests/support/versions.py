@@ -1,4 +1,4 @@
-"""New tables of a given version."""
+"""New tables of a given version, and what their writes report."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableType
+from pyhudi.write.write_report import WriteReport
+
+
+def end_of(report: WriteReport) -> str:
+    """The time of a write that ranges of changes are compared with, in any table version."""
+    assert report.instant is not None
+    return str(report.completed_at or report.instant)
 
 
 def new_table(

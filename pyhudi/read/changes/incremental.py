@@ -65,7 +65,8 @@ class ChangeRange:
 class ChangeWindow:
     """A range, resolved against the timeline.
 
-    state: the table as visible to the range.  limit: the newest visible instant.  commits: those
+    state: the table as visible to the range.  until: the end of the range where `state` is that of
+    an earlier moment, else None.  limit: the newest visible instant.  commits: those
     in the range, oldest first; None where some of them may be archived.  where: the filter for
     rows of the range if `reaches_archive`; None: all rows.
     """
@@ -77,6 +78,7 @@ class ChangeWindow:
     partitions: str | None = None
     where: pc.Expression | None = None
     reaches_archive: bool = False
+    until: InstantTime | None = None
 
     def allows(self, partition: str) -> bool:
         return self.partitions is None or fnmatchcase(partition, self.partitions)
@@ -178,8 +180,21 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
     moment, limit = (state, None) if until is None else state.until(until)
     limit = _before_hollow_commits(moment, changes.hollow_commits, limit)
     return ChangeWindow(
-        moment, since, limit, commits_between(moment, since, limit), changes.partitions
+        moment,
+        since,
+        limit,
+        commits_between(moment, since, limit),
+        changes.partitions,
+        until=None if moment is state else until,
     )
+
+
+def range_filter(state: TableState, changes: ChangeRange) -> pc.Expression | None:
+    """The filter that selects the rows of a range from the newest snapshot; None: all."""
+    if not state.log.layout.has_completion_times:
+        return open_window(state, changes).filter()
+    until = None if changes.until is None else as_bound(changes.until, state.zone)
+    return _archived_filter(state, as_bound(changes.since, state.zone), until)
 
 
 def _reaches_archive(state: TableState, since: InstantTime, until: InstantTime | None) -> bool:
@@ -293,4 +308,11 @@ def _is_determined_by_range(rules: MergeRules) -> bool:
     return not rules.tombstones and rules.keeps is Keeps.NULLS
 
 
-__all__ = ["ChangeRange", "ChangeWindow", "HollowCommitPolicy", "commits_between", "open_window"]
+__all__ = [
+    "ChangeRange",
+    "ChangeWindow",
+    "HollowCommitPolicy",
+    "commits_between",
+    "open_window",
+    "range_filter",
+]

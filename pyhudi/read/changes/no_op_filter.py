@@ -8,22 +8,25 @@ from dataclasses import replace
 from pyhudi.read.changes.incremental import ChangeWindow
 from pyhudi.read.scan_tasks import Older, ReadTask
 from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.table.file_group_view import FileSlice, TableView
 
 
-def against_before(window: ChangeWindow, tasks: Sequence[ReadTask]) -> list[ReadTask]:
+def against_before(
+    state: TableState, window: ChangeWindow, tasks: Sequence[ReadTask]
+) -> list[ReadTask]:
     """The tasks, each with the slices that stored its keys at the start of the window.
 
     A group that existed then is compared with its earlier state; a newer one with the groups of its
-    partition that the window's commits replaced.  Raises SnapshotExpiredError where those slices
-    have been cleaned.
+    partition that the window's commits replaced.  state: the current one.  Raises
+    SnapshotExpiredError where those slices have been cleaned.
     """
     partitions = sorted({task.slice.partition for task in tasks})
     moment, limit = window.state.until(window.since)
     view = moment.view(partitions=partitions, limit=limit)
     groups = frozenset({task.slice.group for task in tasks} | window.replaced)
-    check_not_expired(moment, view, limit or window.since, groups=groups)
+    check_not_expired(state, view, limit, until=window.since, groups=groups)
     found = []
     for task in tasks:
         slices = _before(view, task.slice.group, window.replaced)

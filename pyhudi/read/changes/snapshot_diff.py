@@ -160,7 +160,7 @@ def tasks_at(
     partitions = None if groups is None else sorted({g.partition for g in groups})
     view: TableView = moment.view(partitions=partitions, limit=limit)
     if time is not None:
-        check_not_expired(moment, view, limit or time, groups=groups)
+        check_not_expired(state, view, limit, until=time, groups=groups)
     seen = replace(spec, visibility=view.visibility)
     return {
         file_slice.group: ReadTask(
