@@ -128,7 +128,7 @@ def _check_not_compacted(table: MetadataTable, failed: Instant) -> None:
             "the metadata table has compacted the instant to roll back",
             instant=failed.time,
             compaction=last.time,
-            hint="rebuild the metadata table without it first",
+            hint="restore to the commit before it, which rebuilds the metadata table",
         )
 
 

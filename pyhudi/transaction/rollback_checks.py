@@ -65,7 +65,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
             "the metadata table has compacted this commit",
             instant=target.time,
             compaction=later[-1].time,
-            hint="rebuild the metadata table without it first",
+            hint="restore to the commit before it, which rebuilds the metadata table",
         )
     deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     created = [i for i in deltas if is_creation(i.time)]
@@ -75,7 +75,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
             "an index was built that includes this commit",
             instant=target.time,
             built=built[-1].time,
-            hint="restore to an earlier savepoint instead, which rebuilds the index",
+            hint="restore to the commit before it, which rebuilds the index",
         )
 
 
