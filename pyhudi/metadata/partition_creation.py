@@ -41,14 +41,16 @@ class PartitionCreations:
     def precede(self, stat: WriteStat, commit: Instant) -> bool:
         """Whether a commit wrote this file before the partition was created.
 
-        Layout 1 compares the instant in the file's name, which is that of its slice."""
+        Layout 1 compares the instant in the file's name and that of the slice it continues: a
+        compaction by Apache Hudi 1.x may be later by name than a creation that followed it."""
         creation = self.by_partition.get(stat.partition)
         if creation is None:
             return False
         if creation.completed_at is not None:
             return _completion(commit) < creation.completed_at
         name = parse_data_file(stat.file_name)
-        return name is not None and name.instant < creation.time
+        continued = stat.previous_instant or creation.time
+        return name is not None and min(name.instant, continued) < creation.time
 
     def follows(self, partition: str, time: InstantTime) -> bool:
         """Whether a partition was created after an instant began."""

@@ -13,6 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.metadata.bootstrap import unlist
 from pyhudi.metadata.definitions import remove_definition
+from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -23,7 +24,9 @@ from pyhudi.metadata.reader import MetadataTable
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import load_config
-from pyhudi.timeline.instant import Action
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.timeline import Timeline
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
 OPTIONS = {
@@ -160,3 +163,21 @@ def test_a_pending_compaction_does_not_need_dropped_partitions(
     assert not metadata_of(table).timeline.pending
     assert table.scan(where=pc.field("city") == "c3").count() == 12
     check(path, 60)
+
+
+@pytest.mark.parametrize(
+    ("continued", "is_earlier"),
+    [("20260101000000000", True), ("20260101000001000010", False), (None, False)],
+)
+def test_layout_1_compares_the_slice_that_a_later_named_file_continues(
+    continued: str | None, is_earlier: bool
+) -> None:
+    """A downgrade by Apache Hudi compacts, drops the partition, and creates it at the time of the
+    newest commit of the data table, which is before the compaction."""
+    creation = Instant("20260101000001000010", Action.DELTA_COMMIT, State.COMPLETED)
+    compaction = Instant("20260101000005000", Action.COMMIT, State.COMPLETED)
+    path = f"column_stats/col-stats-0000-0_0-1-2_{compaction.time}.hfile"
+    stat = WriteStat("column_stats", "col-stats-0000-0", path, continued, 1, 0, 0, 0, 9, 9)
+    found = {"column_stats": [creation.time]}
+    created = PartitionCreations.of(Timeline.of([creation, compaction]), found)
+    assert created.precede(stat, compaction) is is_earlier
