@@ -125,7 +125,7 @@ def test_unknown_columns_and_filters_are_refused(mor: Handmade) -> None:
     with pytest.raises(UserError, match="does not match"):
         table.scan(where=pc.field("v") == "text").to_arrow()
     with pytest.raises(UserError, match="Expression"):
-        table.scan(where="v = 1").to_arrow()  # type: ignore[arg-type]
+        table.scan(where=("v", "=", 1)).to_arrow()  # type: ignore[arg-type]
     with pytest.raises(UserError, match="unknown mode"):
         table.scan(mode="fast")
 
