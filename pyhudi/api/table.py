@@ -22,6 +22,7 @@ from pyhudi.api.input_conversion import (
     text_of,
 )
 from pyhudi.api.option_consistency import agreed, check_function, with_merge, with_version
+from pyhudi.api.row_methods import RowVerbs
 from pyhudi.api.service_methods import ServiceVerbs
 from pyhudi.api.write_methods import WritingVerbs
 from pyhudi.engine import Engine, LocalEngine
@@ -154,7 +155,7 @@ def repair(
     return execute_repair(fs, dry_run=dry_run, allow_loss=allow_loss)
 
 
-class Table(WritingVerbs, ServiceVerbs, CareVerbs):
+class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
     """A Hudi table.  Every call sees the current state; a Scan keeps the state it first saw."""
 
     def __init__(
@@ -324,6 +325,9 @@ class Table(WritingVerbs, ServiceVerbs, CareVerbs):
             return history_rows(state, text, engine=self._engine)
 
         return read_current(self._state, read)
+
+    def _rows(self) -> Scan:
+        return self.scan(with_meta=False)
 
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
 from pyhudi.engine import Engine, LocalEngine
@@ -15,13 +17,14 @@ from pyhudi.operations.write import commit, write
 from pyhudi.options import Options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
-from pyhudi.read.sql_filter import Filter, as_filter
+from pyhudi.read.sql_filter import Filter, as_filter, as_value
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import InstantTime
+from pyhudi.records import InstantTime, without_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import deferred_writes
-from pyhudi.write.input.batch import NoRows, Rows
+from pyhudi.write.input.batch import NoRows, Rows, StreamRows
 from pyhudi.write.matched_rows import matched_rows
+from pyhudi.write.updated_rows import check_assignments, updated_rows
 from pyhudi.write.write_context import Operation, WriteRequest
 from pyhudi.write.write_report import WriteReport
 
@@ -183,6 +186,46 @@ class WritingVerbs:
         else:
             doomed = self._doomed(rows, keys, where)
         return self._write(Operation.DELETE, doomed, dry_run=dry_run, publish=publish, finds=finds)
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: Filter | None = None,
+        *,
+        dry_run: bool = False,
+        publish: bool = True,
+    ) -> WriteReport:
+        """Change columns of the rows that match a predicate, or of all rows.
+
+        set: column -> new value: SQL text over the columns of the row (`"fare * 2"`, `"'sf'"`), an
+        Arrow expression, or any other value.  Key and partition columns cannot change.
+        Reads the file groups with matching rows, and upserts the rows.  The predicate applies to
+        the rows as of the commit of the update, as for `delete`.
+        Raises UserError for unknown columns and for values that do not fit.
+        """
+        state = self._state()
+        schema = without_meta(state.schema())
+        check_assignments(set, schema, state.config)
+        if where is not None:
+            named_columns(as_filter(where, state.schema()), state.schema())
+        none = StreamRows(pa.RecordBatchReader.from_batches(schema, ()))
+        return self._write(
+            Operation.UPSERT,
+            none,
+            dry_run=dry_run,
+            publish=publish,
+            finds=self._updates(set, where),
+        )
+
+    def _updates(
+        self, values: Mapping[str, Any], where: Filter | None
+    ) -> Callable[[TableState], Rows]:
+        """A search for the rows to update.  Raises UserError if a value does not fit its column."""
+        schema = without_meta(self._state().schema())
+        for name, value in values.items():
+            as_value(value, schema, schema.field(name).type)
+        skips = self._options.read.data_skipping
+        return lambda state: updated_rows(state, values, where, data_skipping=skips)
 
     def publish(self, instant: str) -> WriteReport:
         """Make a write with `publish=False` visible to readers.  Returns its report.

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
+from pyhudi.errors import UserError
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
 from pyhudi.read.skipping.predicates import both
@@ -65,6 +66,25 @@ class Scan:
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
         return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows, in no defined order; reads no more parts of files than needed, and two
+        ahead.  Raises UserError for a negative number."""
+        if rows < 0:
+            raise UserError("the number of rows is negative", rows=rows)
+        found: list[pa.RecordBatch] = []
+        left = rows
+        with self.to_batches() as batches:
+            while left > 0 and (batch := next(batches, None)) is not None:
+                found.append(batch.slice(0, left))
+                left -= found[-1].num_rows
+        return pa.Table.from_batches(found, self.schema)
 
     def count(self) -> int:
         """Number of rows; only footers are read where nothing is filtered or merged."""

@@ -1,14 +1,14 @@
-"""Filters as SQL text, converted to Arrow expressions.
+"""Filters and values as SQL text, converted to Arrow expressions.
 
 ```
 city = 'sf' and (fare > 10 or ts >= timestamp '2026-11-01') and note is not null
 ```
 
 Comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is [not] null`, `is [not] true`,
-`is [not] distinct from`, arithmetic, `cast`, and the functions in `_FUNCTIONS`.  Names are columns
-or fields of structs (`a.b`), quoted by double quotes or backquotes where needed; a name that
-differs only in case is accepted if it is unambiguous.  A literal takes the type of the column with
-which it is compared; a time without zone compared with instants is UTC.
+`is [not] distinct from`, arithmetic, `||`, `case when`, `cast`, `coalesce`, and the functions in
+`_FUNCTIONS`.  Names are columns or fields of structs (`a.b`), quoted by double quotes or backquotes
+where needed; a name that differs only in case is accepted if it is unambiguous.  A literal takes
+the type of the column with which it is compared; a time without zone compared with instants is UTC.
 
 SQL has three truth values, and Arrow's `is_in` has two: `not` is therefore moved inwards to the
 comparisons, where it is expressed without it.
@@ -47,6 +47,27 @@ def as_filter(where: Filter | None, schema: pa.Schema) -> pc.Expression | None:
     if not isinstance(where, str):
         return where
     return _Conversion(where, schema).condition(_parsed(where))
+
+
+def as_value(value: Any, schema: pa.Schema, kind: pa.DataType) -> pc.Expression:
+    """The Arrow expression of a value of a column of type `kind`: SQL text over the columns of the
+    schema, an Arrow expression, or any other value as a literal.
+
+    Raises UserError for text that is not SQL or that uses unknown columns or unsupported SQL, and
+    for a literal that is not of the type.
+    """
+    if isinstance(value, str):
+        conversion = _Conversion(value, schema)
+        return conversion.alone(conversion.value(_parsed(value)), kind).cast(kind)
+    if isinstance(value, pc.Expression):
+        return value.cast(kind)
+    try:
+        return pc.scalar(pa.scalar(value, kind))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UserError(
+            "a value is not of the column's type", value=repr(value), type=str(kind),
+            cause=str(error),
+        ) from None  # fmt: skip
 
 
 def _parsed(text: str) -> Any:
@@ -218,6 +239,10 @@ class _Conversion:
                 return self.coalesce(node)
             case "Div":
                 return self.quotient(node)
+            case "DPipe":
+                return self.joined(node)
+            case "Case":
+                return self.case(node)
         if kind in _ARITHMETIC:
             left, right = self.typed(self.value(node.this), self.value(node.expression))
             return _Value(_ARITHMETIC[kind](left, right))
@@ -246,6 +271,25 @@ class _Conversion:
         double = right.cast(pa.float64())
         divisor = pc.if_else(double == 0.0, pa.scalar(None, pa.float64()), double)
         return _Value(left.cast(pa.float64()) / divisor, pa.float64())
+
+    def joined(self, node: Any) -> _Value:
+        sides = [self.value(side) for side in (node.this, node.expression)]
+        texts = [self.alone(side, pa.string()) for side in sides]
+        return _Value(pc.binary_join_element_wise(*texts, ""), pa.string())
+
+    def case(self, node: Any) -> _Value:
+        """`case when condition then value ... else value end`; a null condition is not met."""
+        if node.this is not None:
+            return self.refuse(node)
+        default = node.args.get("default")
+        values = [self.value(branch.args["true"]) for branch in node.args["ifs"]]
+        last = _Value(None) if default is None else self.value(default)
+        kind = next((v.kind for v in (*values, last) if v.kind is not None), None)
+        found = self.alone(last, kind)
+        for branch, value in reversed(list(zip(node.args["ifs"], values, strict=True))):
+            met = pc.coalesce(self.condition(branch.this), pc.scalar(False))
+            found = pc.if_else(met, self.alone(value, kind), found)
+        return _Value(found, kind)
 
     def cast(self, node: Any) -> _Value:
         """A cast; that of a text literal to a time (`date '2026-01-01'`) stays a literal."""
@@ -373,4 +417,4 @@ def _common(values: Sequence[pa.Scalar], kind: pa.DataType | None) -> pa.DataTyp
     return pa.float64() if any(pt.is_floating(k) for k in kinds) else kind
 
 
-__all__ = ["Filter", "as_filter"]
+__all__ = ["Filter", "as_filter", "as_value"]

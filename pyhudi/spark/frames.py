@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import __version__ as spark_version
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -41,6 +41,22 @@ def collected(frame: DataFrame) -> pa.Table:
     if batches:
         return pa.Table.from_batches(batches)
     return pa.table({name: pa.nulls(0) for name in frame.columns})
+
+
+def with_values(frame: DataFrame, values: Mapping[str, Any]) -> DataFrame:
+    """The frame with new values in some columns, in the types of these columns.
+
+    A str is SQL text over the columns of the frame; other values are columns or literals.
+    """
+    columns = []
+    for field in frame.schema.fields:
+        old = frame["`" + field.name.replace("`", "``") + "`"]
+        if field.name in values:
+            value = values[field.name]
+            new = functions.expr(value) if isinstance(value, str) else functions.lit(value)
+            old = new.cast(field.dataType).alias(field.name)
+        columns.append(old)
+    return frame.select(*columns)
 
 
 def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,9 +25,9 @@ from pyhudi.read.scan_plan import ScanRequest, plan_scan
 from pyhudi.read.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.records import META_COLUMNS
+from pyhudi.records import META_COLUMNS, without_meta
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.frames import collected, is_frame
+from pyhudi.spark.frames import collected, is_frame, with_values
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.scan import scan_frame
 from pyhudi.spark.types import arrow_schema_of, to_spark
@@ -203,6 +203,16 @@ class SparkTable(api.Table):
         frame: DataFrame = found
         return frame
 
+    def to_arrow(self) -> pa.Table:
+        """All rows, collected on the driver, without meta columns."""
+        return collected(self.scan(with_meta=False))
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows, in no defined order.  Raises UserError for a negative number."""
+        if rows < 0:
+            raise UserError("the number of rows is negative", rows=rows)
+        return collected(self.scan(with_meta=False).limit(rows))
+
     def _scan(self, request: ScanRequest) -> Any:
         return read_current(
             self._state, lambda state: scan_frame(self._spark, state, plan_scan(state, request))
@@ -258,6 +268,19 @@ class SparkTable(api.Table):
         for field in to_spark(pa.schema([self.schema.field(name) for name in fields])):
             keys = keys.withColumn(field.name, keys[field.name].cast(field.dataType))
         return SparkKeys(keys, self.key_rule(with_paths=False))
+
+    def _updates(
+        self, values: Mapping[str, Any], where: Filter | None
+    ) -> Callable[[TableState], Rows]:
+        skips = self._options.read.data_skipping
+
+        def updated(state: TableState) -> SparkRows:
+            schema = without_meta(state.schema())
+            request = ScanRequest(tuple(schema.names), where, data_skipping=skips)
+            frame = scan_frame(self._spark, state, plan_scan(state, request))
+            return SparkRows(with_values(frame, values))
+
+        return updated
 
     def _incoming(self, rows: Any) -> Rows:
         return SparkRows(rows) if is_frame(rows) else super()._incoming(rows)

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
+from pyhudi.errors import UserError
 from pyhudi.spark.parquet_reader import native_tasks
 
 
@@ -116,6 +117,20 @@ def test_a_filter_is_a_column_or_sql_text(spark: Any, tmp_path: Path) -> None:
         assert frame.columns == ["id"]
         assert frame.count() == table.scan(where="n > 3").count() > 0
         assert "_hoodie_record_key" not in mine.scan(None, where, with_meta=False).columns
+
+
+def test_updates_and_rows_of_a_table(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id").upsert(ROWS)
+    table = hudi.open_table(spark, tmp_path / "t")
+    with pytest.raises(UserError, match="cannot change record keys"):
+        table.update({"id": "'x'"})
+    assert table.update({"n": "n + 100"}, where="n >= 3").updated > 0
+    assert table.update({"n": F.col("n") - 1000}, where="n < 3").updated > 0
+    found = {row["n"] for row in table.to_arrow().to_pylist()}
+    assert found == {n + 100 if n >= 3 else n - 1000 for n in ROWS["n"].to_pylist()}
+    assert len(table) == ROWS.num_rows and table.head(2).num_rows == 2
 
 
 def test_spark_hands_columns_and_filters_down(spark: Any, tmp_path: Path) -> None:

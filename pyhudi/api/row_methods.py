@@ -1,0 +1,45 @@
+"""Methods that return the rows of the newest snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+class RowVerbs:
+    """The rows of a table, without meta columns; `scan` selects columns, rows and snapshots."""
+
+    def to_arrow(self) -> pa.Table:
+        """All rows."""
+        return self._rows().to_arrow()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows, in no defined order.  Raises UserError for a negative number."""
+        return self._rows().head(rows)
+
+    def count(self) -> int:
+        """The number of rows; only footers are read where nothing is merged."""
+        found: int = self._rows().count()
+        return found
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __bool__(self) -> bool:
+        """A table is true, also if it is empty."""
+        return True
+
+    def _rows(self) -> Any:
+        """A scan of all columns without meta columns."""
+        raise NotImplementedError

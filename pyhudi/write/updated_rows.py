@@ -1,0 +1,80 @@
+"""Rows that an update writes: those that a filter selects, with new values in some columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import UserError
+from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.sql_filter import Filter, as_value
+from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import without_meta
+from pyhudi.table.properties import TableConfig
+from pyhudi.write.input.batch import StreamRows
+
+
+def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: TableConfig) -> None:
+    """Raise UserError unless the values are for columns that an update may change.
+
+    schema: the table's user columns.
+    """
+    if not values:
+        raise UserError("no columns to update", hint="update({'fare': 'fare * 2'})")
+    unknown = [name for name in values if name not in schema.names]
+    if unknown:
+        raise UserError(
+            "the table has no such column", columns=", ".join(unknown),
+            hint=f"it has {', '.join(schema.names)}",
+        )  # fmt: skip
+    fixed = {*config.record_key_fields, *config.partition_fields}
+    changed = sorted(fixed & values.keys())
+    if changed:
+        raise UserError(
+            "an update cannot change record keys or partitions", columns=", ".join(changed),
+            hint="delete the rows, then upsert them with their new keys",
+        )  # fmt: skip
+
+
+def updated_rows(
+    state: TableState, values: Mapping[str, Any], where: Filter | None, *, data_skipping: bool
+) -> StreamRows:
+    """The rows of the latest snapshot for which `where` is true, with new values.
+
+    Memory: a row group, or a whole file slice if it has logs.  Raises UserError for values that
+    do not fit the columns, also while the rows are read.
+    """
+    schema = without_meta(state.schema())
+    request = ScanRequest(tuple(schema.names), where, data_skipping=data_skipping)
+    tasks = plan_scan(state, request).tasks
+    columns = [
+        as_value(values[field.name], schema, field.type)
+        if field.name in values
+        else pc.field(field.name)
+        for field in schema
+    ]
+    batches = _updated(tasks, columns, schema)
+    return StreamRows(pa.RecordBatchReader.from_batches(schema, batches))
+
+
+def _updated(
+    tasks: Sequence[ReadTask], columns: Sequence[pc.Expression], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    from pyarrow import acero  # slow to import
+
+    project = acero.Declaration("project", acero.ProjectNodeOptions(columns, schema.names))
+    for task in tasks:
+        for part in task.split():
+            rows = acero.TableSourceNodeOptions(read_task(part))
+            source = acero.Declaration("table_source", rows)
+            plan = acero.Declaration.from_sequence([source, project])
+            try:
+                found = plan.to_table(use_threads=False)
+            except pa.ArrowException as error:
+                raise UserError(
+                    "the update has a value that does not fit", cause=str(error)
+                ) from None
+            yield from found.cast(schema).to_batches()
