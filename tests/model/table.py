@@ -15,6 +15,12 @@ writers may draw one instant.  `fenced`: whether readers and the writer itself v
 may be late.  `gives_way`: whether a write that ends gives way to the rollback of one that lost the
 lock at its commit point.  Without any of the three there is a counter-example.
 
+`completion_times`: the timeline of table versions 8 and 9.  Commits then complete in another order
+than that of their instants, and readers of changes remember the latest completion time they saw:
+a commit that becomes visible must have a later one.  `ends_under_lock`: whether a writer draws its
+completion time after it has confirmed the lock; else it draws it with its instant, and there is a
+counter-example.
+
 A state is a value; `steps` gives every state that may come next, with what happened.
 """
 
@@ -54,13 +60,14 @@ _OVER: Final = frozenset({At.IDLE, At.DONE, At.CRASHED, At.GAVE_UP})
 @dataclass(frozen=True, slots=True)
 class Writer:
     """One write of one key.  began: newest completed instant of the key when it was planned.
-    sent: whether its request to publish is on its way."""
+    sent: whether its request to publish is on its way.  end: its completion time."""
 
     key: int
     at: At = At.IDLE
     instant: int = 0
     began: int = 0
     sent: bool = False
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,8 @@ class Table:
     owner: who holds the lock.  undone: instants that a rollback names; fenced: those whose
     inflight file it has removed.  rollback: (writer, step) of one that has begun; going: files
     that a clean has planned to delete.  acknowledged: writes that were published and seen;
-    reported: those whose writers reported success.
+    reported: those whose writers reported success.  seen: the latest completion time that readers
+    have seen; passed: instants that became visible with an earlier one.
     """
 
     writers: tuple[Writer, ...]
@@ -89,6 +97,8 @@ class Table:
     services: int = 0
     crashes: int = 0
     losses: int = 0
+    seen: int = 0
+    passed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +111,8 @@ class Rules:
     losses: int = 1
     fenced: bool = True
     gives_way: bool = True
+    completion_times: bool = False
+    ends_under_lock: bool = True
 
 
 def start(keys: tuple[int, ...]) -> Table:
@@ -201,7 +213,8 @@ def _writer_steps(
             index = table.index | {(writer.key, writer.instant)}
             yield "writes its index entry", _put(replace(table, index=index), number, at=At.INDEXED)
         case At.INDEXED:
-            yield "confirms the lock", _put(table, number, at=At.SENT, sent=True)
+            end = writer.end or _next_end(table, rules)
+            yield "confirms the lock", _put(table, number, at=At.SENT, sent=True, end=end)
         case At.SENT:
             yield from _publish(table, number, writer, rules)
         case At.UNSURE if free:
@@ -222,7 +235,17 @@ def _draw(table: Table, number: int, writer: Writer, rules: Rules) -> Iterator[t
         began = newest(table, writer.key, rules)
         if not rules.atomic_put:
             drawn = replace(drawn, owner=NO_WRITER)
-        yield f"draws instant {time}", _put(drawn, number, at=At.DRAWN, instant=time, began=began)
+        end = 0 if rules.ends_under_lock else _next_end(table, rules)
+        yield (
+            f"draws instant {time}",
+            _put(drawn, number, at=At.DRAWN, instant=time, began=began, end=end),
+        )
+
+
+def _next_end(table: Table, rules: Rules) -> int:
+    """A completion time after all that were visible: after those of completed files, and after
+    rollbacks, whose own times are later than those of what they undo.  0 without them."""
+    return table.seen + 1 if rules.completion_times else 0
 
 
 def _must_give_way(table: Table, number: int, writer: Writer, rules: Rules) -> bool:
@@ -281,8 +304,11 @@ def _published(table: Table, number: int, writer: Writer, rules: Rules) -> Table
     after = _put(replace(table, completed=done | {(writer.instant, number)}), number, sent=False)
     if writer.instant not in done_times(after, rules):
         return after
+    passed = rules.completion_times and writer.end <= table.seen
     return replace(
         after,
+        seen=max(table.seen, writer.end),
+        passed=table.passed | ({writer.instant} if passed else frozenset()),
         acknowledged=table.acknowledged | {(writer.key, writer.instant, number)},
         overwritten=table.overwritten | ({writer.began} if writer.began else frozenset()),
     )
@@ -383,6 +409,8 @@ def faults(table: Table, rules: Rules) -> Iterator[str]:
     for key, time, _ in table.reported:
         if time not in done:
             yield f"the reported write of key {key} at {time} is not completed"
+    for time in table.passed:
+        yield f"instant {time} became visible with a completion time that readers had passed"
     for number, writer in enumerate(table.writers):
         stands = (writer.instant, number) in table.completed and writer.instant in done
         if writer.at is At.GAVE_UP and stands:
