@@ -84,10 +84,11 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
 
 
 def _quarantine_definitions(fs: FileSystem, config: TableConfig) -> None:
+    path = definitions_path(config)
     try:
         read_definitions(fs, config)
     except CorruptFileError:
-        quarantine_files(fs, [definitions_path(config)], format_instant(system_clock(), None))
+        quarantine_files(fs, [path], format_instant(system_clock(), None))
 
 
 def check_rebuildable(fs: FileSystem) -> None:

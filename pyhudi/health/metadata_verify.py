@@ -18,7 +18,7 @@ from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
-from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.definitions import read_definitions, stats_definition
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
 from pyhudi.metadata.partition_creation import PartitionCreations
@@ -42,7 +42,7 @@ def check_metadata(
     if FILES.path not in inventory.config.metadata_partitions:
         return
     try:
-        read_definitions(inventory.fs, inventory.config)
+        _check_definitions(inventory)
         inner = _metadata_inventory(inventory)
         if inner is None:
             yield _broken(METADATA_TABLE, "the metadata table is listed but is missing", "")
@@ -67,6 +67,14 @@ def check_metadata(
     except (CorruptFileError, FileMissingError) as broken:
         path = broken.facts.get("path") or METADATA_TABLE
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
+
+
+def _check_definitions(inventory: TableInventory) -> None:
+    """Raise CorruptFileError for index definitions that writers cannot use."""
+    fs, config = inventory.fs, inventory.config
+    read_definitions(fs, config)
+    if COLUMN_STATS.path in config.metadata_partitions:
+        stats_definition(fs, config)
 
 
 def _metadata_inventory(inventory: TableInventory) -> TableInventory | None:

@@ -24,17 +24,18 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
-from pyhudi.filenames import HOODIE
+from pyhudi.filenames import HOODIE, PROPERTIES
 from pyhudi.metadata.file_stats.records import primitives
 from pyhudi.metadata.file_stats.value_types import has_ranges
 from pyhudi.metadata.payloads import COLUMN_STATS, RECORD_INDEX
 from pyhudi.records import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import FileSystem, checked_file
 from pyhudi.table.properties import TableConfig, store_config
 
 LOCATION: Final = "hoodie.table.index.defs.path"
 DEFINITIONS: Final = f"{HOODIE}/.index_defs/index.json"
 _ALL: Final = "indexDefinitions"
+_REBUILD: Final = "table.metadata.rebuild() or pyhudi repair"
 COLUMNS_MAX: Final = 32
 """Columns of the table that are indexed by default."""
 
@@ -95,10 +96,15 @@ def stats_definition(fs: FileSystem, config: TableConfig) -> StatsDefinition:
     """
     if not config.layout.index_version:
         return StatsDefinition(0)
-    found = read_definitions(fs, config).get(COLUMN_STATS.path, {})
+    found = read_definitions(fs, config).get(COLUMN_STATS.path)
+    if found is None:
+        raise CorruptFileError(
+            "the index definitions do not contain the column statistics",
+            path=definitions_path(config), hint=f"run {_REBUILD}",
+        )  # fmt: skip
     fields, version = found.get("sourceFields"), found.get("version") or "V1"
     if not isinstance(fields, list) or version not in ("V1", "V2"):
-        raise _damaged()
+        raise _damaged(config)
     return StatsDefinition(int(version[1:]), frozenset(map(str, fields)))
 
 
@@ -147,8 +153,17 @@ def define_record_index(fs: FileSystem, config: TableConfig) -> TableConfig:
 
 
 def definitions_path(config: TableConfig) -> str:
-    """The path of the definitions from the table's root."""
-    return config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    """The path of the definitions from the table's root.  Raises CorruptFileError where the
+    properties name a path outside the table."""
+    path = config.properties.get(LOCATION, DEFINITIONS).lstrip("/")
+    try:
+        return checked_file(path)
+    except UserError as outside:
+        raise CorruptFileError(
+            "the properties name index definitions outside the table", path=PROPERTIES,
+            property=LOCATION, value=path,
+            hint=f"remove the property, then run {_REBUILD}",
+        ) from outside  # fmt: skip
 
 
 def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, Any]]:
@@ -159,9 +174,9 @@ def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str,
     except FileMissingError:
         return {}
     except (ValueError, KeyError, TypeError) as error:
-        raise _damaged() from error
+        raise _damaged(config) from error
     if not isinstance(stored, dict):
-        raise _damaged()
+        raise _damaged(config)
     return {name: each for name, each in stored.items() if isinstance(each, dict)}
 
 
@@ -200,9 +215,15 @@ def _store(
     return store_config(fs, config.with_properties({LOCATION: DEFINITIONS}))
 
 
-def _damaged() -> CorruptFileError:
+def _damaged(config: TableConfig) -> CorruptFileError:
+    """Writers of versions 8 and 9 need the definitions; at version 6 only Apache Hudi 1.x does."""
+    path = definitions_path(config)
+    if config.layout.index_version:
+        return CorruptFileError(
+            "cannot read the index definitions", path=path, hint=f"run {_REBUILD}"
+        )
     return CorruptFileError(
-        "cannot read the index definitions", path=DEFINITIONS,
+        "cannot read the index definitions", path=path,
         hint="delete the file; Apache Hudi 1.x then opens more files than necessary",
     )  # fmt: skip
 

@@ -26,8 +26,8 @@ from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config, store_config
-from pyhudi.timeline.instant_files import TimelineLog
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GROWTHS = ["SEAL", "GROUPS"]
@@ -243,7 +243,7 @@ def test_old_states_and_files_are_deleted() -> None:
 
 
 def _state(table: Table) -> Any:
-    log = TimelineLog(table._fs)
+    log = timeline_log(table._fs, table.config)
     return newest_state(table._fs, log, log.load())
 
 

@@ -37,8 +37,10 @@ INDEXED = [
 ROWS = pa.Table.from_pylist([{"id": "a", "ts": 1}], SCHEMA)
 
 
-def table_of(path: Path, **options: Any) -> pyhudi.Table:
-    return pyhudi.create_table(path, SCHEMA, record_key="id", ordering="ts", options=options)
+def table_of(path: Path, *, version: int = 6, **options: Any) -> pyhudi.Table:
+    return pyhudi.create_table(
+        path, SCHEMA, record_key="id", ordering="ts", version=version, options=options
+    )
 
 
 def definitions(path: Path) -> dict[str, Any]:
@@ -174,6 +176,41 @@ def test_every_definition_of_version_9_has_a_version() -> None:
     assert found["record_index"]["indexOptions"] == {"isPartitioned": "false"}
     remove_definition(fs, config, "secondary_index_x")
     assert list(stored(fs, elsewhere)) == ["record_index"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"indexDefinitions": {}}', None])
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_rebuild_replaces_definitions_that_cannot_be_used(
+    tmp_path: Path, version: int, text: str | None
+) -> None:
+    path = tmp_path / "t"
+    table_of(path, version=version, **STATS).upsert(ROWS)
+    expected = definitions(path)["column_stats"]
+    (path / DEFINITIONS).unlink()
+    if text is not None:
+        (path / DEFINITIONS).write_text(text)
+    with pytest.raises(CorruptFileError, match=r"index definitions.*table\.metadata\.rebuild"):
+        pyhudi.open_table(path).upsert(ROWS)
+    assert pyhudi.open_table(path).scan().count() == 1
+    (finding,) = pyhudi.open_table(path).doctor().problems
+    assert finding.path == DEFINITIONS and "index definitions" in finding.why
+    pyhudi.open_table(path).repair()
+    assert pyhudi.open_table(path).upsert(ROWS).updated == 1
+    assert definitions(path)["column_stats"] == expected
+    assert pyhudi.open_table(path).doctor().is_healthy
+
+
+def test_definitions_outside_the_table_are_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table_of(path, version=9, **STATS).upsert(ROWS)
+    properties = path / ".hoodie" / "hoodie.properties"
+    inside = properties.read_text()
+    properties.write_text(inside.replace(f"{LOCATION}={DEFINITIONS}", f"{LOCATION}=../x.json"))
+    for act in (lambda t: t.upsert(ROWS), lambda t: t.metadata.rebuild()):
+        with pytest.raises(CorruptFileError, match=r"outside the table.*value=\.\./x\.json"):
+            act(pyhudi.open_table(path))
+    assert not pyhudi.open_table(path).doctor().is_healthy
+    assert not (tmp_path / "x.json").exists()
 
 
 def test_a_definition_without_a_version_is_version_1() -> None:

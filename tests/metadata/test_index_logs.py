@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.metadata import compaction
+from pyhudi.metadata.payloads import RECORD_INDEX
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
 
@@ -20,11 +20,11 @@ def rows(first: int, count: int) -> pa.Table:
     )
 
 
-def index_logs(path: Path) -> int:
-    """How many logs lie on the newest base files of the record index."""
-    names = [parse_data_file(f.name) for f in (path / ".hoodie/metadata/record_index").iterdir()]
-    newest = max(name.instant for name in names if name)
-    return sum(isinstance(n, LogFileName) and n.instant == newest for n in names)
+def index_logs(table: pyhudi.Table) -> int:
+    """How many logs the newest slices of the record index have."""
+    metadata = table._state().metadata
+    assert metadata is not None
+    return sum(len(file_slice.logs) for file_slice in metadata.slices(RECORD_INDEX))
 
 
 def test_heavy_logs_are_merged_before_there_are_many(
@@ -36,10 +36,10 @@ def test_heavy_logs_are_merged_before_there_are_many(
     counts = []
     for number in range(6):
         table.insert(rows(10_000 * number, 5_000))
-        counts.append(index_logs(tmp_path / "t"))
+        counts.append(index_logs(table))
     assert counts[:4] == [2, 3, 4, 1], counts
     for number in range(4):
         table.insert(rows(100_000 + number, 1))
-    assert index_logs(tmp_path / "t") == 4, "small ones wait for their number"
+    assert index_logs(table) == 4, "small ones wait for their number"
     keys = [f"k{n:06d}" for n in (0, 54_999, 100_003)]
     assert table.lookup([*keys, "nobody"])["found"].to_pylist() == [True] * 3 + [False]

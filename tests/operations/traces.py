@@ -2,10 +2,10 @@
 
     python -m tests.operations.traces
 
-writes `tests/golden/traces/<table type>.txt`: under each operation one line a change, `verb path`.
-Instants, file ids and write tokens are replaced by what they are, so that the text is the same in
-each run; equal changes in a row, such as the writes of one file, are one line.  The table has one
-partition, one file group and one index shard: nothing is concurrent.
+writes `tests/golden/traces/<table type>_v<table version>.txt`: under each operation one line a
+change, `verb path`.  Instants, completion times, file ids and write tokens are replaced by names:
+the text is the same in each run.  Equal changes in a row, such as the writes of one file, are one
+line.  The table has one partition, one file group and one index shard: nothing is concurrent.
 """
 
 from __future__ import annotations
@@ -26,25 +26,34 @@ from tests.support.filesystems import TracingFileSystem
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "traces"
 TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
+TABLES = tuple((table_type, version) for table_type in TYPES for version in (6, 9))
 _SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("at", pa.int64())])
-_OPTIONS = parse_options({"hoodie.metadata.record.index.min.filegroup.count": "1"})
 _WORDS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?\b", "<fileId>"),
     (r"_\d+-\d+-\d+(?=[_.]|$)", "_<token>"),
+    (r"(?<=\d{17})_\d{17}(?=\.)", "_<completion>"),
 )
 
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
-    for name in TYPES:
-        (GOLDEN / f"{name}.txt").write_text(render(name), "utf-8")
+    for table_type, version in TABLES:
+        golden_path(table_type, version).write_text(render(table_type, version), "utf-8")
 
 
-def render(table_type: str) -> str:
+def golden_path(table_type: str, version: int) -> Path:
+    return GOLDEN / f"{table_type}_v{version}.txt"
+
+
+def render(table_type: str, version: int) -> str:
     """The traces of the operations on a new table, one after the other."""
     fs = TracingFileSystem(MemoryFileSystem())
-    create(fs, NewTable(_SCHEMA, "t", TYPES[table_type], ("id",), ("city",), ("at",), _OPTIONS))
-    table = Table(fs, options=_OPTIONS, engine=LocalEngine(1))
+    options = parse_options({
+        "hoodie.metadata.record.index.min.filegroup.count": "1",
+        "hoodie.write.table.version": str(version),
+    })  # fmt: skip
+    create(fs, NewTable(_SCHEMA, "t", TYPES[table_type], ("id",), ("city",), ("at",), options))
+    table = Table(fs, options=options, engine=LocalEngine(1))
     parts = [_traced(fs, "create_table", 0)]
     for name in ("insert", "upsert", "delete", "compact" if table_type == "mor" else "cluster"):
         before = len(fs.trace)

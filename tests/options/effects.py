@@ -94,10 +94,13 @@ def table(
     return Table(fs, options=options, engine=LocalEngine(1))
 
 
+OLDEST = {"hoodie.write.table.version": "6"}
+
+
 @cache
-def _built(kind: str) -> MemoryFileSystem:
+def _built(kind: str, *, is_oldest: bool = False) -> MemoryFileSystem:
     """Two partitions, five commits; merge-on-read with logs: three in p0, two in p1."""
-    made = table({}, kind)
+    made = table(OLDEST if is_oldest else {}, kind)
     made.bulk_insert(rows(range(40), 1))
     made.upsert(rows(range(40), 2))
     made.upsert(rows(range(0, 40, 2), 3))
@@ -128,9 +131,8 @@ def properties(given: Given) -> Any:
 
 
 def agreement(given: Given) -> Any:
-    """Of opening a table that is there."""
-    config = _built("cow")
-    there = table({}, fs=config).config
+    """Of opening a table of version 6."""
+    there = table(OLDEST).config
     return outcome(lambda: agreed(parse_options(given), there).ignored)
 
 
@@ -176,8 +178,14 @@ def changes(given: Given) -> Any:
     return outcome(lambda: built(given, "cow").changes("000").to_arrow().num_rows)
 
 
+def moment(instant: Instant) -> str:
+    """What ranges of changes are compared with."""
+    return instant.completed_at or instant.time
+
+
 def changes_past_a_pending_instant(given: Given) -> Any:
-    fs = clone(_built("cow"))
+    """Of instants; completion times leave no gaps."""
+    fs = clone(_built("cow", is_oldest=True))
     made = table(given, fs=fs)
     second = list(made.timeline.commits)[1]
     fs.delete([made._state().log.path(second)])
@@ -187,7 +195,7 @@ def changes_past_a_pending_instant(given: Given) -> Any:
 def changes_of_a_cleaned_range(given: Given) -> Any:
     fs = clone(_built("cow"))
     few = table({"hoodie.clean.commits.retained": "1"}, fs=fs)
-    first, second = [instant.time for instant in few.timeline.commits][:2]
+    first, second = [moment(instant) for instant in few.timeline.commits][:2]
     few.clean()
     return outcome(lambda: table(given, fs=fs).changes(first, second).to_arrow().num_rows)
 
@@ -195,7 +203,7 @@ def changes_of_a_cleaned_range(given: Given) -> Any:
 def changes_of_an_older_schema(given: Given) -> Any:
     fs = clone(_built("cow"))
     made = table(given, fs=fs)
-    last = [instant.time for instant in made.timeline.commits][-1]
+    last = [moment(instant) for instant in made.timeline.commits][-1]
     wider = rows([1], 9).append_column("w", pa.array([1]))
     made.upsert(wider)
     return made.changes("000", last).schema.names
@@ -474,7 +482,8 @@ def planned_clustering(given: Given) -> Any:
         if made.schedule_clustering() is None:
             return None
         state = made._state()
-        [pending] = state.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED)
+        action = Action(state.log.layout.clustering_action)
+        [pending] = state.timeline.where({action}, State.REQUESTED)
         record = state.log.requested(pending)["clusteringPlan"]
         groups = [
             ([(part["partitionPath"], "4.parquet" in part["dataFilePath"]) for part in g["slices"]],
@@ -507,7 +516,8 @@ def archive_files(given: Given) -> Any:
     for ts in range(1, 11):
         made.upsert(rows(range(2), ts))
         merged += made.archive().merged
-    files = [i for i in made._fs.children(".hoodie/archived") if i.name.startswith(".commits")]
+    folder = HISTORY if made.config.version > 6 else ".hoodie/archived"
+    files = [i for i in made._fs.children(folder) if i.name.endswith((".parquet", "_1-0-1"))]
     return merged, len(files), [info.size_bytes // 256 for info in files]
 
 

@@ -66,7 +66,7 @@ CASES: dict[str, Case] = {
     "hoodie.datasource.write.partitionpath.urlencode": Case(see.properties, "true"),
     "hoodie.table.timeline.timezone": Case(see.properties, "LOCAL"),
     "hoodie.database.name": Case(see.properties, "lake"),
-    "hoodie.write.table.version": Case(see.properties, "9"),
+    "hoodie.write.table.version": Case(see.properties, "9", "6"),
     "hoodie.timeline.layout.version": Case(see.agreement, "2"),
     "hoodie.table.partial.update.mode": Case(
         see.properties, "IGNORE_DEFAULTS", base={"hoodie.write.table.version": "9"}
@@ -305,16 +305,17 @@ CASES: dict[str, Case] = {
     ),
     "hoodie.archive.merge.enable": Case(
         see.archive_files, "true", None,
-        {"hoodie.archive.merge.files.batch.size": "2", "hoodie.clean.commits.retained": "1"},
+        {**see.OLDEST, "hoodie.archive.merge.files.batch.size": "2",
+         "hoodie.clean.commits.retained": "1"},
     ),
     "hoodie.archive.merge.files.batch.size": Case(
         see.archive_files, "2", None,
-        {"hoodie.archive.merge.enable": "true", "hoodie.clean.commits.retained": "1"},
+        {**see.OLDEST, "hoodie.archive.merge.enable": "true", "hoodie.clean.commits.retained": "1"},
     ),
     "hoodie.archive.merge.small.file.limit.bytes": Case(
         see.archive_files, "1", None,
-        {"hoodie.archive.merge.enable": "true", "hoodie.archive.merge.files.batch.size": "2",
-         "hoodie.clean.commits.retained": "1"},
+        {**see.OLDEST, "hoodie.archive.merge.enable": "true",
+         "hoodie.archive.merge.files.batch.size": "2", "hoodie.clean.commits.retained": "1"},
     ),
     "hoodie.commits.archival.batch": Case(
         see.archive_files, "1", None, {"hoodie.clean.commits.retained": "1"}

@@ -128,7 +128,7 @@ def test_a_group_merged_for_a_key_that_comes_back_logs_its_changes(tmp_path: Pat
     )  # fmt: skip
     table.upsert(rows(("a", 5), ("b", 5)))
     table.delete(keys=["a"])
-    deleted = str(table.timeline.commits.last.time)
+    deleted = newest(table)
     table.upsert(rows(("a", 1), ("b", 6)))  # an older row, which the delete in the logs would hide
     assert changes(table, deleted) == [("i", "a", None, 1), ("u", "b", 5, 6)]
     ((found),) = logged(tmp_path / "t")

@@ -123,6 +123,9 @@ ROWS = pa.table(
 )
 
 
+TYPED = "city:SIMPLE,day:TIMESTAMP"
+
+
 def written(path, partition_by, **options: str) -> list[str]:
     """Paths of the rows above in a new table, written twice through doors opened anew."""
     table = create_table(
@@ -143,17 +146,22 @@ def test_a_partition_of_times_is_recorded_in_the_table(tmp_path) -> None:
     assert load_config(open_table(tmp_path)._fs).key_generator is KeyGeneratorKind.TIMESTAMP
 
 
-def test_levels_of_times_and_values_are_recorded_in_the_table(tmp_path) -> None:
+@pytest.mark.parametrize(("version", "fields"), [(6, "city,day"), (8, TYPED), (9, TYPED)])
+def test_levels_of_times_and_values_are_recorded_in_the_table(
+    tmp_path, version: int, fields: str
+) -> None:
     day = TimestampPartition("day", "DATE_STRING", "yyyyMM", "yyyy-MM-dd")
     found = written(
-        tmp_path, ["city", day], **{"hoodie.datasource.write.hive_style_partitioning": "true"}
-    )
+        tmp_path, ["city", day],
+        **{"hoodie.datasource.write.hive_style_partitioning": "true",
+           "hoodie.write.table.version": str(version)},
+    )  # fmt: skip
     assert found == [
         "city=x/day=202311", f"city={DEFAULT_PARTITION}/day=202402", "city=y z/day=197001",
     ]  # fmt: skip
     config = load_config(open_table(tmp_path)._fs)
     assert config.key_generator is KeyGeneratorKind.CUSTOM
-    assert config.properties["hoodie.table.partition.fields"] == "city,day"
+    assert config.properties["hoodie.table.partition.fields"] == fields
 
 
 def test_the_same_by_options_alone(tmp_path) -> None:

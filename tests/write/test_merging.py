@@ -70,7 +70,7 @@ def test_a_table_records_the_payload_class_as_apache_hudi_does(name: str, tmp_pa
         kind = pa.string() if column == "_event_seq" else pa.int64()
         schema = schema.append(pa.field(column, kind))
     table = pyhudi.create_table(
-        tmp_path / "t", schema, record_key="id",
+        tmp_path / "t", schema, record_key="id", version=6,
         ordering=None if PAYLOADS[name].ordering else "ts", options={PAYLOAD: name},
     )  # fmt: skip
     properties = table.config.properties
@@ -127,7 +127,7 @@ def test_null_ordering_values_are_refused_with_column_and_row(kind: str, tmp_pat
 def test_an_event_sequence_of_another_form_is_refused_with_its_value(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("_event_seq", pa.string()))
     table = pyhudi.create_table(
-        tmp_path / "t", schema, record_key="id",
+        tmp_path / "t", schema, record_key="id", version=6,
         options={PAYLOAD: "MySqlDebeziumAvroPayload"},
     )  # fmt: skip
     batch = rows(("a", 1, "x", 1.0), ("b", 1, "x", 1.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -77,4 +76,4 @@ def test_a_replay_is_reported_and_writes_nothing() -> None:
     assert again.instant is None and "batch 0 of stream q was already written" in again.notes[0]
     assert table.scan().count() == 1
     [commit] = table.timeline.commits
-    assert json.loads(table._fs.read(f".hoodie/{commit}"))["extraMetadata"][CHECKPOINT]
+    assert table._state().log.commit(commit).extra[CHECKPOINT]

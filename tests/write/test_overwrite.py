@@ -15,9 +15,9 @@ from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
-from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.transaction.rollback import roll_back_newest
 from tests.support.filesystems import tree
@@ -206,7 +206,8 @@ def test_older_snapshots_keep_what_was_replaced(fs: MemoryFileSystem) -> None:
 def test_a_rolled_back_overwrite_brings_everything_back(fs: MemoryFileSystem) -> None:
     before = stored(fs)
     report = table(fs).insert_overwrite(rows(["a1", "n1"], "a"))
-    log, config = TimelineLog(fs), load_config(fs)
+    config = load_config(fs)
+    log = timeline_log(fs, config)
     assert report.instant is not None
     newest = log.load().commits.last
     assert newest is not None and newest.action is Action.REPLACE_COMMIT
@@ -228,7 +229,9 @@ def test_file_groups_in_a_pending_clustering_are_not_replaced(fs: MemoryFileSyst
     file_slice = table(fs).file_slices("a")[0]
     planned = {"fileId": file_slice.file_id, "partitionPath": "a"}
     plan = {"clusteringPlan": {"inputGroups": [{"slices": [planned]}]}, "operationType": "CLUSTER"}
-    at = TimelineLog(fs).request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, plan))
+    log = timeline_log(fs, load_config(fs))
+    clustering = Action(log.layout.clustering_action)
+    at = log.request(clustering, write_avro(REQUESTED_REPLACE, plan))
     for act in (
         lambda: table(fs).insert_overwrite(rows(["a9"], "a")),
         lambda: table(fs).insert_overwrite_table(rows(["a9"], "a")),
@@ -243,7 +246,7 @@ def test_file_groups_in_a_pending_clustering_are_not_replaced(fs: MemoryFileSyst
 def test_replace_commits_are_written_as_apache_hudi_writes_them(fs: MemoryFileSystem) -> None:
     """Field by field against the replace commits of a golden table."""
     golden = golden_table("cow_overwritten")
-    theirs, ours = TimelineLog(golden), TimelineLog(fs)
+    theirs, ours = (timeline_log(each, load_config(each)) for each in (golden, fs))
     table(fs).insert_overwrite(rows(["a9"], "a"))
     table(fs).delete_partitions("b")
     table(fs).insert_overwrite_table(rows(["a9"], "a"))

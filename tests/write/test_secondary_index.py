@@ -184,7 +184,7 @@ def test_indexes_that_cannot_be_made_are_rejected() -> None:
     other = new_table(f"memory://indexed{next(names)}", 9, wide)
     with pytest.raises(SchemaError, match="cannot have a secondary index"):
         other.index.create("secondary", "x")
-    old = pyhudi.create_table(f"memory://indexed{next(names)}", SCHEMA, record_key="id")
+    old = new_table(f"memory://indexed{next(names)}", 6, SCHEMA)
     with pytest.raises(UnsupportedTableError, match="no secondary indexes"):
         old.index.create("secondary", "c")
 

@@ -11,7 +11,8 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError, PyhudiError, UserError
 from pyhudi.filenames import PROPERTIES
-from pyhudi.table.new_table import CREATABLE_VERSIONS, DEFAULT_TABLE_VERSION
+from pyhudi.table.new_table import CREATABLE_VERSIONS
+from pyhudi.write import table_creation
 from tests.merge.test_partial_modes import MARKED, MODES, SCHEMA, rows_of, text_of
 from tests.merge.test_partial_modes import PAIRS as ALL_PAIRS
 
@@ -53,7 +54,7 @@ def test_the_version_is_an_argument_or_an_option(version: int, tmp_path: Path) -
         table = made(tmp_path / text, options={OPTION: text})
         assert table.config.version == version
         assert table.config.layout.version == version
-    assert made(tmp_path / "d").config.version == DEFAULT_TABLE_VERSION
+    assert made(tmp_path / "d").config.version == table_creation.DEFAULT_TABLE_VERSION
 
 
 @pytest.mark.parametrize("version", [0, 5, 7, 10, True, "9"])
