@@ -63,6 +63,9 @@ _HOMES: Final = {
 """The module of each name that is loaded on first use."""
 
 
+_ERRORS: Final = tuple(name for name in globals() if name.endswith("Error"))
+
+
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
@@ -73,4 +76,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*_HOMES, *_ERRORS, "errors"})

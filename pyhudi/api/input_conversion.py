@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -40,11 +40,18 @@ def arrow_table(rows: Any) -> pa.Table:
         return pa.Table.from_batches([rows])
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return pa.table(rows)
-    raise UserError(
-        "rows must be Arrow data",
-        type=type(rows).__name__,
-        hint="pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)",
-    )
+    if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):  # a polars LazyFrame
+        return arrow_table(rows.collect())
+    raise UserError("rows must be Arrow data", type=type(rows).__name__, hint=_rows_hint(rows))
+
+
+def _rows_hint(rows: Any) -> str:
+    """How to pass rows that are not Arrow data."""
+    if isinstance(rows, Sequence) and rows and all(isinstance(row, dict) for row in rows):
+        return "pass pa.Table.from_pylist(rows)"
+    if isinstance(rows, Mapping):
+        return "pass pa.table(rows)"
+    return "pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)"
 
 
 def incoming_rows(rows: Any) -> Rows:

@@ -363,6 +363,9 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         return self._fetch(keys, selected_columns(columns), self._engine)
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
+        if keys is None:
+            raise UserError("no keys given", hint="fetch(['k1', 'k2'])")
+
         def read(state: TableState) -> pa.Table:
             places = self._places(state, keys, None, engine)
             return fetch_rows(state, places, columns=columns, engine=engine)

@@ -116,6 +116,12 @@ class Scan:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
+    def __repr__(self) -> str:
+        request = self._request
+        given = {"columns": request.columns, "where": request.where, "as_of": request.as_of}
+        named = (f"{name}={value!r}" for name, value in given.items() if value is not None)
+        return f"Scan({', '.join(named)})"
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self.plan))}</pre>"
 

@@ -24,6 +24,11 @@ def test_every_name_of_the_api_is_there() -> None:
         assert name is not None and getattr(pyhudi, name).__name__ == name
 
 
+def test_dir_shows_only_public_names() -> None:
+    assert not [name for name in dir(pyhudi) if name.startswith("_")]
+    assert {"Any", "Final", "TYPE_CHECKING", "annotations", "import_module"}.isdisjoint(dir(pyhudi))
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nope"):
         _ = pyhudi.nope

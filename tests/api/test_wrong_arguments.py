@@ -114,3 +114,34 @@ def test_an_opened_index_is_pickled_by_its_path_and_opened_again(path: Path) -> 
     assert (twin.get("a"), repr(twin)) == (index.get("a"), repr(index))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(found, index).result() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("rows", "hint"),
+    [
+        ([{"id": "a"}], r"pa\.Table\.from_pylist\(rows\)"),
+        ({"id": ["a"]}, r"pa\.table\(rows\)"),
+        (None, "__arrow_c_stream__"),
+        ("rows.parquet", "__arrow_c_stream__"),
+    ],
+)
+def test_rows_of_python_name_the_call_that_converts_them(path: Path, rows: Any, hint: str) -> None:
+    with pytest.raises(UserError, match=f"rows must be Arrow data.*{hint}"):
+        pyhudi.open_table(path).upsert(rows)
+
+
+def test_lazy_frames_of_polars_are_collected(tmp_path: Path) -> None:
+    import polars
+
+    table = pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id")
+    assert table.upsert(polars.DataFrame(ROWS).lazy().filter(polars.col("ts") > 1)).inserted == 1
+
+
+def test_fetching_no_keys_is_an_error(path: Path) -> None:
+    with pytest.raises(UserError, match="no keys given"):
+        pyhudi.open_table(path).fetch(None)
+
+
+def test_a_scan_shows_its_request(path: Path) -> None:
+    scan = pyhudi.open_table(path).scan(["id"], "ts > 1")
+    assert repr(scan) == "Scan(columns=('id',), where='ts > 1')"
