@@ -29,6 +29,7 @@ SMALL: dict[str, list[str]] = {
     "secondary_index": ["--smoke"],
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
+    "many_partitions": ["--smoke"],
     "empty_touch": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],

@@ -12,7 +12,7 @@ a file lacks are added by `conform`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -90,7 +90,7 @@ def write_base(
     rows: pa.Table | Iterable[pa.RecordBatch | pa.Table],
     *,
     avro_schema: str,
-    bloom: BloomFilter | None,
+    bloom: BloomFilter | Callable[[], BloomFilter | None] | None,
     min_key: str | None = None,
     max_key: str | None = None,
     schema: pa.Schema | None = None,
@@ -103,8 +103,9 @@ def write_base(
 
     rows: meta columns first; vectors in avro_schema may be given as lists.  A stream
     is written one row group at a time; `schema` is required if it may be empty.  bloom
-    may still be filled while the rows are consumed.  min_key and max_key default to those
-    of the record-key column.  Constant columns are cheapest as dictionary arrays.
+    may still be filled while the rows are consumed; a function is called once they are.  min_key
+    and max_key default to those of the record-key column.  Constant
+    columns are cheapest as dictionary arrays.
     """
     groups = _row_groups(rows, schema, row_group_rows)
     tables = (packed(table, avro_schema) for table in groups)
@@ -120,6 +121,7 @@ def write_base(
             count += table.num_rows
         if count == 0:
             keys = _KeyRange(None, None)
+        bloom = bloom() if callable(bloom) else bloom
         writer.add_key_value_metadata(_footer_entries(avro_schema, bloom, keys))
     return BaseFileInfo(sink.tell(), count, keys.low, keys.high)
 

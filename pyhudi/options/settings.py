@@ -79,8 +79,9 @@ class BaseFileOptions:
     row_group_rows: int = 256 * 1024  # readers skip by row group; larger ones compress no better
     row_group_bytes: int = 64 << 20  # in memory: held by a task when rows are wide
     page_bytes: int = 1 << 20
+    bloom_enabled: bool = True
     bloom_kind: str = "DYNAMIC_V0"
-    bloom_entries: int = 60_000
+    bloom_entries: int = 60_000  # at most: a filter is sized by the rows of its file
     bloom_fpp: float = 1e-9
     bloom_entries_max: int = 100_000
 

@@ -16,13 +16,14 @@ Source: table_format 7.9.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from pyhudi._native import BloomFilter
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.index.consistent_hashing import RingShare
 from pyhudi.metadata.record_index.hash_functions import KeyHash
@@ -40,7 +41,8 @@ from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
-from pyhudi.write.files.file_writers import new_bloom, write_base_file
+from pyhudi.write.files.file_writers import write_base_file
+from pyhudi.write.files.key_filter import filter_of
 from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers
 
@@ -187,19 +189,20 @@ def write_output(task: OutputTask) -> Output | None:
         return None
     ensure_partition(plan.fs, task.group.partition, plan.instant)
     name = BaseFileName(task.group.file_id, new_write_token(task.number), plan.instant)
-    bloom = new_bloom(plan.base_file)
     keys: list[pa.ChunkedArray] = []
     count = 0
 
     def stored() -> Iterator[pa.Table]:
         nonlocal count
         for rows in _chain(first, chunks):
-            bloom.add(rows.column(RECORD_KEY))
             keys.append(rows.column(RECORD_KEY))
             count += rows.num_rows
             yield with_constants(
                 rows.drop_columns([PARTITION_PATH, FILE_NAME]), task.group, str(name)
             )
+
+    def bloom() -> BloomFilter | None:
+        return filter_of(plan.base_file, _joined(keys))
 
     size = write_base_file(
         _grouped(plan, first), task.group, name, stored(), bloom, MarkerKind.CREATE
@@ -208,8 +211,7 @@ def write_output(task: OutputTask) -> Output | None:
     plan.check_stands(path)
     part = None
     if work.hash is not None:
-        arrays = [array for column in keys for array in column.chunks]
-        part = key_part(pa.chunked_array(arrays), work.hash, work.staging)
+        part = key_part(_joined(keys), work.hash, work.staging)
     stat = WriteStat(
         partition=task.group.partition,
         file_id=task.group.file_id,
@@ -224,6 +226,10 @@ def write_output(task: OutputTask) -> Output | None:
         create_millis=millis_since(began),
     )
     return Output(stat, part)
+
+
+def _joined(columns: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([array for column in columns for array in column.chunks])
 
 
 def _row_chunks(task: OutputTask) -> Iterator[pa.Table]:

@@ -24,7 +24,8 @@ from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind, announce
 from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
-from pyhudi.write.files.file_writers import new_bloom, write_base_file
+from pyhudi.write.files.file_writers import write_base_file
+from pyhudi.write.files.key_filter import filter_of
 
 _WRITTEN: Final = (COMMIT_TIME, COMMIT_SEQNO)
 
@@ -52,8 +53,7 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
         return None
     name = BaseFileName(slice_.file_id, new_write_token(task.number), plan.instant)
     rows = with_constants(rows.drop_columns([PARTITION_PATH, FILE_NAME]), slice_.group, str(name))
-    bloom = new_bloom(plan.base_file)
-    bloom.add(rows.column(RECORD_KEY))
+    bloom = filter_of(plan.base_file, rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
     announce(plan.fs, plan.instant, slice_.partition, name, kind=kind)
     changes = _log_changes(task, name, rows)

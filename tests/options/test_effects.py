@@ -191,6 +191,7 @@ CASES: dict[str, Case] = {
     ),
     "hoodie.bloom.index.filter.type": Case(see.base_file, "SIMPLE"),
     "hoodie.index.bloom.num_entries": Case(see.base_file, "5000"),
+    "hoodie.parquet.bloom.filter.enabled": Case(see.base_file, "false"),
     "hoodie.index.bloom.fpp": Case(see.base_file, "0.1"),
     "hoodie.bloom.index.filter.dynamic.max.entries": Case(see.base_file, "100"),
     "hoodie.record.index.update.partition.path": Case(see.moved(IndexKind.RECORD), "true"),

@@ -74,7 +74,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bloom.index.filter.type", words("SIMPLE", "DYNAMIC_V0"),
         "write.base_file.bloom_kind",
     ),
-    honoured("hoodie.index.bloom.num_entries", count(1), "write.base_file.bloom_entries"),
+    honoured(
+        "hoodie.index.bloom.num_entries", count(1), "write.base_file.bloom_entries",
+        "the most keys per filter; smaller files have smaller filters",
+    ),
     honoured("hoodie.index.bloom.fpp", number(1e-18, 0.5), "write.base_file.bloom_fpp"),
     honoured(
         "hoodie.bloom.index.filter.dynamic.max.entries", count(1),

@@ -48,9 +48,9 @@ ROWS: Final[tuple[Row, ...]] = (
     *without_effect(
         "the size of a row is estimated from the commits", "hoodie.parquet.compression.ratio"
     ),
-    refused(
-        "hoodie.parquet.bloom.filter.enabled", "base files always contain a bloom filter",
-        harmless=("true",),
+    honoured(
+        "hoodie.parquet.bloom.filter.enabled", FLAG, "write.base_file.bloom_enabled",
+        "Apache Hudi's bloom index needs the filters",
     ),
     refused(
         "hoodie.parquet.dictionary.enabled", "dictionaries are used where they reduce the size",

@@ -8,7 +8,7 @@ removes it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -22,7 +22,6 @@ from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import base_file
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.resolve_updates import outcome, resolve_updates, unmatched
-from pyhudi.options import BaseFileOptions
 from pyhudi.read.file_slice import read_slice
 from pyhudi.read.hidden_rows import hides
 from pyhudi.records import (
@@ -43,6 +42,7 @@ from pyhudi.write.files.file_plan import (
     stamped,
     with_constants,
 )
+from pyhudi.write.files.key_filter import filter_after, filter_of, new_filter
 from pyhudi.write.files.log_append import append
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.routing import Routed, Router
@@ -100,14 +100,15 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
         return []
     ensure_partition(plan.fs, target.group.partition, plan.instant)
     name = _base_name(plan, number, target.group)
-    bloom = new_bloom(plan.base_file)
+    bloom = new_filter(plan.base_file, target.insert_count + target.update_count)
     count = 0
 
     def stored() -> Iterator[pa.Table]:
         nonlocal count
         for chunk in chain((first,), chunks):
             rows = stamped(plan, chunk, target.group, number, str(name), count)
-            bloom.add(rows.column(RECORD_KEY))
+            if bloom is not None:
+                bloom.add(rows.column(RECORD_KEY))
             count += rows.num_rows
             yield rows
 
@@ -140,12 +141,8 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
         fresh = stamped(plan, incoming, target.group, number, str(name), remaining.num_rows)
         rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     foot = base_file.footer(plan.fs, base.path)
-    bloom = foot.bloom  # deleted keys stay in it: false positives are allowed
-    if bloom is None:
-        bloom = new_bloom(plan.base_file)
-        bloom.add(rows.column(RECORD_KEY))
-    else:
-        bloom.add(incoming.filter(pa.array(~decision.matched[decision.emit])).column(RECORD_KEY))
+    added = incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit]))
+    bloom = filter_after(plan.base_file, foot, rows.column(RECORD_KEY), added)
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
     merged = MarkerKind.MERGE
     cdc_sizes = _log_changes(plan, target.group, name, merged, stored,
@@ -202,8 +199,7 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     incoming = outcome(stored, routed.rows, decision, plan.rules)
     fresh = stamped(plan, incoming, target.group, number, str(name), rows.num_rows)
     rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
-    bloom = new_bloom(plan.base_file)
-    bloom.add(rows.column(RECORD_KEY))
+    bloom = filter_of(plan.base_file, rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
     cdc_sizes = _log_changes(plan, target.group, name, kind, stored,
         leaving=~decision.keep, incoming=incoming)  # fmt: skip
@@ -216,15 +212,6 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     return Written(stat, decision.inserted, decision.updated, decision.deleted, decision.unchanged)
 
 
-def new_bloom(options: BaseFileOptions) -> BloomFilter:
-    return BloomFilter(
-        options.bloom_entries,
-        options.bloom_fpp,
-        kind=options.bloom_kind,
-        entries_max=options.bloom_entries_max,
-    )
-
-
 def _base_name(plan: FilePlan, number: int, group: FileGroupId) -> BaseFileName:
     return BaseFileName(group.file_id, new_write_token(number), plan.instant)
 
@@ -234,7 +221,7 @@ def write_base_file(
     group: FileGroupId,
     name: BaseFileName,
     rows: pa.Table | Iterator[pa.Table],
-    bloom: BloomFilter,
+    bloom: BloomFilter | Callable[[], BloomFilter | None] | None,
     kind: MarkerKind,
     *,
     keys: tuple[str, str] | None = None,
