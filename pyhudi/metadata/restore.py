@@ -16,13 +16,14 @@ cannot be restored and is rebuilt.  Source: table_format 7.8, 9.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from pyhudi.filenames import archive_number, parse_data_file
 from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.bootstrap import stored_files
 from pyhudi.metadata.delta_commit import start_delta
+from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED, FileMap
 from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
 from pyhudi.metadata.rollback import answer_blocks
@@ -43,15 +44,22 @@ _DELTAS: Final = frozenset({Action.DELTA_COMMIT, Action.LOG_COMPACTION})
 _BASES: Final = frozenset({Action.COMMIT, Action.COMPACTION})
 
 
-def can_be_undone(fs: FileSystem, config: TableConfig, data: Timeline, to: InstantTime) -> bool:
+def can_be_undone(
+    fs: FileSystem,
+    config: TableConfig,
+    data: Timeline,
+    to: InstantTime,
+    undone: Collection[InstantTime],
+) -> bool:
     """Whether every file group of the metadata table still has its files as of `to`.
 
-    data: the timeline of the data table.  Cost: a listing of the metadata table's timeline and of
-    each partition.
+    data: the timeline of the data table.  undone: its instants to undo.  Cost: a listing of the
+    metadata table's timeline and of each partition.
     """
     log = own_log(fs, config)
     if log.layout.metadata_instants is MetadataInstants.FRESH:
-        return False  # own instants do not tell the data instant that they followed
+        of_data = {*undone, *(instant.time for instant in data)}
+        return not is_elastic(config) and _has_deltas_only(log.load(), to, of_data)
     timeline = log.load()
     if not any(_of_data(i.time) <= to for i in timeline.commits):
         return False
@@ -65,6 +73,24 @@ def can_be_undone(fs: FileSystem, config: TableConfig, data: Timeline, to: Insta
                 known = oldest.get(name.file_id, name.instant)
                 oldest[name.file_id] = min(known, name.instant)
         if not oldest or any(_of_data(time) > to for time in oldest.values()):
+            return False
+    return True
+
+
+def _has_deltas_only(timeline: Timeline, to: InstantTime, known: Collection[InstantTime]) -> bool:
+    """Whether what followed the delta commit `to` are delta commits and rollbacks of `known` data
+    instants: no compaction, and no partition was created.
+
+    timeline: of the metadata table in layout 2.
+    """
+    done = next((i.completed_at for i in timeline.commits if i.time == to and i.completed_at), None)
+    if done is None:
+        return False
+    for instant in timeline:
+        if instant.action in _BASES | {Action.LOG_COMPACTION} and instant.time > done:
+            return False
+        is_delta = instant.action is Action.DELTA_COMMIT
+        if is_delta and (instant.completed_at or instant.time) > done and instant.time not in known:
             return False
     return True
 
@@ -95,32 +121,42 @@ def _of_data(time: InstantTime) -> InstantTime:
     return InstantTime(time[:_DIGITS])
 
 
-def undo_metadata(fs: FileSystem, config: TableConfig, *, to: InstantTime, at: InstantTime) -> None:
+def undo_metadata(
+    fs: FileSystem,
+    config: TableConfig,
+    *,
+    to: InstantTime,
+    at: InstantTime,
+    undone: Collection[InstantTime],
+) -> None:
     """Undo changes of the metadata table after `to`.  May be repeated.
 
-    at: the data table's restore.  Requires that `can_be_taken_back` returned True.
+    at: the data table's restore.  undone: instants that it undoes.  Requires that `can_be_undone`
+    returned True.
     """
     log = own_log(fs, config)
     timeline = log.load()
     mine = next((i for i in timeline if i.time == at and i.action is Action.RESTORE), None)
-    undone = [
+    is_fresh = log.layout.metadata_instants is MetadataInstants.FRESH
+    found = [
         instant
         for instant in reversed(timeline.instants)
-        if instant.action in _DELTAS | _BASES and to < _of_data(instant.time) < at
+        if instant.action in _DELTAS | _BASES
+        and (instant.time in undone if is_fresh else to < _of_data(instant.time) < at)
     ]
     if mine is None:
-        mine = log.request_at(at, Action.RESTORE, RestorePlan(_infos(undone), to).to_avro())
+        mine = log.request_at(at, Action.RESTORE, RestorePlan(_infos(found), to).to_avro())
     if mine.is_completed:
         return
     if mine.state is State.REQUESTED:
         mine = log.start(mine)
-    for instant in undone:
+    for instant in found:
         if instant.action in _BASES:
             _undo_compaction(config, log, instant)
-    for instant in undone:
+    for instant in found:
         if instant.action in _DELTAS:
             answer_blocks(config, log, instant, at)
-    log.complete(mine, write_avro(RESTORE_METADATA, _result(undone, at)))
+    log.complete(mine, write_avro(RESTORE_METADATA, _result(found, at)))
 
 
 def _undo_compaction(config: TableConfig, log: TimelineLog, instant: Instant) -> None:
@@ -159,8 +195,16 @@ def agree_with_store(
     log, timeline: of the data table, without undone instants.  Cost: a listing of the table.
     """
     table = open_metadata(fs, config, log, timeline)
+    if table is None:
+        return
+    if table.log.layout.metadata_instants is MetadataInstants.FRESH:
+        records = _differences(table, stored_files(fs, timeline))
+        if records:
+            time = table.log.new_time(after=timeline.newest_time)
+            start_delta(table, time).finish_records(records)
+        return
     time = suffixed(at, RESTORE)
-    if table is None or any(i.time == time and i.is_completed for i in table.timeline):
+    if any(i.time == time and i.is_completed for i in table.timeline):
         return
     start_delta(table, time).finish_records(_differences(table, stored_files(fs, timeline)))
 

@@ -172,7 +172,8 @@ def execute_restore(
         remove_instant(log, planned)
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
-    restore_metadata(fs, config, log, to=to, at=at.time, group_counts=work.metadata)
+    undone = {planned.time for planned in plans}
+    restore_metadata(fs, config, log, to=to, at=at.time, undone=undone, group_counts=work.metadata)
     _forget_rollbacks(log, to)
     took_millis = round((time.monotonic() - began) * 1000)
     result = _result(done, at.time, fs.url, took_millis)

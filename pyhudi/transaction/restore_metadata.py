@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyhudi.engine import LocalEngine
 from pyhudi.index.maintenance.rebuild import build_now, silent
@@ -32,19 +32,20 @@ def restore_metadata(
     *,
     to: InstantTime,
     at: InstantTime,
+    undone: Collection[InstantTime],
     group_counts: Mapping[str, int],
 ) -> None:
     """Make every metadata partition match the table at `to`.  Can be repeated.
 
-    group_counts: partitions that the table had, and their numbers of file groups.  The instants
-    after `to` are already unpublished.  Cost: undoing the commits and a listing of the table; reads
-    all record keys if the metadata table must be rebuilt.
+    group_counts: partitions that the table had, and their numbers of file groups.  undone: the
+    instants that the restore undoes, which are already unpublished.  Cost: undoing the commits and
+    a listing of the table; reads all record keys if the metadata table must be rebuilt.
     """
     if FILES.path not in group_counts:
         return
     is_listed = FILES.path in config.metadata_partitions
-    if is_listed and can_be_undone(fs, config, log.load(), to):
-        undo_metadata(fs, config, to=to, at=at)
+    if is_listed and can_be_undone(fs, config, log.load(), to, undone):
+        undo_metadata(fs, config, to=to, at=at, undone=undone)
         agree_with_store(fs, config, log, log.load(), at=at)
     elif is_listed:
         config = drop_metadata(fs, config)

@@ -80,7 +80,7 @@ def prepared(act: str, kind: TableType) -> MemoryFileSystem:
 def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     watched = TracingFileSystem(fs)
     config = load_config(watched)
-    log = TimelineLog(watched, zone=zone_of(config.timezone))
+    log = TimelineLog(watched, layout=config.layout, zone=zone_of(config.timezone))
     recover(watched, config, log, log.load())
     return watched.trace
 

@@ -284,6 +284,29 @@ def self_check(both: Both) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (8, "cow")])
+def test_apache_hudi_continues_a_metadata_table_that_was_restored_in_place(
+    version: int, kind: str, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
+) -> None:
+    both = Both(tmp_path / "t", apache_hudi("1.2.0"), version=version, table_type=kind)
+    both.bulk_insert(range(40))
+    both.their_write(range(20, 50))
+    both.savepoint()
+    both.upsert(range(10))
+    both.table.compact() if kind == "mor" else both.table.cluster()
+    both.delete(range(3))
+    both.their_write(range(60, 64))
+    both.restore()
+    own = both.path / ".hoodie/metadata/.hoodie/timeline"
+    assert any(file.name.endswith(".restore") for file in own.iterdir())
+    both.agree()
+    both.their_write(range(5, 15))
+    both.agree()
+    both.upsert(range(12, 70))
+    both.agree()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (9, "cow"), (8, "mor"), (8, "cow")])
 def test_apache_hudi_decodes_slices_and_undoes_what_we_wrote(
     version: int, kind: str, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]

@@ -136,3 +136,55 @@ def test_what_cannot_be_restored_is_named(tmp_path: Path) -> None:
     table.clean()
     with pytest.raises(SnapshotExpiredError):
         table.restore(first, dry_run=True)
+
+
+def metadata_instants(path: Path) -> dict[str, set[str]]:
+    """Completed instants of the metadata table, by action."""
+    found: dict[str, set[str]] = {}
+    for file in (path / ".hoodie/metadata/.hoodie/timeline").iterdir():
+        times, _, action = file.name.partition(".")
+        if "_" in times:
+            found.setdefault(action, set()).add(times)
+    return found
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_the_metadata_table_is_restored_in_place(tmp_path: Path, kind: str, version: int) -> None:
+    """As Apache Hudi 1.2.0 does; so older commits can be rolled back afterwards."""
+    path = tmp_path / "t"
+    table = table_of(path, kind, **{"hoodie.write.table.version": str(version)})
+    before = values(table)
+    saved = str(table.upsert(rows(range(4), 2)).instant)
+    want, there = values(table), metadata_instants(path)
+    table.upsert(rows(range(2, 20), 3))
+    table.compact() if kind == "mor" else table.cluster()
+    table.delete(keys=["k1", "k19"])
+    table.insert_overwrite(rows(range(40, 42), 4))
+    table.restore(saved)
+    check_whole(table, want)
+    now = metadata_instants(path)
+    assert there["deltacommit"] <= now["deltacommit"] and len(now.pop("restore")) == 1
+    assert not table.metadata.verify().findings
+    table.rollback(saved)
+    check_whole(table, before)
+    table.upsert(rows(range(3, 12), 50))
+    check_whole(table, before | {f"k{i}": 50 for i in range(3, 12)})
+
+
+@pytest.mark.parametrize("count", [1, 12], ids=["an index", "a compaction"])
+def test_a_metadata_table_with_later_files_is_rebuilt(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "t"
+    table = table_of(path, "mor", **{"hoodie.write.table.version": "9"})
+    table.index.create("secondary", "part") if count == 1 else None
+    want, saved = values(table), newest(table)
+    for ts in range(2, 2 + count):
+        table.upsert(rows(range(2, 6 + ts), ts))
+    if count == 1:
+        table.index.create("secondary", "ts")
+    listed, there = table.config.metadata_partitions, metadata_instants(path)
+    table.restore(saved)
+    assert table.config.metadata_partitions == listed
+    assert not there["deltacommit"] & metadata_instants(path)["deltacommit"]
+    check_whole(table, want)
+    assert not table.metadata.verify().findings
