@@ -1,5 +1,6 @@
 # make demo     build pyhudi and run the demo: PySpark upserts into a table Apache Hudi wrote
 # make test     build pyhudi and run the test suite
+# make test-version-9  the plain half of the tests; tables of tests that name no version have version 9
 # make check    what CI runs: format, ruff, mypy --strict, bench smoke, layer test, tests
 # make long     every long form, one after another; seeds and totals go to bench/RESULTS.md
 # make bench    the benches at full size; figures go to bench/RESULTS.md
@@ -30,7 +31,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants
+.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -67,6 +68,9 @@ test-jvm: build
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
 	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
+
+test-version-9: build
+	$(BIN)/python -m pytest -n 2 --dist loadscope --table-version=9 -m 'not slow and not interop and not spark'
 
 # mypy and the benches run in the shorter half.
 check: build

@@ -27,8 +27,9 @@ Written by `make long`: the last run of each form, its seed, and the last line i
 |---|---|---|---|---|
 """
 FORMS = (
-    "model", "torn", "mutants", "faults", "failing-disk", "failing-store", "properties", "history",
-    "kills", "chaos", "fuzz", "sanitize", "interop", "zookeeper", "azure", "hdfs", "hbase",
+    "test-version-9", "model", "torn", "mutants", "faults", "failing-disk", "failing-store",
+    "properties", "history", "kills", "chaos", "fuzz", "sanitize", "interop", "zookeeper", "azure",
+    "hdfs", "hbase",
 )  # fmt: skip
 LINE_MAX = 300
 

@@ -31,7 +31,7 @@ from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import WRITABLE_VERSION, TableConfig
+from pyhudi.table.properties import OLDEST_WRITABLE_VERSION, TableConfig
 from pyhudi.table.timeline_facts import check_not_bootstrapped
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
@@ -43,11 +43,11 @@ def check_version(config: TableConfig) -> None:
     """Raise UnsupportedTableError for a table version that cannot be written."""
     if config.version in LAYOUTS:
         return
-    upgrade = f"run table.upgrade() to upgrade the table to version {WRITABLE_VERSION}"
+    upgrade = f"run table.upgrade() to upgrade the table to version {OLDEST_WRITABLE_VERSION}"
     written = f"tables of versions {', '.join(map(str, LAYOUTS))} can be written"
     raise UnsupportedTableError(
         f"tables of version {config.version} are read-only",
-        hint=upgrade if config.version < WRITABLE_VERSION else written,
+        hint=upgrade if config.version < OLDEST_WRITABLE_VERSION else written,
     )
 
 

@@ -22,7 +22,7 @@ from pyhudi.services.upgrade import (
 )
 from pyhudi.services.version_change import VERSIONS
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import WRITABLE_VERSION, load_config, store_config
+from pyhudi.table.properties import OLDEST_WRITABLE_VERSION, load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
@@ -33,15 +33,17 @@ def upgrade(
 ) -> UpgradeReport:
     """The upgrade, or all upgrades one after the other; the report is of the whole."""
     version = load_config(fs).version
-    if version >= WRITABLE_VERSION:
+    if version >= OLDEST_WRITABLE_VERSION:
         return change_version(fs, options, engine, to, upgrades=True, dry_run=dry_run)
     if to not in VERSIONS or isinstance(to, bool):
         check_target(load_config(fs), to)
-    first = _upgrade_old(fs, options, WRITABLE_VERSION, given, dry_run=dry_run)
-    if to == WRITABLE_VERSION:
+    first = _upgrade_old(fs, options, OLDEST_WRITABLE_VERSION, given, dry_run=dry_run)
+    if to == OLDEST_WRITABLE_VERSION:
         return first
     if dry_run:
-        return replace(first, notes=(f"version {WRITABLE_VERSION} would be upgraded to {to} then",))
+        return replace(
+            first, notes=(f"version {OLDEST_WRITABLE_VERSION} would be upgraded to {to} then",)
+        )
     second = change_version(fs, options, engine, to, upgrades=True, dry_run=False)
     return replace(
         second, from_version=first.from_version, rolled_back=first.rolled_back,

@@ -29,8 +29,8 @@ from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
 from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
+    OLDEST_WRITABLE_VERSION,
     PAYLOAD_CLASS,
-    WRITABLE_VERSION,
     KeyGeneratorKind,
     TableConfig,
 )
@@ -108,15 +108,15 @@ class UpgradePlan:
 
 def check_target(config: TableConfig, to: int) -> None:
     """Raise UserError unless a table of this version can be upgraded to `to`."""
-    if to != WRITABLE_VERSION or isinstance(to, bool):
+    if to != OLDEST_WRITABLE_VERSION or isinstance(to, bool):
         raise UserError(
             "unsupported target version of an upgrade", requested=repr(to)[:80],
-            hint=f"upgrade to {WRITABLE_VERSION}",
+            hint=f"upgrade to {OLDEST_WRITABLE_VERSION}",
         )  # fmt: skip
     if config.version >= to:
         raise UserError(
             "the table needs no upgrade", version=config.version,
-            hint=f"tables of versions 0 to {WRITABLE_VERSION - 1} can be upgraded",
+            hint=f"tables of versions 0 to {OLDEST_WRITABLE_VERSION - 1} can be upgraded",
         )  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
     retained = {key: text for key, text in stated.items() if text}
     return TableConfig({**fresh, **retained}).with_properties(
         {
-            "hoodie.table.version": str(WRITABLE_VERSION),
+            "hoodie.table.version": str(OLDEST_WRITABLE_VERSION),
             "hoodie.timeline.layout.version": "1",
             "hoodie.table.create.schema": retained.get("hoodie.table.create.schema"),
             LISTED: None,

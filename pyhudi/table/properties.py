@@ -35,7 +35,8 @@ from pyhudi.storage.filesystem import FileSystem
 READABLE_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9)
 METADATA_TRUSTED_FROM: Final = 6
 """Metadata tables of older versions are not read: the upgrade to 6 deletes them."""
-WRITABLE_VERSION: Final = 6
+OLDEST_WRITABLE_VERSION: Final = 6
+"""Tables of older versions can be written after an upgrade to this one."""
 
 MERGE_MODE: Final = "hoodie.record.merge.mode"
 PAYLOAD_CLASS: Final = "hoodie.compaction.payload.class"
