@@ -30,6 +30,7 @@ from pyhudi.formats.schema_conform import conform, fit, normal_schema
 from pyhudi.formats.timestamp_repair import relabelled
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem, Sink
+from pyhudi.storage.sink import LargeWrites
 
 _AVRO_SCHEMA: Final = "parquet.avro.schema"
 _MODEL: Final = "writer.model.name"
@@ -43,6 +44,7 @@ _MAX_KEY: Final = "hoodie_max_record_key"
 _OTHER_FORMATS: Final = ("orc", "hfile", "lance")
 
 ROW_GROUP_ROWS: Final = 1 << 18
+_SMALL_BYTES: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,10 @@ def write_base(
     tables = (packed(table, avro_schema) for table in groups)
     first = next(tables)
     keys = _KeyRange(min_key, max_key)
-    target = pa.PythonFile(sink, mode="w")
+    target = LargeWrites(sink)
     count = 0
     options = writer_options(first, compression=compression, level=level, page_bytes=page_bytes)
-    with pq.ParquetWriter(target, first.schema, **options) as writer:
+    with target as stream, pq.ParquetWriter(stream, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)
             writer.write_table(_writable(table), row_group_size=row_group_rows)
@@ -150,7 +152,7 @@ def read_base(
     _check_format(path)
     with fs.arrow_file(path) as file:
         return read_parquet(
-            file,
+            _in_memory(file, path),
             path=path,
             columns=columns,
             filter=filter,
@@ -221,8 +223,29 @@ def footer(fs: FileSystem, path: str) -> BaseFooter:
     Raises CorruptFileError, and UnsupportedTableError for another format.
     """
     _check_format(path)
-    with fs.arrow_file(path) as file, corrupt_as(path):
-        size = file.size()
+    with fs.arrow_file(path) as file:
+        return _footer(file, path)
+
+
+def read_with_footer(
+    fs: FileSystem, path: str, *, schema: pa.Schema, dictionaries: Collection[str] = ()
+) -> tuple[pa.Table, BaseFooter]:
+    """`read_base` and `footer` of one file, which is opened once."""
+    _check_format(path)
+    with fs.arrow_file(path) as file:
+        source = _in_memory(file, path)
+        rows = read_parquet(source, path=path, schema=schema, dictionaries=dictionaries)
+        return rows, _footer(source, path)
+
+
+def _in_memory(file: Any, path: str) -> Any:
+    """A small file as a buffer: one read costs less than one for each column."""
+    with corrupt_as(path):
+        return pa.BufferReader(file.read()) if file.size() <= _SMALL_BYTES else file
+
+
+def _footer(file: Any, path: str) -> BaseFooter:
+    with corrupt_as(path):
         opened = _open(file)
         metadata = opened.metadata
         entries = _text_entries(metadata.metadata or {})
@@ -230,7 +253,7 @@ def footer(fs: FileSystem, path: str) -> BaseFooter:
             schema=normal_schema(opened.schema_arrow),
             rows=metadata.num_rows,
             row_groups=metadata.num_row_groups,
-            size_bytes=size,
+            size_bytes=file.size(),
             min_key=entries.get(_MIN_KEY),
             max_key=entries.get(_MAX_KEY),
             avro_schema=entries.get(_AVRO_SCHEMA),

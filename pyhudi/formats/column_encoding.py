@@ -42,6 +42,7 @@ class ColumnEncoding:
 
 
 DICTIONARY: Final = ColumnEncoding(None)
+_RAW: Final = ColumnEncoding(None, compressed=False)
 PLAIN: Final = ColumnEncoding("PLAIN")
 PLAIN_RAW: Final = ColumnEncoding("PLAIN", compressed=False)
 DELTA_INTEGERS: Final = ColumnEncoding("DELTA_BINARY_PACKED", compressed=False)
@@ -60,7 +61,19 @@ def encoding_plan(schema: pa.Schema, sample: pa.Table) -> dict[str, ColumnEncodi
             plan.update(dict.fromkeys(_leaves(field), DICTIONARY))
         else:
             plan[field.name] = _choose(field.type, sample.column(field.name))
+    if sample.num_rows < _SAMPLE_ROWS_MIN:
+        return {path: how if _is_long(schema, path) else _RAW for path, how in plan.items()}
     return plan
+
+
+def _is_long(schema: pa.Schema, path: str) -> bool:
+    """Whether the pages of a small file's column are worth a call of the codec, which costs more
+    than to write the column: nested values, and texts that are not dictionaries already."""
+    index = schema.get_field_index(path)
+    if index < 0:
+        return True
+    kind = schema.field(index).type
+    return bool(pt.is_nested(kind) or pt.is_string(kind) or pt.is_binary(kind))
 
 
 def sample_rows(rows: pa.Table) -> pa.Table:

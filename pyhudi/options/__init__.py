@@ -29,6 +29,7 @@ from pyhudi.options.settings import FileSizing as FileSizing
 from pyhudi.options.settings import HollowCommitPolicy as HollowCommitPolicy
 from pyhudi.options.settings import KnownKeys as KnownKeys
 from pyhudi.options.settings import LogFormat as LogFormat
+from pyhudi.options.settings import MarkerForm as MarkerForm
 from pyhudi.options.settings import Merging as Merging
 from pyhudi.options.settings import Options as Options
 from pyhudi.options.settings import QueryRequest as QueryRequest

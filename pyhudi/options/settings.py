@@ -101,6 +101,14 @@ class BaseFileOptions:
         check_positive("hoodie.parquet.page.size", self.page_bytes)
 
 
+class MarkerForm(Enum):
+    """How a write announces its files.  Used by transaction/markers."""
+
+    AUTOMATIC = "automatic"  # TOGETHER for many files a task, DIRECT for few
+    DIRECT = "DIRECT"  # an empty file for each file
+    TOGETHER = "TIMELINE_SERVER_BASED"  # a text file for each task, as Apache Hudi's default
+
+
 class SortMode(Enum):
     """The order of rows in the new files of a bulk insert.  Used by write/placement/sorted_insert.
 
@@ -200,6 +208,7 @@ class WriteOptions:
     rollback_by_markers: bool = True  # off: files of a crashed write are found by listing
     into_clustered: bool = False  # a write may change a group of a pending clustering
     rolls_back_clusterings: bool = False  # such a write rolls the plan back
+    marker_form: MarkerForm = MarkerForm.AUTOMATIC
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -21,7 +21,7 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.file_writers import write_base_file
@@ -55,7 +55,7 @@ def compact_slice(task: CompactTask) -> WriteStat | None:
     rows = with_constants(rows.drop_columns([PARTITION_PATH, FILE_NAME]), slice_.group, str(name))
     bloom = filter_of(plan.base_file, rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
-    announce(plan.fs, plan.instant, slice_.partition, name, kind=kind)
+    plan.announce(slice_.partition, name, kind)
     changes = _log_changes(task, name, rows)
     size = write_base_file(plan, slice_.group, name, rows, bloom, kind)
     path = join(slice_.partition, str(name))

@@ -24,7 +24,7 @@ from pyhudi.read.file_slice import SliceSpec, log_blocks, log_entries
 from pyhudi.records import FILE_NAME, PARTITION_PATH
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.log_append import next_log
 
@@ -54,9 +54,9 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     place = next_log(plan, slice_, None)
     name = place.new_name(task.number)
     kind = MarkerKind(plan.layout.log_marker)
-    announce(plan.fs, plan.instant, slice_.partition, name, kind=kind)
+    plan.announce(slice_.partition, name, kind)
     path = join(slice_.partition, str(name))
-    with plan.fs.open_sink(path) as sink:
+    with plan.open_sink(path) as sink:
         for content in _blocks(plan, slice_, stands, merged):
             sink.write(content)
         size = sink.tell()

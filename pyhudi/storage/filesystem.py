@@ -5,7 +5,8 @@ a caller's mistake cannot delete or write outside the table.  `fs.sub("a/b")` is
 store with a deeper root.  Implementations pickle (Spark tasks carry them) and hold no open file.
 
 Durability: when `create`, `replace` or a closed `Sink` returns, the bytes and the name survive a
-power loss.  Visibility: a file written by these three appears completely or not at all.
+power loss; files that are not durable yet do so once `sync` returns.  Visibility: a file written
+by these three appears completely or not at all.
 """
 
 from __future__ import annotations
@@ -164,7 +165,13 @@ class FileSystem(Protocol):
         ...
 
     def open_scratch(self, path: str) -> Sink:
-        """`open_sink` for a file that need not survive a power loss."""
+        """`open_sink` for a file that need not survive a power loss, or not until `sync`."""
+        ...
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make files of `open_scratch` and of `create` with durable=False survive a power loss,
+        with their names and folders.  Many files together cost little more than one.  Raises
+        StorageError; then none of them may be relied on."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:

@@ -167,6 +167,9 @@ class HdfsFileSystem:
         self._file(path)
         return UploadedSink(f"{self._url}/{path}", partial(self._upload, path))
 
+    def sync(self, paths: Iterable[str]) -> None:
+        """Every file is durable when it is published."""
+
     def _upload(self, path: str, content: Any, _: int) -> bool:
         return self._put(path, content, over=False)
 

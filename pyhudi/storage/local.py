@@ -26,6 +26,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
+from pyhudi.storage.durable_files import make_folders, sync, sync_files
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.sink import PublishedOnClose
 
@@ -174,7 +175,7 @@ class LocalFileSystem:
                 _unlink(staged)
                 raise
             _unlink(_sidecar(place))
-            _sync_folder(os.path.dirname(place))
+            sync(os.path.dirname(place))
 
     def set_modified(self, path: str, seconds: float) -> None:
         """Set a file's modification time, in seconds since 1970."""
@@ -194,6 +195,10 @@ class LocalFileSystem:
     def open_scratch(self, path: str) -> LocalSink:
         with _typed(self._file(path)) as place:
             return LocalSink(place, durable=False)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        with _typed(self.root):
+            sync_files([self._file(path) for path in paths], self.root)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -248,7 +253,7 @@ class LocalMutex:
 
     def acquire(self, wait_seconds: float) -> bool:
         with _typed(self._place):
-            _make_folders(os.path.dirname(self._place))
+            make_folders(os.path.dirname(self._place))
             end = time.monotonic() + wait_seconds
             try:
                 with self._turn.acquire(timeout=wait_seconds, poll_interval=0.01):
@@ -335,7 +340,7 @@ class LocalSink(PublishedOnClose):
         self._place = place
         self._durable = durable
         self._written = 0
-        self._staged = _staged(place)
+        self._staged = _staged(place, durable=durable)
         self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
 
     def write(self, data: Any) -> int:
@@ -373,29 +378,18 @@ class LocalSink(PublishedOnClose):
             raise _NameTakenError("the file already exists", path=self._place) from None
         _unlink(_sidecar(self._place))
         if self._durable:
-            _sync_folder(os.path.dirname(self._place))
+            sync(os.path.dirname(self._place))
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):  # otherwise there is nothing to publish
             super().__del__()
 
 
-def _staged(place: str) -> str:
+def _staged(place: str, *, durable: bool = True) -> str:
+    """The hidden name of a new file, in its folder, which is created."""
     folder, _ = os.path.split(place)
-    _make_folders(folder)
+    make_folders(folder, durable=durable)
     return f"{folder}/{staged_name()}"
-
-
-def _make_folders(folder: str) -> None:
-    """Create a folder and its parents, each with a durable name."""
-    missing = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for place in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(place)
-        _sync_folder(os.path.dirname(place))
 
 
 def _sidecar(place: str) -> str:
@@ -406,11 +400,3 @@ def _sidecar(place: str) -> str:
 def _unlink(place: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)
-
-
-def _sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

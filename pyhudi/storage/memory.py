@@ -139,6 +139,9 @@ class MemoryFileSystem:
     def open_scratch(self, path: str) -> MemorySink:
         return self.open_sink(path)
 
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing survives the process."""
+
     def delete(self, paths: Iterable[str]) -> None:
         with self.store.lock:
             for path in paths:

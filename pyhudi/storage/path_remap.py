@@ -94,6 +94,9 @@ class RedirectedFileSystem:
     def open_scratch(self, path: str) -> Sink:
         return self.inner.open_scratch(self._at(path))
 
+    def sync(self, paths: Iterable[str]) -> None:
+        self.inner.sync([self._at(path) for path in paths])
+
     def delete(self, paths: Iterable[str]) -> None:
         self.inner.delete(self._at(path) for path in paths)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import io
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from pyhudi.storage.filesystem import Sink
+
+_BUFFER_BYTES: Final = 1 << 18
 
 
 class PublishedOnClose(io.RawIOBase):
@@ -36,3 +42,46 @@ class PublishedOnClose(io.RawIOBase):
         trace: TracebackType | None,
     ) -> None:
         self.abandon() if kind else self.close()
+
+
+class LargeWrites:
+    """A sink as an Arrow stream that collects small writes: a small Parquet file is some eighty.
+
+    Everything is written at the end of the block; after an exception the rest is dropped.  The sink
+    stays open, also when Arrow frees the stream.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink: Sink | None = sink
+        self._stream: pa.NativeFile | None = pa.BufferedOutputStream(
+            pa.PythonFile(self, mode="w"), _BUFFER_BYTES
+        )
+
+    def write(self, data: Any) -> int:
+        return len(data) if self._sink is None else self._sink.write(data)
+
+    def tell(self) -> int:
+        return 0 if self._sink is None else self._sink.tell()
+
+    def flush(self) -> None:
+        """The sink is flushed when it is closed."""
+
+    def close(self) -> None:
+        """The owner of the sink closes it."""
+
+    def __enter__(self) -> pa.NativeFile:
+        return self._stream
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self._stream is not None:
+                self._stream.flush()
+        finally:
+            self._sink = self._stream = None  # the stream refers to this object

@@ -62,8 +62,16 @@ def partition_metafile(instant: InstantTime, partition: str) -> bytes:
     ).encode()
 
 
-def ensure_partition(fs: FileSystem, partition: str, instant: InstantTime) -> None:
-    """Create the partition's metafile unless it exists; called before its first data file."""
+def ensure_partition(
+    fs: FileSystem, partition: str, instant: InstantTime, *, durable: bool = True
+) -> str | None:
+    """Create the partition's metafile unless it exists; called before its first data file.
+
+    Returns its path if it is new.  durable: False if the caller syncs it.
+    """
     path = join(partition, PARTITION_METAFILE)
-    if not fs.exists(path):
-        fs.create(path, partition_metafile(instant, partition))
+    if fs.exists(path) or not fs.create(
+        path, partition_metafile(instant, partition), durable=durable
+    ):
+        return None
+    return path

@@ -6,7 +6,7 @@
               .../<fileId>_<token>_<baseInstant>.parquet.marker.APPEND   a log file (layout 1)
               .../.<fileId>_<T>.log.<version>_<token>.marker.CREATE      a log file (layout 2)
               .../.<fileId>_<T>.log.1_<token>.cdc.marker.CREATE          a CDC log (layout 2)
-.hoodie/.temp/<T>/MARKERS.type, MARKERS0 ... MARKERS19                   timeline server format
+.hoodie/.temp/<T>/MARKERS.type, MARKERS<number>                          timeline server format
 ```
 
 Markers identify the files that failed tasks and failed writes left behind: markers minus write
@@ -20,6 +20,7 @@ Source: table_format 6.1, writer_conformance 7.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -41,7 +42,9 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.plans.checks import is_partition
 
-_SERVER_FILE: Final = re.compile(r"MARKERS\d{1,4}")
+_SERVER_PREFIX: Final = "MARKERS"
+_SERVER_FILE: Final = re.compile(_SERVER_PREFIX + r"\d{1,9}")
+_SERVER_FILES: Final = 10**9
 
 
 class MarkerKind(Enum):
@@ -95,6 +98,35 @@ def announce(
     """Create the marker of a data file before writing the file.  It may already exist."""
     assert kind is not MarkerKind.APPEND or isinstance(file, LogFileName)
     fs.create(marker_path(instant, partition, file, kind=kind), b"")
+
+
+def announce_task(
+    fs: FileSystem, instant: InstantTime, markers: Sequence[Marker], *, together: bool
+) -> list[str]:
+    """Create the markers of a task's files; returns the paths of the new files, which the caller
+    syncs.
+
+    together: in one file, whose name no other task uses; `announce_type` has been called.
+    """
+    if not together:
+        paths = [marker_path(instant, m.partition, m.file, kind=m.kind) for m in markers]
+        return [path for path in paths if fs.create(path, b"", durable=False)]
+    lines = "".join(f"{_line(instant, marker)}\n" for marker in markers).encode()
+    path = ""
+    while not path or not fs.create(path, lines, durable=False):
+        path = f"{TEMP}/{instant}/{_SERVER_PREFIX}{secrets.randbelow(_SERVER_FILES)}"
+    return [path]
+
+
+def announce_type(fs: FileSystem, instant: InstantTime) -> None:
+    """State that all markers of the instant are in files of the timeline server format.  Apache
+    Hudi reads only them then, and only direct markers otherwise."""
+    fs.create(f"{TEMP}/{instant}/{_SERVER_PREFIX}.type", b"TIMELINE_SERVER_BASED")
+
+
+def _line(instant: InstantTime, marker: Marker) -> str:
+    path = marker_path(instant, marker.partition, marker.file, kind=marker.kind)
+    return path[len(f"{TEMP}/{instant}/") :]
 
 
 def announce_together(fs: FileSystem, instant: InstantTime, markers: Iterable[Marker]) -> None:

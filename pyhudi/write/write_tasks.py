@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pyhudi.errors import Overtaken
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.metadata.writer import ShardTarget
-from pyhudi.options import BaseFileOptions
+from pyhudi.options import BaseFileOptions, MarkerForm
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.hidden_rows import may_hide
 from pyhudi.records import RECORD_KEY, with_meta
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
+from pyhudi.transaction.markers import announce_type
 from pyhudi.write.files.file_writers import FilePlan, WriteTask, Written, write_targets
 from pyhudi.write.index_changes import Changed, ChangeTask, spill_changes
 from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
@@ -27,6 +28,8 @@ from pyhudi.write.placement.index_lookup import may_have_copies
 from pyhudi.write.placement.routing import Router
 from pyhudi.write.write_context import Operation, PlannedWrite, WriteContext, needs_index_lookup
 from pyhudi.write.write_report import WriteReport
+
+_FILES_TOGETHER: Final = 4  # a task, on average
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,8 @@ def write_files(
     Overtaken if the instant was rolled back in the meantime.
     """
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
-    plan = _file_plan(context, planned, instant)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
-        WriteTask(plan, router, targets)
-        for targets in _balanced(planned.assignment.targets, context.engine.parallelism)
+        *_write_tasks(context, planned, instant, router)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
     shard_targets = metadata.shard_targets()
@@ -109,6 +110,18 @@ def write_files(
         changes = Changes(tables, groups)
         stores.append(store.write(changes, instant.time, context.engine))
     return WrittenFiles(tuple(data), tuple(index), tuple(stores))
+
+
+def _write_tasks(
+    context: WriteContext, planned: PlannedWrite, instant: Instant, router: Router
+) -> list[WriteTask]:
+    plan = _file_plan(context, planned, instant)
+    if plan.marks_together:
+        announce_type(plan.fs, plan.instant)
+    return [
+        WriteTask(plan, router, targets)
+        for targets in _balanced(planned.assignment.targets, context.engine.parallelism)
+    ]
 
 
 def _change_tasks(context: WriteContext, planned: PlannedWrite) -> list[ChangeTask]:
@@ -162,7 +175,17 @@ def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -
         cdc=cdc_mode(context.state.config),
         layout=context.state.config.layout,
         partial_schema=context.partial_schema,
+        marks_together=_marks_together(context, planned),
     )
+
+
+def _marks_together(context: WriteContext, planned: PlannedWrite) -> bool:
+    """Whether the markers of a task are one file: unless the options say so, where a task has so
+    many files that this saves more than the additional `MARKERS.type` costs."""
+    if context.options.marker_form is not MarkerForm.AUTOMATIC:
+        return context.options.marker_form is MarkerForm.TOGETHER
+    tasks = _task_count(planned.assignment.targets, context.engine.parallelism)
+    return len(planned.assignment.targets) >= _FILES_TOGETHER * tasks
 
 
 def _may_revive(context: WriteContext, planned: PlannedWrite) -> bool:
@@ -198,7 +221,7 @@ def _grouped(options: BaseFileOptions, parts: Sequence[BatchChunk]) -> BaseFileO
 
 def _balanced(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[int, Target], ...]]:
     """Targets distributed over tasks with balanced load, largest first."""
-    task_count = max(1, min(len(targets), 4 * parallelism))
+    task_count = _task_count(targets, parallelism)
     loads = [0] * task_count
     bins: list[list[tuple[int, Target]]] = [[] for _ in range(task_count)]
     heavy = sorted(enumerate(targets), key=lambda item: (-_weight(item[1]), item[0]))
@@ -207,6 +230,10 @@ def _balanced(targets: Sequence[Target], parallelism: int) -> list[tuple[tuple[i
         bins[at].append(item)
         loads[at] += _weight(item[1])
     return [tuple(items) for items in bins if items]
+
+
+def _task_count(targets: Sequence[Target], parallelism: int) -> int:
+    return max(1, min(len(targets), 4 * parallelism))
 
 
 def _weight(target: Target) -> int:

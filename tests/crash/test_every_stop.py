@@ -112,6 +112,15 @@ def test_a_step_done_but_never_heard_of_changes_nothing(
     sweep(operation, kind, version, after=True)
 
 
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_stop_anywhere_leaves_the_old_rows_or_the_new_with_markers_in_one_file(
+    monkeypatch: pytest.MonkeyPatch, kind: TableType, version: int
+) -> None:
+    monkeypatch.setitem(OPTIONS, "hoodie.write.markers.type", "TIMELINE_SERVER_BASED")
+    sweep("upsert", kind, version, after=False)
+
+
 def sweep(operation: str, kind: TableType, version: int | None = None, *, after: bool) -> None:
     """Die at each step of an operation, and look at what is left."""
     start = before(kind, version)

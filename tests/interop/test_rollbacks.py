@@ -18,7 +18,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
-from pyhudi.options import parse_options
+from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType, load_config
@@ -31,7 +31,9 @@ from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSyst
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
-OPTIONS = parse_options({"hoodie.metadata.record.index.min.filegroup.count": "2"})
+GROUPS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
+OPTIONS = parse_options(GROUPS)
+TOGETHER = parse_options({**GROUPS, "hoodie.write.markers.type": "TIMELINE_SERVER_BASED"})
 Rows = dict[str, tuple[int, str]]
 
 
@@ -45,12 +47,12 @@ def as_rows(table: pa.Table) -> Rows:
     return {r["id"]: (r["ts"], r["part"]) for r in table.select(SCHEMA.names).to_pylist()}
 
 
-def table_at(fs: FileSystem) -> Table:
-    return Table(fs, options=OPTIONS, engine=LocalEngine(1))
+def table_at(fs: FileSystem, options: Options = OPTIONS) -> Table:
+    return Table(fs, options=options, engine=LocalEngine(1))
 
 
-def upsert(fs: FileSystem) -> None:
-    table_at(fs).upsert(batch(range(5, 50), 9))
+def upsert(fs: FileSystem, options: Options = OPTIONS) -> None:
+    table_at(fs, options).upsert(batch(range(5, 50), 9))
 
 
 def build(folder: Path, kind: TableType) -> None:
@@ -60,12 +62,12 @@ def build(folder: Path, kind: TableType) -> None:
     table_at(fs).upsert(batch(range(10), 2))
 
 
-def die(folder: Path, moment: str) -> None:
+def die(folder: Path, moment: str, options: Options) -> None:
     """An upsert that dies amid its data files, or when all but the commit itself is done."""
     twin = folder.with_name(folder.name + "-dry")
     shutil.copytree(folder, twin)
     dry = TracingFileSystem(LocalFileSystem(twin))
-    upsert(dry)
+    upsert(dry, options)
     shutil.rmtree(twin)
     data = [n for n, step in enumerate(dry.trace) if step.startswith("close p")]
     commits = [
@@ -75,7 +77,7 @@ def die(folder: Path, moment: str) -> None:
     ]
     stop = data[len(data) // 2] if moment == "amid" else commits[-1]
     with suppress(Crash):
-        upsert(CrashingFileSystem(LocalFileSystem(folder), stop=stop))
+        upsert(CrashingFileSystem(LocalFileSystem(folder), stop=stop), options)
 
 
 def undo_newest(fs: FileSystem) -> None:
@@ -94,7 +96,9 @@ def read_by(apache: ApacheHudi, path: Path, *, metadata: str) -> Rows:
 
 
 @pytest.mark.parametrize("kind", TableType, ids=lambda k: k.name)
-@pytest.mark.parametrize("case", ["amid", "late", "undone", "left amid", "left late"])
+@pytest.mark.parametrize(
+    "case", ["amid", "late", "undone", "left amid", "left late", "left amid together"]
+)
 def test_apache_hudi_takes_over(
     apache: ApacheHudi, tmp_path: Path, kind: TableType, case: str
 ) -> None:
@@ -104,7 +108,8 @@ def test_apache_hudi_takes_over(
     if case == "undone":
         undo_newest(fs)
     else:
-        die(path, case.removeprefix("left "))
+        together = TOGETHER if case.endswith(" together") else OPTIONS
+        die(path, case.removeprefix("left ").removesuffix(" together"), together)
     expected = as_rows(table_at(fs).scan().to_arrow())
     if not case.startswith("left "):
         table_at(fs).upsert(batch(range(3), 20))

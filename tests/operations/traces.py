@@ -30,7 +30,7 @@ TABLES = tuple((table_type, version) for table_type in TYPES for version in (6, 
 _SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("at", pa.int64())])
 _WORDS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?\b", "<fileId>"),
-    (r"_\d+-\d+-\d+(?=[_.]|$)", "_<token>"),
+    (r"_\d+-\d+-\d+(?=[_. ]|$)", "_<token>"),
     (r"(?<=\d{17})_\d{17}(?=\.)", "_<completion>"),
 )
 

@@ -401,6 +401,8 @@ _PLACES = {
                                              "hoodie.partition.ttl."),
     "it takes a service that fails": ("tests/services/test_inline.py",
                                       "hoodie.fail.writes.on.", "hoodie.fail.on.timeline."),
+    "it takes a look at files that are deleted at the end": (
+        "tests/write/test_file_batches.py", "hoodie.write.markers.type"),
     "it takes an index of its own": ("tests/index/test_elastic.py", "pyhudi.index.elastic."),
     "it takes stores of its own": ("tests/index/test_rocks.py", "pyhudi.index.rocksdb."),
     "it takes buckets that are resized": (

@@ -141,6 +141,12 @@ class TracingFileSystem:
     def open_scratch(self, path: str) -> Sink:
         return self.open_sink(path)
 
+    def sync(self, paths: Iterable[str]) -> None:
+        names = list(paths)
+        if names:
+            shown = f" {self._prefix}".join(names)
+            self._step("sync", shown, lambda: self.inner.sync(names))
+
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._step("delete", path, lambda path=path: self.inner.delete([path]))  # type: ignore[misc]

@@ -14,6 +14,7 @@ from pyhudi.options.option_row import (
     translated_row,
     without_effect,
 )
+from pyhudi.options.settings import MarkerForm
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
 
 _LOCK: Final = "hoodie.write.lock."
@@ -107,9 +108,11 @@ ROWS: Final[tuple[Row, ...]] = (
         _LOCK + "zookeeper.connection_timeout_ms", duration("ms"),
         "write.lock.zookeeper_connect_seconds",
     ),
-    *without_effect(
-        "each marker is a file (DIRECT); there is no timeline server",
+    honoured(
         "hoodie.write.markers.type",
+        choice({form.value: form for form in (MarkerForm.DIRECT, MarkerForm.TOGETHER)}),
+        "write.marker_form",
+        "default: a file for each marker, or one for each task if a task writes many files",
     ),
     refused(
         "_.hoodie.allow.multi.write.on.same.instant", "an instant has one write",

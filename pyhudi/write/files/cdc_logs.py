@@ -31,7 +31,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.column_merge import plain
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.cdc_properties import CdcMode
-from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.file_plan import FilePlan
 
 
@@ -52,9 +52,9 @@ def write_cdc_log(
     content = data_block(records, kind=BlockKind.CDC, instant=plan.instant, avro_schema=schema)
     name = cdc_log_of(base)
     if MarkerKind(plan.layout.log_marker) is MarkerKind.CREATE:
-        announce(plan.fs, plan.instant, group.partition, name, kind=MarkerKind.CREATE)
+        plan.announce(group.partition, name, MarkerKind.CREATE)
     path = join(group.partition, str(name))
-    with plan.fs.open_sink(path) as sink:
+    with plan.open_sink(path) as sink:
         sink.write(content)
         return {path: sink.tell()}
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import Overtaken, OvertakenError
-from pyhudi.filenames import BaseFileName, cdc_log_of, join, parse_data_file
+from pyhudi.filenames import BaseFileName, DataFileName, cdc_log_of, join, parse_data_file
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.layouts.v6 import V6
 from pyhudi.merge.merge_rules import MergeRules
@@ -28,10 +28,12 @@ from pyhudi.records import (
     FileGroupId,
     InstantTime,
 )
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import FileSystem, Sink
 from pyhudi.table.cdc_properties import CdcMode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant, State, file_name
+from pyhudi.transaction.markers import Marker, MarkerKind, announce
+from pyhudi.write.files.file_batch import FileBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,19 @@ class FilePlan:
     cdc: CdcMode | None = None
     layout: TableLayout = V6
     partial_schema: str | None = None  # of the log blocks of a partial update, with the meta fields
+    marks_together: bool = False  # markers of a task are one file; `announce_type` has been called
+    batch: FileBatch | None = None  # of the running task; None: each file is durable by itself
+
+    def announce(self, partition: str, file: DataFileName, kind: MarkerKind) -> None:
+        """Create the marker of a file before it is written, unless the task has done so."""
+        if self.batch is None:
+            announce(self.fs, self.instant, partition, file, kind=kind)
+        else:
+            self.batch.announce([Marker(partition, file, kind)])
+
+    def open_sink(self, path: str) -> Sink:
+        """A new data file, durable when it is closed or when the task ends."""
+        return self.fs.open_sink(path) if self.batch is None else self.batch.open_sink(path)
 
     def check_stands(self, path: str) -> None:
         """Like `overtaken`, for the task of a service.  Raises OvertakenError."""

@@ -1,7 +1,7 @@
 """Writers of base and log files, one file of one file group each.
 
 Each file gets its marker first and a name that no other attempt can have; it is durable when the
-writer returns.  A task that runs twice leaves a second file, which no commit lists; the commit
+task returns.  A task that runs twice leaves a second file, which no commit lists; the commit
 removes it.
 """
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from pyhudi._native import BloomFilter
 from pyhudi.arrays import Mask
 from pyhudi.errors import Overtaken
-from pyhudi.filenames import BaseFileName, join, new_write_token
+from pyhudi.filenames import BaseFileName, DataFileName, join, new_write_token
 from pyhudi.formats import base_file
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.resolve_updates import outcome, resolve_updates, unmatched
@@ -30,10 +31,10 @@ from pyhudi.records import (
     with_meta,
 )
 from pyhudi.table.file_group_view import FileSlice
-from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.transaction.markers import Marker, MarkerKind
 from pyhudi.write.files.cdc_logs import write_cdc_log
+from pyhudi.write.files.file_batch import FileBatch
 from pyhudi.write.files.file_plan import (
     CONSTANT,
     FilePlan,
@@ -43,10 +44,12 @@ from pyhudi.write.files.file_plan import (
     with_constants,
 )
 from pyhudi.write.files.key_filter import filter_after, filter_of, new_filter
-from pyhudi.write.files.log_append import append
+from pyhudi.write.files.log_append import append, first_log
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.routing import Routed, Router
 from pyhudi.write.placement.tagging import RowAction
+
+_RELEASE_BYTES: Final = 8 << 20  # written
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,44 +65,67 @@ def write_targets(task: WriteTask) -> list[Written] | Overtaken:
     """Write the targets of a task; runs on workers, possibly twice.
 
     Stops after the first target if the write was rolled back in the meantime, and leaves no file
-    of that target.  Memory that Arrow has freed is returned to the system between files, so that a
-    task uses no more than its largest file.
+    of that target.  Memory that Arrow has freed is returned to the system between large files, so
+    that a task uses little more than its largest file.
     """
+    plan = task.plan
+    batch = FileBatch(plan.fs, plan.instant, together=plan.marks_together)
+    plan = replace(plan, batch=batch)
+    files_to_write = [_announced(plan, number, target) for number, target in task.targets]
+    batch.announce(files_to_write)
     written: list[Written] = []
-    for number, target in task.targets:
-        pa.default_memory_pool().release_unused()
-        files = _write_target(task.plan, number, target, task.router)
-        lost = task.plan.overtaken([file.stat.path for file in files if file.stat])
+    unreleased = _RELEASE_BYTES
+    for (number, target), marker in zip(task.targets, files_to_write, strict=True):
+        if unreleased >= _RELEASE_BYTES:
+            pa.default_memory_pool().release_unused()
+            unreleased = 0
+        files = _write_target(plan, number, target, task.router, marker.file)
+        lost = plan.overtaken([file.stat.path for file in files if file.stat])
         if lost is not None:
             return lost
         written += files
+        unreleased += sum(file.stat.size_bytes for file in files if file.stat)
+    batch.sync()
     return written
 
 
-def _write_target(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
-    """Write one target.  It is not changed if all of its rows lose to stored ones."""
+def _announced(plan: FilePlan, number: int, target: Target) -> Marker:
+    """The marker of the first file of a target.  The file is not written if no row remains."""
+    partition = target.group.partition
     if target.mode is Mode.CREATE:
-        return _create(plan, number, target, router)
+        return Marker(partition, _base_name(plan, number, target.group), MarkerKind.CREATE)
+    if target.mode is Mode.REWRITE:
+        return Marker(partition, _base_name(plan, number, target.group), MarkerKind.MERGE)
+    log = first_log(plan, number, target)
+    return Marker(partition, log, MarkerKind(plan.layout.log_marker))
+
+
+def _write_target(
+    plan: FilePlan, number: int, target: Target, router: Router, file: DataFileName
+) -> list[Written]:
+    """Write one target, into `file`.  It is not changed if all of its rows lose to stored ones."""
+    if target.mode is Mode.CREATE:
+        assert isinstance(file, BaseFileName)
+        return _create(plan, number, target, router, file)
     routed = router.rows_of(number)
     if not routed.rows.num_rows:
         return []
-    ensure_partition(plan.fs, target.group.partition, plan.instant)
-    if target.mode is Mode.REWRITE:
-        return [_rewrite(plan, number, target, routed)]
+    if isinstance(file, BaseFileName):
+        return [_rewrite(plan, number, target, routed, file)]
     if _would_hide(plan, target, routed):
         return [_merge_logs(plan, number, target, routed)]
-    return append(plan, number, target, routed)
+    return append(plan, number, target, routed, file)
 
 
-def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list[Written]:
+def _create(
+    plan: FilePlan, number: int, target: Target, router: Router, name: BaseFileName
+) -> list[Written]:
     """Write the first base file of a new group; none without rows.  Memory: one row group."""
     began = time.monotonic()
     chunks = router.chunks_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
     first = next(chunks, None)
     if first is None:
         return []
-    ensure_partition(plan.fs, target.group.partition, plan.instant)
-    name = _base_name(plan, number, target.group)
     bloom = new_filter(plan.base_file, target.insert_count + target.update_count)
     count = 0
 
@@ -117,14 +143,18 @@ def _create(plan: FilePlan, number: int, target: Target, router: Router) -> list
     return [Written(_counted(stat, inserted=count), count, 0, 0, 0)]
 
 
-def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Written:
+def _rewrite(
+    plan: FilePlan, number: int, target: Target, routed: Routed, name: BaseFileName
+) -> Written:
     """Write the next base file of a group: the stored rows that remain, then incoming rows."""
     began = time.monotonic()
     assert target.slice is not None and target.slice.base is not None
     base = target.slice.base
     read_schema = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
     few_valued = [f.name for f in read_schema if f.name not in (RECORD_KEY, *plan.rules.ordering)]
-    stored = base_file.read_base(plan.fs, base.path, schema=read_schema, dictionaries=few_valued)
+    stored, foot = base_file.read_with_footer(
+        plan.fs, base.path, schema=read_schema, dictionaries=few_valued
+    )
     if plan.keeps_stored:
         decision = unmatched(stored, routed.puts)
     else:
@@ -134,13 +164,11 @@ def _rewrite(plan: FilePlan, number: int, target: Target, routed: Routed) -> Wri
     incoming = outcome(stored, routed.rows, decision, plan.rules)
     if not incoming.num_rows and decision.keep.all():  # every row lost to a stored one
         return Written(None, 0, 0, 0, decision.unchanged)
-    name = _base_name(plan, number, target.group)
     remaining = stored if decision.keep.all() else stored.filter(pa.array(decision.keep))
     rows = with_constants(remaining, target.group, str(name))
     if incoming.num_rows:
         fresh = stamped(plan, incoming, target.group, number, str(name), remaining.num_rows)
         rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
-    foot = base_file.footer(plan.fs, base.path)
     added = incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit]))
     bloom = filter_after(plan.base_file, foot, rows.column(RECORD_KEY), added)
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
@@ -171,7 +199,7 @@ def _log_changes(
     leaving: mask over the stored rows.  The base file's marker is created first."""
     if plan.cdc is None:
         return None
-    announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+    plan.announce(group.partition, name, kind)
     return write_cdc_log(plan, group, name, stored.filter(pa.array(leaving)), incoming)
 
 
@@ -232,10 +260,10 @@ def write_base_file(
     keys: the key range of the rows other than `added`, if known.  The caller checks whether the
     write was rolled back in the meantime: see `FilePlan.overtaken`.
     """
-    announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+    plan.announce(group.partition, name, kind)
     low, high = _range(keys, added)
     path = join(group.partition, str(name))
-    with plan.fs.open_sink(path) as sink:
+    with plan.open_sink(path) as sink:
         base_file.write_base(
             sink,
             rows,

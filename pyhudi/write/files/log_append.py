@@ -25,32 +25,45 @@ from pyhudi.read.file_slice import read_slice
 from pyhudi.records import RECORD_KEY, InstantTime
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.transaction.markers import MarkerKind, announce
+from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.file_plan import FilePlan, Written, millis_since, stamped
 from pyhudi.write.placement.assignment import Target
 from pyhudi.write.placement.routing import Routed
 from pyhudi.write.placement.tagging import RowAction
 
 
-def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[Written]:
+def first_log(plan: FilePlan, number: int, target: Target) -> LogFileName:
+    """A name for the first log that `append` writes for a target."""
+    return _place(plan, target).new_name(number)
+
+
+def _place(plan: FilePlan, target: Target) -> LogPlace:
+    slice_ = target.slice or FileSlice(target.group, plan.instant)
+    return next_log(plan, slice_, target.compacting)
+
+
+def append(
+    plan: FilePlan, number: int, target: Target, routed: Routed, first: LogFileName
+) -> list[Written]:
     """Write log files on top of the group's latest slice: data blocks, then delete blocks.
 
-    One file, unless it exceeds the maximum size: then writing continues in the next version.
+    One file, `first`, unless it exceeds the maximum size: then writing continues in the next
+    version.
     """
     began = time.monotonic()
     group = target.group
     slice_ = target.slice or FileSlice(group, plan.instant)
     routed, unchanged = _in_order(plan, slice_, routed)
     routed = _by_position(slice_, routed)
-    place = next_log(plan, slice_, target.compacting)
+    place = _place(plan, target)
+    name = first
     written: list[Written] = []
     fresh = target.insert_count
     for blocks in _files_of(_blocks(plan, number, target, routed), plan.sizing.log_file_bytes_max):
-        name = place.new_name(number)
         kind = MarkerKind(plan.layout.log_marker)
-        announce(plan.fs, plan.instant, group.partition, name, kind=kind)
+        plan.announce(group.partition, name, kind)
         path = join(group.partition, str(name))
-        with plan.fs.open_sink(path) as sink:
+        with plan.open_sink(path) as sink:
             for block in blocks:
                 sink.write(block.content)
             size = sink.tell()
@@ -75,6 +88,7 @@ def append(plan: FilePlan, number: int, target: Target, routed: Routed) -> list[
         )
         written.append(Written(stat, inserts, puts - inserts, deletes, 0))
         place = place.following(name)
+        name = place.new_name(number)
     if not written:
         return [Written(None, 0, 0, 0, unchanged)]
     return [replace(written[0], unchanged=unchanged), *written[1:]]

@@ -122,8 +122,12 @@ def assign(
             Target(group, mode, slices[group], update_count=updates[group], compacting=claim)
         )
     bins: dict[str, list[tuple[int, int]]] = {}
+    stored: dict[str, list[FileSlice]] = {}
+    for slice_ in slices.values() if inserts and rules.small_files else ():
+        stored.setdefault(slice_.partition, []).append(slice_)
     for path in sorted(inserts):
-        plan = _bins(path, inserts[path], slices, updates, view, rules, new_file_id=new_file_id)
+        there = stored.get(path, [])
+        plan = _bins(path, inserts[path], there, updates, view, rules, new_file_id=new_file_id)
         bins[path] = []
         for group, count in plan:
             at = number.get(group)
@@ -168,18 +172,19 @@ def _check_not_clustered(groups: Iterable[FileGroupId], view: TableView) -> None
 def _bins(
     path: str,
     count: int,
-    slices: Mapping[FileGroupId, FileSlice],
+    slices: Sequence[FileSlice],
     updates: Mapping[FileGroupId, int],
     view: TableView,
     rules: AssignRules,
     *,
     new_file_id: Callable[[], str],
 ) -> list[tuple[FileGroupId, int]]:
-    """(group, row count) for the inserts of one partition: small files first, then new."""
+    """(group, row count) for the inserts of one partition: small files of its slices first, then
+    new ones."""
     plan: list[tuple[FileGroupId, int]] = []
     left = count
     if rules.small_files:
-        for small in _small_files(path, count, slices, updates, view, rules):
+        for small in _small_files(count, slices, updates, view, rules):
             room = (rules.sizing.file_bytes_max - small.size_bytes) // rules.record_bytes
             taken = min(left, max(0, room))
             if taken:
@@ -200,20 +205,18 @@ def _bins(
 
 
 def _small_files(
-    path: str,
     count: int,
-    slices: Mapping[FileGroupId, FileSlice],
+    slices: Sequence[FileSlice],
     updates: Mapping[FileGroupId, int],
     view: TableView,
     rules: AssignRules,
 ) -> list[FileSlice]:
-    """Slices of a partition that may take inserts, smallest first."""
+    """Those of a partition's slices that may take inserts, smallest first."""
     pending = view.pending
     small = [
         s
-        for s in slices.values()
-        if s.partition == path
-        and (s.base is not None or rules.logs_inserts)
+        for s in slices
+        if (s.base is not None or rules.logs_inserts)
         and s.size_bytes < rules.sizing.small_file_bytes
         and s.group not in pending.clustering
         and s.group not in pending.compacting

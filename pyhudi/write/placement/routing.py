@@ -7,7 +7,8 @@ slices of each shard's tags; finding them costs only a sort of the target's row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,12 +83,23 @@ def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Rows by target.  Can be pickled if its parts can."""
+    """Rows by target.  Can be pickled if its parts can.
+
+    places, shards: what has been read of `routes` and `tags`, so that a target costs only its rows.
+    """
 
     parts: tuple[BatchChunk, ...]
     tags: tuple[Staged, ...]
     routes: tuple[Route, ...]
     lost: tuple[Staged | None, ...]
+    places: dict[int, list[_Place]] = field(default_factory=dict, init=False, compare=False)
+    shards: dict[int, _Shard] = field(default_factory=dict, init=False, compare=False)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.parts, self.tags, self.routes, self.lost
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
     @classmethod
     def of(
@@ -134,12 +146,18 @@ class Router:
                 taken = taken.take(pa.array(back))
             yield taken
 
+    def _shard(self, number: int) -> _Shard:
+        found = self.shards.get(number)
+        if found is None:
+            found = self.shards[number] = _Shard.read(self.tags[number], self.lost[number])
+        return found
+
     def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]:
         """(part, row, action, position) of a target's rows, ordered by part and row."""
+        if not self.places:
+            self.places.update(_places_of(self.routes))
         ranges = [
-            found
-            for tags, route, lost in zip(self.tags, self.routes, self.lost, strict=True)
-            for found in _ranges(tags, route, lost, target)
+            self._shard(number).of(begin, end) for number, begin, end in self.places.get(target, ())
         ]
         if not ranges:
             none = np.zeros(0, np.int32)
@@ -152,23 +170,49 @@ class Router:
         return part[order], row[order], action[order], position[order]
 
 
-def _ranges(
-    tags: Staged, route: Route, lost: Staged | None, target: int
-) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]]:
-    """(part, row, action, position) of a target's rows in one shard."""
-    ranges = [(begin, end) for begin, end, to in stretches(route) if to == target and end > begin]
-    if not ranges:
-        return
-    table = tags.load()
-    gone = lost_of(lost, table.num_rows)
-    part, row, action = (table.column(name).to_numpy() for name in ("part", "row", "action"))
-    if "position" in table.column_names:
-        position = table.column("position").to_numpy()
-    else:
-        position = np.full(table.num_rows, UNKNOWN, np.int32)
-    for begin, end in ranges:
-        at = np.arange(begin, end) if gone is None else begin + np.flatnonzero(~gone[begin:end])
-        yield part[at], row[at], action[at], position[at]
+_Place = tuple[int, int, int]
+"""Rows of a target in one shard: the number of the shard, begin and end in its tags."""
+
+
+def _places_of(routes: Sequence[Route]) -> dict[int, list[_Place]]:
+    """The places of each target, in order."""
+    found: dict[int, list[_Place]] = {}
+    for number, route in enumerate(routes):
+        for begin, end, target in stretches(route):
+            if end > begin:
+                found.setdefault(target, []).append((number, begin, end))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """The columns of a shard's tags, and the mask of the rows that lost, if any."""
+
+    part: Ints
+    row: Ints
+    action: npt.NDArray[np.uint8]
+    position: Ints | None
+    gone: npt.NDArray[np.bool_] | None
+
+    @classmethod
+    def read(cls, tags: Staged, lost: Staged | None) -> _Shard:
+        table = tags.load()
+        part, row, action = (table.column(name).to_numpy() for name in ("part", "row", "action"))
+        known = "position" in table.column_names
+        position = table.column("position").to_numpy() if known else None
+        return cls(part, row, action, position, lost_of(lost, table.num_rows))
+
+    def of(self, begin: int, end: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]:
+        """(part, row, action, position) of a range without the rows that lost."""
+        part, row, action = self.part[begin:end], self.row[begin:end], self.action[begin:end]
+        if self.position is None:
+            position = np.full(end - begin, UNKNOWN, np.int32)
+        else:
+            position = self.position[begin:end]
+        if self.gone is None:
+            return part, row, action, position
+        left = ~self.gone[begin:end]
+        return part[left], row[left], action[left], position[left]
 
 
 def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:

@@ -1,0 +1,145 @@
+"""Files of one task: announced together, durable together, and before the commit in any case."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.operations.create import NewTable, create
+from pyhudi.options import Options, parse_options
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableType
+from tests.support.filesystems import TracingFileSystem
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+FORM = "hoodie.write.markers.type"
+KINDS = pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+
+
+def rows(ids: range, ts: int, parts: int) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": f"k{i}", "ts": ts, "part": f"p{i % parts:03}"} for i in ids], SCHEMA
+    )
+
+
+def options(**more: str) -> Options:
+    return parse_options({"hoodie.metadata.record.index.min.filegroup.count": "1", **more})
+
+
+def made(fs: FileSystem, kind: TableType, given: Options, *, threads: int = 1) -> Table:
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), given))
+    return Table(fs, options=given, engine=LocalEngine(threads))
+
+
+def written(kind: TableType, parts: int, **more: str) -> list[str]:
+    """The changes that an upsert of all partitions makes."""
+    fs = TracingFileSystem(MemoryFileSystem())
+    table = made(fs, kind, options(**more))
+    table.bulk_insert(rows(range(parts), 1, parts))
+    before = len(fs.trace)
+    table.upsert(rows(range(parts), 2, parts))
+    return fs.trace[before:]
+
+
+def is_data(path: str) -> bool:
+    return path.startswith("p") and "_partition_metadata" not in path
+
+
+@KINDS
+@pytest.mark.parametrize("form", ["DIRECT", "TIMELINE_SERVER_BASED"])
+def test_files_are_announced_before_they_are_opened_and_durable_before_the_commit(
+    kind: TableType, form: str
+) -> None:
+    trace = written(kind, 20, **{FORM: form})
+    opened = [n for n, step in enumerate(trace) if step.startswith("open p")]
+    closed = {step[6:]: n for n, step in enumerate(trace) if step.startswith("close p")}
+    synced = {
+        path: n
+        for n, step in enumerate(trace)
+        if step.startswith("sync ")
+        for path in step.split()[1:]
+    }
+    commit = next(n for n, s in enumerate(trace) if s.endswith("commit") and "/2" in s)
+    assert len(closed) == len(opened) == 20
+    for path, at in closed.items():
+        assert at < synced[path] < commit
+    markers = [s[7:] for s in trace if s.startswith("create .hoodie/.temp/")]
+    if form == "DIRECT":
+        assert len(markers) == 20 and all(".marker." in path for path in markers)
+    else:
+        tasks = 4
+        assert markers[0].endswith("/MARKERS.type") and len(markers) == 1 + tasks
+        markers = markers[1:]
+    first_of_task = [n for n in opened if trace[n - 1].startswith("sync .hoodie/.temp/")]
+    assert len(first_of_task) == 4
+    assert all(synced[path] in {n - 1 for n in first_of_task} for path in markers)
+
+
+@KINDS
+def test_a_task_with_many_files_has_one_file_of_markers_by_default(kind: TableType) -> None:
+    few, many = (written(kind, parts) for parts in (4, 40))
+    assert sum("create .hoodie/.temp" in s and ".marker." in s for s in few) == 4
+    assert sum("create .hoodie/.temp" in s and ".marker." in s for s in many) == 0
+    assert sum("create .hoodie/.temp" in s and "/MARKERS" in s for s in many) == 5
+
+
+@KINDS
+def test_no_marker_is_left_after_the_commit(tmp_path: Path, kind: TableType) -> None:
+    table = made(LocalFileSystem(tmp_path / "t"), kind, options())
+    table.bulk_insert(rows(range(40), 1, 40))
+    table.upsert(rows(range(80), 2, 40))
+    assert not list((tmp_path / "t" / ".hoodie" / ".temp").glob("*"))
+    assert table.scan(["id"]).to_arrow().num_rows == 80
+
+
+@KINDS
+def test_a_file_of_an_upsert_costs_two_syncs_and_a_new_partition_three_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TableType
+) -> None:
+    """Its bytes and its folder; for a new partition also the metafile, its folder once more."""
+    table = made(LocalFileSystem(tmp_path / "t"), kind, options(), threads=2)
+    real, count = os.fsync, [0]
+
+    def counted(fd: int) -> None:
+        count[0] += 1
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    table.bulk_insert(rows(range(60), 1, 60))
+    others = 100  # the timeline, the metadata table, markers
+    assert count[0] <= 60 * 4 + others
+    count[0] = 0
+    table.upsert(rows(range(60), 2, 60))
+    assert count[0] <= 60 * 2 + others
+
+
+def test_a_file_that_cannot_be_synced_fails_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyhudi.errors import StorageError
+
+    fs = LocalFileSystem(tmp_path / "t")
+    table = made(fs, TableType.COPY_ON_WRITE, options())
+    table.bulk_insert(rows(range(40), 1, 40))
+    real = os.fsync
+
+    def failing(fd: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if path.endswith(".parquet") and "/p007/" in path:
+            raise OSError(5, "input/output error")
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StorageError, match="input/output error"):
+        table.upsert(rows(range(40), 2, 40))
+    monkeypatch.setattr(os, "fsync", real)
+    assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {1}
+    table.upsert(rows(range(40), 3, 40))
+    assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {3}
