@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -80,6 +81,8 @@ class LocalFileSystem:
 
     def _unlinked(self, place: str) -> str:
         """`place`, unless it or a link on its path leads out of the root."""
+        if not self._has_link(place):
+            return place
         found = os.path.realpath(place)
         root = os.path.realpath(self.root)
         if found != root and not found.startswith(root.rstrip("/") + "/"):
@@ -89,6 +92,18 @@ class LocalFileSystem:
                 hint="replace the link by the files",
             )
         return place
+
+    def _has_link(self, place: str) -> bool:
+        """Whether something between the root and `place`, included, is a symbolic link."""
+        below = self.root
+        for part in filter(None, place[len(self.root) :].split("/")):
+            below = f"{below}/{part}"
+            try:
+                if stat.S_ISLNK(os.lstat(below).st_mode):
+                    return True
+            except OSError:  # nothing is there, or nothing that can be followed
+                return False
+        return False
 
     def read(self, path: str) -> bytes:
         with _typed(self._file(path)) as place, open(place, "rb") as file:
@@ -132,13 +147,13 @@ class LocalFileSystem:
                             is_folder = entry.is_dir()
                             if not is_folder and is_staged(entry.name):
                                 continue
-                            stat = None if is_folder else entry.stat()
+                            found_stat = None if is_folder else entry.stat()
                             found.append(
                                 FileInfo(
                                     prefix + entry.name,
-                                    stat.st_size if stat else 0,
+                                    found_stat.st_size if found_stat else 0,
                                     is_folder,
-                                    modified=stat.st_mtime if stat else None,
+                                    modified=found_stat.st_mtime if found_stat else None,
                                 )
                             )
             except (FileNotFoundError, NotADirectoryError):

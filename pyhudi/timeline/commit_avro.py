@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.timeline.avro_schemas import STRING, array, map_of, optional, record
-from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat, json_indent
 from pyhudi.timeline.service_payloads import read_avro, write_avro
 
 _TEXT: Final = optional(STRING)
@@ -145,7 +145,7 @@ def avro_to_json(data: bytes, *, path: str) -> bytes:
         }
         body["extraMetadata"] = body.get("extraMetadata") or {}
         body["compacted"] = bool(body.get("compacted"))
-        return json.dumps(body, indent=2).encode()
+        return json.dumps(body, indent=json_indent(len(body["partitionToWriteStats"]))).encode()
     except (TypeError, AttributeError) as error:
         raise CorruptFileError("commit metadata has an unknown shape", path=path) from error
 
