@@ -12,7 +12,8 @@ from collections.abc import Callable
 Regions = Callable[[bytes], list[str]]
 
 _TOKEN = re.compile(rb'"(?:\\.|[^"\\])*"|[-+.\w]+|\s+|.', re.DOTALL)
-_HEADER_KEYS = {0: "instant", 1: "target instant", 2: "schema", 3: "command", 4: "merged instants"}
+_HEADER_KEYS = {0: "instant", 1: "target instant", 2: "schema", 3: "command", 4: "merged instants",
+                5: "positions", 6: "identifier", 7: "partial", 8: "base of positions"}  # fmt: skip
 _KINDS = {0: "command", 1: "delete", 3: "avro", 4: "hfile", 5: "parquet"}
 
 

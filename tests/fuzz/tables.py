@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
+from tests.fuzz.regions import Regions
+from tests.fuzz.target import Target
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("n", pa.int64()), ("text", pa.string())])
 OPTIONS: Final = parse_options({
@@ -35,10 +38,11 @@ def _rows(numbers: range, value: int) -> pa.Table:
 
 
 @cache
-def files() -> dict[str, bytes]:
+def files(version: int = 6) -> dict[str, bytes]:
     """A merge-on-read table: a base file, logs of rows and of deletes, its metadata table."""
     fs = MemoryFileSystem(MemoryStore(), "t")
-    definition = NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), ("n",), OPTIONS)
+    options = replace(OPTIONS, table=replace(OPTIONS.table, version=version))
+    definition = NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), ("n",), options)
     create(fs, definition)
     table = Table(fs, options=OPTIONS, engine=LocalEngine(1))
     table.bulk_insert(_rows(range(10), 1))
@@ -47,16 +51,27 @@ def files() -> dict[str, bytes]:
     return {name.removeprefix("t/"): bytes(data) for name, data in fs.store.files.items()}
 
 
-def chosen(test: Callable[[str], bool]) -> dict[str, bytes]:
-    return {name: data for name, data in files().items() if data and test(name)}
+def targets_of(
+    version: int, kinds: Mapping[str, tuple[Callable[[str], bool], Regions]]
+) -> list[Target]:
+    """A file of a table each; the table is read.  kinds: which files, and their regions."""
+    prefix = "table" if version == 6 else f"table {version}"
+    found = []
+    for kind, (test, regions_of) in kinds.items():
+        paths = sorted(name for name, data in files(version).items() if data and test(name))
+        for number, path in enumerate(paths):
+            name = f"{prefix}: {kind} {number + 1}"
+            data = files(version)[path]
+            found.append(Target(name, (data,), reader(path, version), regions_of))
+    return found
 
 
-def reader(path: str) -> Callable[[bytes], Any]:
+def reader(path: str, version: int = 6) -> Callable[[bytes], Any]:
     """What the table gives with other bytes in a file of it."""
 
     def read(data: bytes) -> Any:
         root, store = f"t{next(_ROOTS)}", MemoryStore()
-        for name, good in files().items():
+        for name, good in files(version).items():
             store.files[f"{root}/{name}"] = data if name == path else good
         table = Table(MemoryFileSystem(store, root), options=OPTIONS, engine=LocalEngine(1))
         rows = table.scan(SCHEMA.names).to_arrow().sort_by("id")

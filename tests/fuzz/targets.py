@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import fastavro
@@ -41,8 +40,9 @@ from pyhudi.table.properties import (
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.service_payloads import ROLLBACK_PLAN, read_avro, read_commit, write_avro
 from pyhudi.transaction.markers import list_markers
-from tests.fuzz import regions, tables
+from tests.fuzz import completion_layout, regions, tables
 from tests.fuzz.regions import Regions
+from tests.fuzz.target import Target
 from tests.support.hfiles import N1, H, build, with_
 
 T = InstantTime("20260101000000000")
@@ -62,27 +62,6 @@ ROWS = [
      "facts": {"a": i} if i % 2 else {}}
     for i in range(30)
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Target:
-    """name; good files; what reading one gives, plain and comparable; what each byte is."""
-
-    name: str
-    files: tuple[bytes, ...]
-    read: Callable[[bytes], Any]
-    regions: Regions
-    protected: bool = False
-
-    @property
-    def cost(self) -> int:
-        """How many times as long a read takes as that of a file alone, about."""
-        return 10 if self.name.startswith("table") else 1
-
-    @property
-    def format(self) -> str:
-        """The name without the number of the file."""
-        return self.name.rstrip(" 0123456789")
 
 
 def _hfile(data: bytes) -> Any:
@@ -255,6 +234,7 @@ def targets() -> list[Target]:
         ),
         Target("HFile, no checksums", (build(CELLS, with_(N1, gz=False)),), _hfile, regions.hfile),
         *_of_a_table(),
+        *completion_layout.targets(),
     ]  # fmt: skip
 
 
@@ -271,10 +251,4 @@ def _of_a_table() -> list[Target]:
         "listing's logs": (lambda name: f"{index}/files/.files" in name, regions.log),
         "index's logs": (lambda name: f"{index}/record_index/.record" in name, regions.log),
     }  # fmt: skip
-    found = []
-    for kind, (test, regions_of) in kinds.items():
-        for number, path in enumerate(sorted(tables.chosen(test))):
-            data = tables.files()[path]
-            name = f"table: {kind} {number + 1}"
-            found.append(Target(name, (data,), tables.reader(path), regions_of))
-    return found
+    return tables.targets_of(6, kinds)

@@ -115,6 +115,30 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "schema": _SCHEMA,
     },
     "table: log": _TABLE_LOG,
+    "instants (layout 2)": {
+        "line": "a name that is no instant is another file; other digits are another time",
+        "end of line": _LINES,
+        END: _LINES,
+    },
+    "commit (Avro, all fields)": _CONTAINER,
+    "bitmap": {"bitmap": "other legal row numbers; the format has no checksum"},
+    "positions in a header": {"base64": "as many other row numbers; headers have no checksum"},
+    "index definitions": {
+        "name": _NAME,
+        "text": _TEXT,
+        "structure": "a value that is moved into another of the same form",
+    },
+    "archive: version": {
+        "number": "an earlier version, as an interrupted publication leaves it",
+    },
+    "archive: manifest": {},
+    "archive: file": {},
+    "table 9: commit": {},
+    "table 9: log": _TABLE_LOG,
+    "table 9: properties": {
+        **_PROPERTIES,
+        "value of hoodie.table.create.schema": "the schema of the newest commit counts",
+    },
     "table: listing": {},
     "table: listing's logs": _TABLE_LOG,
     "table: index's logs": _TABLE_LOG,
@@ -138,6 +162,7 @@ ONLY_WITH: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "value of hoodie.table.version": ("name", "separator"),
     },
     "table: log": _WITH_HEADER,
+    "table 9: log": _WITH_HEADER,
     "table: listing's logs": _WITH_HEADER,
     "table: index's logs": _WITH_HEADER,
 }
