@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_it_runs
 
+pytest.register_assert_rewrite("tests.interop.both_programs")
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:

@@ -15,7 +15,7 @@ from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.history.manifest import load_manifest
 from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.instant import State
-from tests.interop.test_versions_8_9 import Both
+from tests.interop.both_programs import Both
 from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
@@ -58,7 +58,7 @@ def check(both: Both, seen: dict[str, Any]) -> None:
     assert sorted([*(i.time for i in archived), *(i.time for i in active)]) == sorted(seen)
     assert {i.time: i.completed_at for i in (*archived, *active)} == seen
     assert listed_by_them(both) == sorted(i.time for i in archived.commits)
-    both.agree()
+    both.turns.agree()
 
 
 @pytest.mark.parametrize("version", [9, 8])
