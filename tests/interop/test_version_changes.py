@@ -104,16 +104,25 @@ def test_apache_hudi_upgrades_a_table_and_pyhudi_continues(
     assert differences(path, hudi) == []
 
 
+@pytest.mark.parametrize(("to", "name"), [(8, "EIGHT"), (6, "SIX")])
+@pytest.mark.parametrize("table_type", ["mor", pytest.param("cow", marks=pytest.mark.slow)])
 def test_apache_hudi_downgrades_a_table_that_pyhudi_upgraded(
-    tmp_path: Path, apache_hudi: Hudi
+    to: int, name: str, table_type: str, tmp_path: Path, apache_hudi: Hudi
 ) -> None:
     path, hudi = tmp_path / "t", apache_hudi("1.2.0")
-    before = written_table(path, "mor", 6).scan(with_meta=False).to_arrow().sort_by("id")
+    before = written_table(path, table_type, 6).scan(with_meta=False).to_arrow().sort_by("id")
     opened(path).upgrade(9)
-    conf = {**KEEPS_VERSION, "hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "true"}
-    hudi.call(
-        "service", path=str(path), name="downgrade_table", args={"to_version": "EIGHT"}, conf=conf
-    )
-    assert opened(path).config.version == 8
+    downgraded(hudi, path, to, name)
     assert opened(path).scan(with_meta=False).to_arrow().sort_by("id") == before
-    assert differences(path, hudi) == []
+    opened(path).upsert(rows(range(5, 25), 3))
+    for version in ("0.15.0", "1.2.0") if to == 6 else ("1.2.0",):
+        assert differences(path, apache_hudi(version)) == []
+
+
+def downgraded(hudi: ApacheHudi, path: Path, to: int, name: str) -> None:
+    conf = {**KEEPS_VERSION, "hoodie.write.table.version": str(to)}
+    conf["hoodie.write.auto.upgrade"] = "true"
+    hudi.call(
+        "service", path=str(path), name="downgrade_table", args={"to_version": name}, conf=conf
+    )
+    assert opened(path).config.version == to
