@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +10,18 @@ import pyarrow as pa
 from pyhudi.api.input_conversion import count_of, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
+from pyhudi.index.expression_build import ExpressionRequest
+from pyhudi.index.index_creation import IndexCreation
 from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
-from pyhudi.index.secondary_build import IndexCreation
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
-from pyhudi.operations import external_indexes, record_index, secondary_index
+from pyhudi.operations import (
+    expression_index,
+    external_indexes,
+    record_index,
+    secondary_index,
+)
 from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, read_current
@@ -172,21 +178,40 @@ class TableIndex:
         )
 
     def create(
-        self, kind: str, column: str, *, name: str | None = None, dry_run: bool = False
+        self,
+        kind: str,
+        column: str,
+        *,
+        name: str | None = None,
+        expression: str | None = None,
+        using: str = "column_stats",
+        options: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
     ) -> IndexCreation:
-        """Create an index on a column; kind: "secondary" (table versions 8 and 9).
+        """Create an index on a column; kind: "secondary" or "expression" (table versions 8 and 9).
 
-        name: of the index; None: the column's.  The index is built from the newest snapshot, and
-        every later write maintains it.  The table needs a record index.
+        name: of the index; None: one made of the column's.  The index is built from the newest
+        snapshot, and every later write maintains it.  A secondary index needs a record index.
+        expression: the function of the column that an expression index describes, such as
+        "from_unixtime"; options: its arguments, such as {"format": "yyyy-MM-dd"}; using:
+        "column_stats" for ranges, "bloom_filters" for filters of the function's values in a file.
         Cost: reads the key column and the indexed column of the table.  Raises UserError,
         SchemaError, UnsupportedTableError, and IndexNotReadyError while a write is pending.
         """
-        if text_of(kind, "kind") != "secondary":
-            raise UserError("no index of this kind can be created", kind=kind, hint="'secondary'")
-        return secondary_index.create_index(
-            self._fs, self._options, self._engine, column, text_of(name, "name"),
-            dry_run=dry_run,
-        )  # fmt: skip
+        match text_of(kind, "kind"):
+            case "secondary":
+                return secondary_index.create_index(
+                    self._fs, self._options, self._engine, column, text_of(name, "name"),
+                    dry_run=dry_run,
+                )  # fmt: skip
+            case "expression":
+                request = _expression_request(column, name, expression, using, options or {})
+                return expression_index.create_on_expression(
+                    self._fs, self._options, self._engine, request, dry_run=dry_run
+                )
+        raise UserError(
+            "no index of this kind can be created", kind=kind, hint="'secondary', 'expression'"
+        )
 
     def drop(self, name: str, *, dry_run: bool = False) -> str:
         """Remove a secondary or expression index; name: with or without its prefix.
@@ -217,3 +242,17 @@ class TableIndex:
 
     def __repr__(self) -> str:
         return f"TableIndex({self._fs.url!r})"
+
+
+def _expression_request(
+    column: str, name: str | None, expression: str | None, using: str, options: Mapping[str, Any]
+) -> ExpressionRequest:
+    function = text_of(expression, "expression")
+    if not function:
+        raise UserError(
+            "an expression index needs an expression", column=column,
+            hint="expression='from_unixtime', options={'format': 'yyyy-MM-dd'}",
+        )  # fmt: skip
+    own_name, entries = text_of(name, "name"), text_of(using, "using") or ""
+    given = {str(key): str(value) for key, value in options.items()}
+    return ExpressionRequest(column, function, entries, own_name, given)

@@ -10,14 +10,14 @@ from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.health.quarantine import quarantine_files
-from pyhudi.index.secondary_build import recreate_secondary
+from pyhudi.index.secondary_build import recreate_indexes
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
+    INDEX_PREFIXES,
     PARTITION_STATS,
     RECORD_INDEX,
-    SECONDARY_PREFIX,
     MetadataPartition,
     maintained_partitions,
 )
@@ -41,8 +41,8 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     """Rebuild the metadata table with the partitions it lists; the caller holds the lock.
 
     Failed writes are rolled back first, without the metadata table if that is damaged.  Unreadable
-    index definitions are moved out and rewritten; secondary indexes, whose columns only they
-    name, are then no longer listed.  Cost:
+    index definitions are moved out and rewritten; secondary and expression indexes, which only
+    they describe, are then no longer listed.  Cost:
     every record key is read into memory if there is a record index; footers for statistics.
     """
     config = load_config(fs)
@@ -67,16 +67,16 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
-    secondary = {
+    indexes = {
         partition.path: _group_count(fs, partition) or shards or 1
         for partition in maintained_partitions(listed)
-        if partition.path.startswith(SECONDARY_PREFIX)
+        if partition.path.startswith(INDEX_PREFIXES)
     }
     schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
     if COLUMN_STATS.path in listed and config.layout.index_version:
         config = define_column_stats(fs, config, schema)
     config = rebuild_metadata_table(fs, config, request, engine=engine)
-    recreate_secondary(fs, secondary, engine)
+    recreate_indexes(fs, indexes, engine)
     config = load_config(fs)
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config

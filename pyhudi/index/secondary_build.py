@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError, UserError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, new_write_token
+from pyhudi.index.expression_build import recreate_expressions
+from pyhudi.index.index_creation import IndexCreation
 from pyhudi.index.secondary_changes import (
     EntryReader,
     GroupChange,
@@ -27,14 +28,13 @@ from pyhudi.index.secondary_changes import (
 from pyhudi.metadata.bootstrap import check_quiet, first_stat, publish_partition, unlist
 from pyhudi.metadata.definitions import add_definition, remove_definition
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile
-from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.metadata.payloads import EXPRESSION_PREFIX, MetadataPartition
 from pyhudi.metadata.record_schema import RECORDS_V9
 from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import HashedPart, is_indexable
 from pyhudi.metadata.secondary_index.records import sorted_entries
 from pyhudi.options import ReadOptions
-from pyhudi.read.skipping.expression_index import EXPRESSION_PREFIX
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
@@ -48,18 +48,6 @@ _DROPPED: Final = (PREFIX, EXPRESSION_PREFIX)
 """Prefixes of the indexes that can be dropped, also where they cannot be created."""
 
 _PARTS: Final = {1: HashedPart.WHOLE_KEY, 2: HashedPart.VALUE}
-
-
-@dataclass(frozen=True, slots=True)
-class IndexCreation:
-    """Result of the creation of an index.  entries: 0 for a dry run, which counts none."""
-
-    name: str
-    column: str
-    version: str
-    file_groups: int
-    entries: int
-    dry_run: bool = False
 
 
 def new_index(state: TableState, column: str, name: str | None) -> SecondaryIndex:
@@ -122,7 +110,17 @@ def create_secondary(
     return IndexCreation(index.name, index.column, index.part.value, count, total)
 
 
-def recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine: Engine) -> None:
+def recreate_indexes(fs: FileSystem, group_counts: Mapping[str, int], engine: Engine) -> None:
+    """Build the secondary and expression indexes among these partitions that the table no longer
+    lists, by their definitions.
+
+    group_counts: of each partition.  The caller holds the table's lock.
+    """
+    _recreate_secondary(fs, group_counts, engine)
+    recreate_expressions(fs, group_counts, engine)
+
+
+def _recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine: Engine) -> None:
     """Build the secondary indexes among these partitions that the table no longer lists, by their
     definitions; those of columns that it no longer has stay unlisted.
 

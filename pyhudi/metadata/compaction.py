@@ -45,6 +45,7 @@ from pyhudi.metadata.payloads import (
     SECONDARY_PREFIX,
     codec,
     encode_files,
+    payload_fields,
     transcode,
 )
 from pyhudi.metadata.reader import MetadataTable, file_records
@@ -402,8 +403,8 @@ def _in_our_schema(
         return transcode_locations(values, layer.schema, path=layer.path, target=schema)
     if file_slice.partition.startswith(SECONDARY_PREFIX):
         return live_values(values, layer.schema, path=layer.path)
-    field = PARTITION_PAYLOADS[file_slice.partition]
-    return transcode(values, layer.schema, field, path=layer.path, target=schema)
+    fields = payload_fields(file_slice.partition)
+    return transcode(values, layer.schema, fields, path=layer.path, target=schema)
 
 
 def _check_no_appends(

@@ -21,12 +21,14 @@ from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
+from pyhudi.metadata.expression_index.changes import expression_changes
 from pyhudi.metadata.file_stats.changes import FileChanges, index_changes
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
     COLUMN_STATS,
+    EXPRESSION_PREFIX,
     FILES,
     NON_PARTITIONED,
     PARTITION_STATS,
@@ -130,7 +132,8 @@ class ShardTarget:
 class Targets:
     """Every group that a delta commit may write to, in order of their numbers.
 
-    facts: groups of the partitions of file statistics; empty where not listed.
+    facts: groups of the partitions of file statistics and of expression indexes; empty where not
+    listed.
     secondary: groups of each secondary index, by the name of its partition.
     elastic: the elastic index that contains the shards; None: they belong to `record_index`.
     """
@@ -175,10 +178,12 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
             for number in range(elastic.bucket_count)
         )
     shards = tuple(ShardTarget(group, millis) for group in buckets)
-    facts = {p: groups(p) for p in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)}
+    own = maintained_partitions(table.partitions_listed)
+    expressions = [p for p in own if p.path.startswith(EXPRESSION_PREFIX)]
+    facts = {p: groups(p) for p in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, *expressions)}
     secondary = {
         partition.path: groups(partition)
-        for partition in maintained_partitions(table.partitions_listed)
+        for partition in own
         if partition.path.startswith(SECONDARY_PREFIX)
     }
     return Targets(groups(FILES), shards, facts, secondary, stage, elastic)
@@ -249,10 +254,14 @@ class MetadataCommit:
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
         dropped = tuple(dropped_partitions)
         changed = FileChanges(self._inflight.time, stats, gone, dropped)
+        of_files = {
+            **index_changes(self._table, changed),
+            **expression_changes(self._table, changed),
+        }
         written = [
             *(
                 stat
-                for partition, entries in index_changes(self._table, changed).items()
+                for partition, entries in of_files.items()
                 for stat in self._write_groups(
                     self._targets.facts[partition], entries.keys, entries.values, entries.ended
                 )

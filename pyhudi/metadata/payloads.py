@@ -20,7 +20,7 @@ Source: table_format 9.2 to 9.7.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -93,13 +93,25 @@ PARTITION_PAYLOADS: Final = {
 SECONDARY_PREFIX: Final = "secondary_index_"
 """Of the partitions of secondary indexes, one per index."""
 
+EXPRESSION_PREFIX: Final = "expr_index_"
+"""Of the partitions of expression indexes, one per index."""
+
+INDEX_PREFIXES: Final = (SECONDARY_PREFIX, EXPRESSION_PREFIX)
+
 
 def maintained_partitions(listed: Iterable[str]) -> tuple[MetadataPartition, ...]:
     """The partitions among those listed that this package maintains; indexes by name, last."""
     paths = frozenset(listed)
     fixed = tuple(partition for partition in MAINTAINED_PARTITIONS if partition.path in paths)
-    named = (path for path in sorted(paths) if path.startswith(SECONDARY_PREFIX))
+    named = (path for path in sorted(paths) if path.startswith(INDEX_PREFIXES))
     return (*fixed, *(MetadataPartition(path, f"{path.replace('_', '-')}-") for path in named))
+
+
+def payload_fields(partition: str) -> tuple[str, ...]:
+    """The payload fields that records of a partition may have."""
+    if partition.startswith(EXPRESSION_PREFIX):
+        return PARTITION_PAYLOADS[COLUMN_STATS.path], PARTITION_PAYLOADS[BLOOM_FILTERS.path]
+    return (PARTITION_PAYLOADS[partition],)
 
 
 LOCATION_FIELDS: Final = (
@@ -255,23 +267,26 @@ def _encode_payload(
 
 
 def transcode(
-    values: pa.Array, schema: str, field: str, *, path: str, target: str = SCHEMA
+    values: pa.Array, schema: str, fields: Sequence[str], *, path: str, target: str = SCHEMA
 ) -> pa.Array:
     """Re-encode values of any partition from another writer's schema to the wanted one; nulls stay
     null.
 
-    field: the partition's payload field.  Fields that the values lack are null or have their
+    fields: the partition's payload fields.  Fields that the values lack are null or have their
     default; dates of newer writers are converted to the type of older ones.  Raises
     UnsupportedTableError for bounds of a type that the wanted schema does not have.
     """
     if schema == target:
         return values
     compiled = codec(target)
-    rows = codec(schema).decode_column(values, fields=["key", "type", field], path=path)
-    payload = _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
+    rows = codec(schema).decode_column(values, fields=["key", "type", *fields], path=path)
+    payloads = [
+        _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
+        for field in fields
+    ]
     fitted = pa.StructArray.from_arrays(
-        [rows.field("key"), rows.field("type"), payload],
-        names=["key", "type", field],
+        [rows.field("key"), rows.field("type"), *payloads],
+        names=["key", "type", *fields],
         mask=values.is_null(),
     )
     return compiled.encode_column(fitted)

@@ -25,6 +25,7 @@ from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
 from pyhudi.metadata.elastic.store import check_one
+from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import PARTITIONS_V6, RECORD_INDEX, maintained_partitions
 from pyhudi.metadata.reader import open_metadata
@@ -142,6 +143,7 @@ def begin_metadata(
     it has too many uncompacted delta commits while an older instant stays pending.
     """
     check_writable(config)
+    maintained_expressions(fs, config)
     check_one(config)
     table = open_metadata(fs, config, log, timeline)
     if table is None:

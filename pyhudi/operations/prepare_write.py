@@ -58,7 +58,7 @@ from pyhudi.write.input.staged_rows import StagedRows
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.partial_update import partial_update
 from pyhudi.write.placement.index_lookup import WriteIndex
-from pyhudi.write.secondary_entries import maintained_indexes
+from pyhudi.write.secondary_entries import check_expressions, maintained_indexes
 from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
@@ -185,6 +185,7 @@ def make_context(
         fitted = fit_schema(request.rows.schema, stored, rules)
         if fitted.widened:
             check_no_logs(fitted, state.view().latest_slices())
+    check_expressions(state, fitted.table)
     index = _index(state, request, staging)
     avro_schema = _avro_text(state, fitted)
     return (

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.index import secondary_build
-from pyhudi.index.secondary_build import IndexCreation
+from pyhudi.index.index_creation import IndexCreation
 from pyhudi.index.secondary_changes import IndexShape
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.metadata.writer import check_version, check_writable

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pyhudi.engine import Engine
+from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport, execute_archival
@@ -215,4 +216,5 @@ def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState
     """The table under its lock, after recovery from crashed writers."""
     with open_locked(fs, options, purpose) as state:
         check_table(state.config)
+        maintained_expressions(fs, state.config)
         yield state

@@ -12,7 +12,7 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.index.maintenance.rebuild import build_now, silent
-from pyhudi.index.secondary_build import recreate_secondary
+from pyhudi.index.secondary_build import recreate_indexes
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.layouts.table_layout import ArchiveKind, LogInstant, TableLayout
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
@@ -29,9 +29,9 @@ from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
     FILES,
+    INDEX_PREFIXES,
     PARTITION_STATS,
     RECORD_INDEX,
-    SECONDARY_PREFIX,
     maintained_partitions,
 )
 from pyhudi.metadata.reader import open_metadata
@@ -233,7 +233,7 @@ def _convert_definitions(fs: FileSystem, config: TableConfig, record: ChangeReco
     for name, definition in read_definitions(fs, config).items():
         if name not in config.metadata_partitions and name not in record.partitions:
             config = remove_definition(fs, config, name)
-        elif name.startswith(SECONDARY_PREFIX) and name not in config.metadata_partitions:
+        elif name.startswith(INDEX_PREFIXES) and name not in config.metadata_partitions:
             version = f"V{config.layout.index_version}"
             config = add_definition(fs, config, {**definition, "version": version})
     return config
@@ -271,7 +271,7 @@ def _build_metadata(
             count = groups[RECORD_INDEX.path] or options.write.shard_count
             build_now(state, count, engine, silent)
             define_record_index(fs, load_config(fs))
-    recreate_secondary(fs, groups, engine)
+    recreate_indexes(fs, groups, engine)
 
 
 __all__ = ["change_version"]

@@ -24,6 +24,7 @@ from typing import Any, Final
 from pyhudi.errors import CorruptFileError, FileMissingError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
+from pyhudi.metadata.expression_index.definition import usable_expressions
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     FILES,
@@ -240,6 +241,8 @@ def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]
         found.remove(PARTITION_STATS)
     if has_indexes and RECORD_INDEX in found:
         found += [index.partition for index in secondary_indexes(state.fs, state.config)]
+    if has_indexes:
+        found += [index.partition for index in usable_expressions(state.fs, state.config)]
     return found
 
 

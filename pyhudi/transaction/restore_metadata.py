@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from pyhudi.engine import LocalEngine
 from pyhudi.index.maintenance.rebuild import build_now, silent
-from pyhudi.index.secondary_build import recreate_secondary
+from pyhudi.index.secondary_build import recreate_indexes
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import (
@@ -64,7 +64,7 @@ def _create_missing(
     if RECORD_INDEX.path in missing:
         state = load_state(fs, ReadOptions(metadata_enabled=False))
         build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
-    recreate_secondary(fs, group_counts, engine)
+    recreate_indexes(fs, group_counts, engine)
     facts = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
     counts = {p: group_counts[p.path] for p in facts if p.path in missing}
     create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyhudi.errors import Overtaken, OvertakenError, SchemaError, UnsupportedTableError
 from pyhudi.index.secondary_changes import IndexShape, StagedChanges, changes_of_commit
 from pyhudi.metadata.delta_commit import MetadataCommit
+from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, secondary_indexes
@@ -49,6 +50,19 @@ def maintained_indexes(
             )  # fmt: skip
         shapes.append(IndexShape(index, len(metadata.slices(index.partition))))
     return tuple(shapes)
+
+
+def check_expressions(state: TableState, schema: pa.Schema) -> None:
+    """Raise UnsupportedTableError for an expression index that a write cannot maintain; schema: of
+    the table after the write."""
+    for index in maintained_expressions(state.fs, state.config):
+        kind = schema.field(index.column).type if index.column in schema.names else None
+        if kind is None or not index.accepts(kind):
+            raise UnsupportedTableError(
+                "the table has an expression index that cannot be maintained", index=index.name,
+                expression=index.expression.function, column=index.column, type=str(kind),
+                hint="drop it with table.index.drop()",
+            )  # fmt: skip
 
 
 def find_entries(

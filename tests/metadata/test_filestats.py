@@ -159,7 +159,7 @@ def entries(table: Opened | SmallTable, partition: MetadataPartition) -> Entries
                     found.pop(key, None)
                 continue
             for batch in layer.batches():
-                values = transcode(batch.column(1), layer.schema, field, path=layer.path)
+                values = transcode(batch.column(1), layer.schema, [field], path=layer.path)
                 rows = codec(SCHEMA).decode_column(values, fields=[field]).field(field)
                 keys = batch.column(0).cast(pa.string()).to_pylist()
                 found.update(zip(keys, rows.to_pylist(), strict=True))

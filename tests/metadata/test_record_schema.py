@@ -74,7 +74,7 @@ def test_entries_of_apache_hudi_keep_every_field_in_the_schema_of_their_version(
             if partition == RECORD_INDEX:
                 ours = transcode_locations(values, layer.schema, path="p", target=target)
             else:
-                ours = transcode(values, layer.schema, field, path="p", target=target)
+                ours = transcode(values, layer.schema, [field], path="p", target=target)
             before, after = (
                 codec(text).decode_column(column, fields=["key", "type", field]).to_pylist()
                 for text, column in ((layer.schema, values), (target, ours))
@@ -94,7 +94,7 @@ def test_entries_of_version_6_get_the_defaults_of_newer_fields() -> None:
     )  # fmt: skip
     old = codec(RECORDS_V6.stored).encode_column(rows)
     new = transcode(
-        old, RECORDS_V6.stored, "ColumnStatsMetadata", path="p", target=RECORDS_V9.stored
+        old, RECORDS_V6.stored, ["ColumnStatsMetadata"], path="p", target=RECORDS_V9.stored
     )
     (found,) = decode_ranges(new, RECORDS_V9.stored, path="p").to_pylist()
     assert (found["isTightBound"], found["valueType"]) == (False, None)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import pyhudi
 from pyhudi.api.table import Table
-from pyhudi.read.skipping.expression_index import ExpressionIndex, on_ranges
+from pyhudi.metadata.expression_index.definition import ExpressionIndex, ExpressionKind
+from pyhudi.metadata.expression_index.functions import Expression
+from pyhudi.metadata.expression_index.time_zones import in_any_zone
+from pyhudi.metadata.file_stats.ranges import ColumnRanges
+from pyhudi.read.skipping.expression_index import UsableIndex, on_ranges
 from pyhudi.read.skipping.predicates import parse_filter
 from tests.metadata.secondary_index.foreign import foreign_table
 
@@ -53,19 +59,43 @@ def test_other_filters_read_every_file(where: pc.Expression, tmp_path: Path) -> 
 
 
 def test_text_that_java_lowers_to_more_characters_is_not_lost() -> None:
-    index = ExpressionIndex("x", "utf8_lower", "name")
+    lower = Expression("lower", "name")
+    index = UsableIndex(ExpressionIndex("x", lower, ExpressionKind.COLUMN_STATS, 2), pa.string())
     node = parse_filter(LOWER == "mini")
     assert node is not None
     assert "mi\u0308" in str(on_ranges(node, index)) and "mini" in str(on_ranges(node, index))
 
 
-def test_an_expression_index_is_not_maintained_and_can_be_dropped(tmp_path: Path) -> None:
+def test_indexes_of_apache_hudi_are_maintained_and_dropped(tmp_path: Path) -> None:
     table = foreign_table(tmp_path, "indexed_cow_v9")
-    with pytest.raises(pyhudi.UnsupportedTableError, match="expr_index_by_day"):
-        table.delete(keys="k1")
+    table.delete(keys="k1")
+    plan = table.scan(where=DAY == 31).explain()
+    assert plan.skipped_by.get("expr_index_by_day") == 1
     for name in ("expr_index_by_day", "by_lower", "by_year"):
         table.index.drop(name)
     assert not any("expr" in row["name"] for row in table.index.list().to_pylist())
     assert not table._fs.children(".hoodie/metadata/expr_index_by_day")
     assert b"expr_index" not in table._fs.read(".hoodie/.index_defs/index.json")
     assert found(table, DAY == 31) == ["k4"]
+
+
+ZONED = (
+    ("from_unixtime", {"format": "yyyy-MM-dd"}, ["2023-11-14", "+10000-01-01"],
+     ["2023-11-16", "+10000-01-01"], ["2023-11-13", None], ["2023-11-18", None]),
+    ("date_format", {"format": "yyyy"}, ["2023"], ["2023"], ["2022"], ["2024"]),
+    ("from_unixtime", {"format": "yyyyMMddHHmmss"}, ["20240301000000"], ["20241231235959"],
+     ["20240229000000"], ["20250102000000"]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function, options, low, high, lower, higher", ZONED, ids=str)
+def test_ranges_of_times_cover_the_zones_of_every_writer(
+    function: str, options: dict[str, str], low: list[str], high: list[str], lower: list[str],
+    higher: list[str],
+) -> None:  # fmt: skip
+    flags = np.ones(len(low), np.bool_)
+    ranges = ColumnRanges(pa.array(low), pa.array(high), flags, flags, flags, flags)
+    expression = Expression(function, "t", tuple(options.items()))
+    wide = in_any_zone(ranges, expression)
+    assert wide.low.to_pylist() == lower and wide.high.to_pylist() == higher
+    assert wide.is_bounded.tolist() == [bound is not None for bound in lower]

@@ -68,18 +68,18 @@ def create_facts(
     definition = stats_definition(fs, config) if ranged else StatsDefinition(0)
     tasks = [
         IndexedFile(fs, stat, definition.version, definition.columns)
-        for stat in _stats(fs, timeline)
+        for stat in stored_stats(fs, timeline)
     ]
     found = engine.run(index_file, tasks, label="file-index") if tasks else []
     last = timeline.where(None, State.COMPLETED).last
     records = _Records(
         found, definition, last.time if last else BEFORE_ALL_INSTANTS,
         records_of(config.layout.index_version).stored,
-        _newest_files(fs, config, log, timeline) if PARTITION_STATS in lacking else (),
+        newest_file_names(fs, config, log, timeline) if PARTITION_STATS in lacking else (),
     )  # fmt: skip
     for partition, count in lacking.items():
         fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
-        groups = _grouped(*records.of(partition), count)
+        groups = grouped(*records.of(partition), count)
         config = create_partition(fs, config, timeline, partition, groups)
     return config
 
@@ -91,9 +91,10 @@ def stats_partitions(config: TableConfig, groups: int) -> dict[MetadataPartition
     return {COLUMN_STATS: groups, **({PARTITION_STATS: 1} if of_partitions else {})}
 
 
-def _newest_files(
+def newest_file_names(
     fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline
 ) -> list[FileName]:
+    """The files of the newest slices."""
     archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
     view = load_view(log, timeline, StoreListing(fs), archive=archive)
     return [(s.partition, str(file.name)) for s in view.latest_slices() for file in s.files]
@@ -125,7 +126,8 @@ class _Records:
         return blooms.keys, blooms.values
 
 
-def _stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
+def stored_stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
+    """Every data file that a completed commit wrote, as a stat with its name and size."""
     for key, names in stored_files(fs, timeline).items():
         if key == ALL_PARTITIONS:
             continue
@@ -137,9 +139,7 @@ def _stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
             yield plain_stat(partition, file_name, size or 0)
 
 
-def _grouped(
-    keys: pa.Array, values: pa.Array, count: int
-) -> list[tuple[pa.Array, pa.Array] | None]:
+def grouped(keys: pa.Array, values: pa.Array, count: int) -> list[tuple[pa.Array, pa.Array] | None]:
     """The sorted keys and values of each group; None for a group without keys."""
     homes = shard_of(keys, count) if len(keys) else np.zeros(0, np.int64)
     groups: list[tuple[pa.Array, pa.Array] | None] = []

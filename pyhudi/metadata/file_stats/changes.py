@@ -25,6 +25,7 @@ from pyhudi.metadata.definitions import StatsDefinition, stats_definition
 from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.entries import encoded, file_entries
 from pyhudi.metadata.file_stats.partition_ranges import (
+    PartitionNames,
     partition_entries,
     partition_key,
 )
@@ -175,7 +176,7 @@ def _of_partitions(
     files = newest_files(table, changes)
     new = {(index.partition, index.file_name) for index in found}
     older = [file for file in files if file not in new]
-    stored = _entries_of_files(table, older, columns)
+    stored = entries_of_files(table, older, columns)
     known = as_flags(stored[RECORD_KEY].is_valid()) if older else []
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
     missing = _indexed(table, [plain_stat(*file) for file in unknown], definition)
@@ -233,13 +234,16 @@ def plain_stat(partition: str, file_name: str, size_bytes: int = 0) -> WriteStat
     )  # fmt: skip
 
 
-def _entries_of_files(
-    table: MetadataTable, files: Sequence[FileName], columns: Sequence[str]
+def entries_of_files(
+    table: MetadataTable,
+    files: Sequence[FileName],
+    columns: Sequence[str],
+    partition: MetadataPartition = COLUMN_STATS,
 ) -> dict[str, pa.StructArray]:
-    """Per column the entries of files in `column_stats`."""
+    """Per column the entries of files in `column_stats`, or in an expression index."""
     if not files or not columns:
         return {}
-    found = newest_entries(table, _range_keys(columns, files))
+    found = newest_entries(table, _range_keys(columns, files), partition)
     count = len(files)
     return {column: found.slice(n * count, count) for n, column in enumerate(columns)}
 
@@ -257,6 +261,8 @@ def combined_entries(
     found: Sequence[FileIndex],
     columns: Sequence[str],
     version: int,
+    *,
+    naming: PartitionNames | None = None,
 ) -> tuple[pa.Array, pa.StructArray]:
     """(keys, entries) of partitions, from stored entries of older files and computed ones."""
     keys, computed = file_entries(found)
@@ -270,4 +276,4 @@ def combined_entries(
             both = pa.concat_arrays([computed, stored[column]])
             own = pc.coalesce(own, pc.add(places, len(computed)))
         by_column[column] = both.take(own)
-    return partition_entries(files, by_column, version)
+    return partition_entries(files, by_column, version, naming or PartitionNames())

@@ -152,21 +152,28 @@ def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
     return result
 
 
-def may_contain(metadata: MetadataTable, files: Sequence[FileName], keys: pa.Array) -> list[bool]:
+def may_contain(
+    metadata: MetadataTable,
+    files: Sequence[FileName],
+    keys: pa.Array,
+    partition: MetadataPartition = BLOOM_FILTERS,
+) -> list[bool]:
     """Whether each file may contain one of the keys by its bloom filter; True without a filter.
 
-    keys: record keys as text.
+    keys: record keys as text, or values of an expression index, whose partition is given.
     """
-    file_slices = bloom_filter_slices(metadata)
+    file_slices = bloom_filter_slices(metadata, partition)
     result = [True] * len(files)
     for position, bloom in read_filters(metadata.log.fs, file_slices, files):
         result[position] = bool(pc.any(bloom.contains(keys)).as_py())
     return result
 
 
-def bloom_filter_slices(metadata: MetadataTable) -> tuple[MapSlice, ...]:
-    """The slices of `bloom_filters`, for `read_filters`; picklable."""
-    file_slices = metadata.slices(BLOOM_FILTERS)
+def bloom_filter_slices(
+    metadata: MetadataTable, partition: MetadataPartition = BLOOM_FILTERS
+) -> tuple[MapSlice, ...]:
+    """The slices of a partition of bloom filters, for `read_filters`; picklable."""
+    file_slices = metadata.slices(partition)
     return tuple(
         MapSlice.of(file_slice, n, metadata.valid) for n, file_slice in enumerate(file_slices)
     )

@@ -9,7 +9,7 @@ Source: table_format 9.4, writer_v8_v9 11.8; metadata tables of Apache Hudi 1.0 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -50,12 +50,31 @@ _RANKS: Final = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 
 
 def partition_key(column: str, partition: str) -> str:
-    """Key of a partition's entry of a column."""
-    return hash_id(column) + hash_id(partition or NON_PARTITIONED)
+    """Key of a partition's entry of a column in `partition_stats`."""
+    return _NAMES.key(column, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionNames:
+    """How entries name partitions.  marker: between column and partition in keys, if not empty.
+    unpartitioned: the name of the partition of a table that is not partitioned."""
+
+    marker: str = ""
+    unpartitioned: str = NON_PARTITIONED
+
+    def key(self, column: str, partition: str) -> str:
+        marker = hash_id(self.marker) if self.marker else ""
+        return hash_id(column) + marker + hash_id(partition or NON_PARTITIONED)
+
+
+_NAMES: Final = PartitionNames()
 
 
 def partition_entries(
-    files: Sequence[FileName], entries: Mapping[str, pa.StructArray], version: int
+    files: Sequence[FileName],
+    entries: Mapping[str, pa.StructArray],
+    version: int,
+    naming: PartitionNames = _NAMES,
 ) -> tuple[pa.Array, pa.StructArray]:
     """(keys, entries) of the partitions of these files, in no particular order.  Pure.
 
@@ -65,14 +84,15 @@ def partition_entries(
     """
     partitions, homes = np.unique([p for p, _ in files] or [""], return_inverse=True)
     sets = [str(p) for p in partitions]
+    names = [name or naming.unpartitioned for name in sets]
     homes = homes[: len(files)]
     rows = _rows(entries.get(RECORD_KEY), len(files))
     keys: list[str] = []
     parts: list[pa.StructArray] = []
     for column, of_files in entries.items():
-        found = _entries_of_column(column, of_files, rows, sets, homes, version)
+        found = _entries_of_column(column, of_files, rows, names, homes, version)
         if found is not None:
-            keys += [partition_key(column, sets[n]) for n in found[0]]
+            keys += [naming.key(column, sets[n]) for n in found[0]]
             parts.append(found[1])
     joined = pa.concat_arrays(parts) if parts else pa.nulls(0, ranges_type())
     return pa.array(keys, pa.string()), joined
@@ -86,9 +106,14 @@ def _rows(entries: pa.StructArray | None, count: int) -> Any:
 
 
 def _entries_of_column(
-    column: str, entries: pa.StructArray, rows: Any, sets: Sequence[str], homes: Any, version: int
+    column: str,
+    entries: pa.StructArray,
+    rows: Any,
+    names: Sequence[str],
+    homes: Any,
+    version: int,
 ) -> tuple[list[int], pa.StructArray] | None:
-    """(numbers of partitions, their entries) of one column."""
+    """(numbers of partitions, their entries) of one column.  names: of the partitions."""
     kind = bounds_type(entries)
     if kind is None:
         return None
@@ -99,7 +124,7 @@ def _entries_of_column(
     ranges = replace(
         ranges, is_known=ranges.is_known | absent, has_values=ranges.has_values & ~absent
     )
-    whole = _stated(ranges, homes, len(sets), kind)
+    whole = _stated(ranges, homes, len(names), kind)
     chosen = np.flatnonzero(whole.is_known & (whole.is_bounded | ~whole.has_values))
     if not len(chosen):
         return None
@@ -107,14 +132,13 @@ def _entries_of_column(
     low, high = (
         _as_stored(side, version).take(pa.array(chosen)) for side in (whole.low, whole.high)
     )
-    names = pa.array([sets[n] or NON_PARTITIONED for n in chosen.tolist()], pa.string())
     columns = EntryColumns(
-        names=names,
+        names=pa.array([names[n] for n in chosen.tolist()], pa.string()),
         columns=pa.repeat(pa.scalar(column), len(chosen)),
         wrapper=typed.wrapper if typed else _v1_wrapper(kind),
         low=low,
         high=high,
-        counts=_counts(entries, np.where(absent, rows, 0), homes, len(sets), chosen),
+        counts=_counts(entries, np.where(absent, rows, 0), homes, len(names), chosen),
         typed=typed,
         is_tight=True,
     )

@@ -265,15 +265,19 @@ def _read_range(
 # ---- logs ---------------------------------------------------------------------------------------
 
 
-def _log_ranges(task: IndexedFile) -> tuple[ColumnRange, ...]:
-    path = task.stat.path
-    file = task.fs.open(path)
+def log_rows(fs: FileSystem, path: str) -> pa.Table:
+    """The rows of a log's data blocks, with the columns that the blocks have."""
+    file = fs.open(path)
     try:
         blocks = read_blocks(file, path=path)
         tables = [data_batches(b, file, path=path) for b in blocks if b.kind in _DATA]
     finally:
         file.close()
-    rows = pa.concat_tables(tables, promote_options="permissive") if tables else _no_rows(blocks)
+    return pa.concat_tables(tables, promote_options="permissive") if tables else _no_rows(blocks)
+
+
+def _log_ranges(task: IndexedFile) -> tuple[ColumnRange, ...]:
+    rows = log_rows(task.fs, task.stat.path)
     try:
         return tuple(
             _in_log(_range_of(column, kind, _inner(rows.column(top), inner), {}, task.version))
@@ -300,6 +304,21 @@ def _no_rows(blocks: list[LogBlock]) -> pa.Table:
 def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
     """The values at a path into structs; null where an enclosing struct is null."""
     return pc.struct_field(column, path) if path else column
+
+
+def range_of_values(
+    column: str, values: pa.ChunkedArray, size_bytes: int, version: int, *, is_log: bool
+) -> ColumnRange:
+    """The range of a function's values in a file; values: of type null if all are."""
+    if pt.is_null(values.type):
+        typed = ValueType(NULL_ORDINAL, "StringWrapper") if version >= 2 else None
+        count = len(values)
+        return ColumnRange(
+            column, "StringWrapper", None, None, count, count, size_bytes, size_bytes, typed=typed
+        )
+    sizes = {"size_bytes": size_bytes, "plain_bytes": size_bytes}
+    found = _range_of(column, values.type, values, sizes, version)
+    return _in_log(found) if is_log else found
 
 
 def _range_of(

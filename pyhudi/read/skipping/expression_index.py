@@ -1,35 +1,48 @@
-"""Use of expression indexes (`expr_index_<name>`): ranges of a function of a column, per file.
+"""Use of expression indexes (`expr_index_<name>`): ranges or bloom filters of a function, per file.
 
 A filter on the function is rewritten to one on a pseudo column with the index's name, and files are
-ruled out by its ranges as by those of columns.  Only functions are used whose values are certain to
-be those that Spark computed when it wrote the index:
+ruled out by its ranges as by those of columns, or by its filters.  Functions of Arrow that stand
+for those of an index:
 
 ```
-year, month, day    of dates; of timestamps they depend on the session's time zone
-lower, upper        equality with ASCII text; `lower` of U+0130 is two characters in Java
+year month day hour     year month day hour
+from_unixtime           strftime of the column cast to timestamp[s]
+date_format             strftime, without seconds
+to_date                 cast to date32
+length                  utf8_length
+trim ltrim rtrim        utf8_trim utf8_ltrim utf8_rtrim with the characters
+substring               utf8_slice_codeunits from the front
+identity                the column itself
+lower upper             utf8_lower utf8_upper: equality with ASCII text alone, as Java maps some
+                        characters to several
 ```
 
-Source: writer_v8_v9 11.6, 12; entries written by Apache Hudi 1.2.0.
+Of functions that depend on the zone of the writer's session, ranges are used that bound the values
+in every zone (`time_zones`).  Source: writer_v8_v9 11.6, 12; entries written by Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.metadata.definitions import read_definitions
-from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.metadata.expression_index.calendar import strftime_format
+from pyhudi.metadata.expression_index.definition import ExpressionIndex, usable_expressions
+from pyhudi.metadata.expression_index.functions import DEFAULT_FORMAT
+from pyhudi.metadata.expression_index.time_zones import depends_on_zone, has_bounds_in_any_zone
 from pyhudi.read.skipping.predicates import Call, Field, Literal, Predicate
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 
-EXPRESSION_PREFIX: Final = "expr_index_"
-_OF_DATES: Final = {"year": "year", "month": "month", "day": "day"}
-_OF_TEXT: Final = {"lower": "utf8_lower", "upper": "utf8_upper"}
+_CASED: Final = {"lower": "utf8_lower", "upper": "utf8_upper"}
+_SAME: Final = {
+    **{name: name for name in ("year", "month", "day", "hour")}, "length": "utf8_length", **_CASED,
+}  # fmt: skip
+_TRIMMED: Final = {"trim": "utf8_trim", "ltrim": "utf8_ltrim", "rtrim": "utf8_rtrim"}
 _COMPARED: Final = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 )
@@ -37,102 +50,162 @@ _DOT_ABOVE: Final = "\u0307"
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionIndex:
-    """One index.  name: of its metadata partition; function: of Arrow."""
+class UsableIndex:
+    """An index and what filters compare it with.  source: the type of its column."""
 
-    name: str
-    function: str
-    column: str
+    index: ExpressionIndex
+    source: pa.DataType
 
     @property
-    def partition(self) -> MetadataPartition:
-        return MetadataPartition(self.name, f"{self.name.replace('_', '-')}-")
+    def name(self) -> str:
+        return self.index.name
 
     @property
     def kind(self) -> pa.DataType:
-        """The type of its ranges."""
-        return pa.string() if self.function in _OF_TEXT.values() else pa.int64()
+        """The type of its ranges, as Arrow's functions have it."""
+        found = self.index.expression.result_type(self.source)
+        return pa.int64() if pt.is_integer(found) else found
+
+    @property
+    def is_zoned(self) -> bool:
+        """Whether its entries depend on the time zone of their writers."""
+        return depends_on_zone(self.index.expression, self.source)
+
+    def is_call(self, node: Predicate) -> bool:
+        """Whether a node is the index's function of its column."""
+        expression, column = self.index.expression, Field(self.index.column)
+        if expression.function == "identity":
+            return node == column
+        if not isinstance(node, Call):
+            return False
+        given = dict(expression.options)
+        if node.name == "strftime":
+            return _is_format_of(node, expression.function, given, column)
+        return node.arguments == (column,) and _is_function(node, expression.function, given)
 
 
-def expression_indexes(
+def _is_function(node: Call, function: str, given: Mapping[str, str]) -> bool:
+    """Whether a call is this function, except for the formatting of times."""
+    if function in _TRIMMED:
+        characters = given.get("trimString", " ")
+        return node.name == _TRIMMED[function] and _option(node, "characters") == characters
+    if function == "substring":
+        start = max(0, int(given["pos"]) - 1)
+        span = tuple(_option(node, name) for name in ("start", "stop", "step"))
+        expected = (start, start + int(given["len"]), 1)
+        return node.name == "utf8_slice_codeunits" and span == expected
+    if function == "to_date":
+        return node.name == "cast" and _target(node) == pa.date32()
+    return node.name == _SAME.get(function)
+
+
+def _is_format_of(node: Call, function: str, given: Mapping[str, str], column: Field) -> bool:
+    if function == "from_unixtime":
+        is_text = _is_cast_to_seconds(node.arguments, column)
+        return is_text and _is_format(node, given.get("format", DEFAULT_FORMAT))
+    is_plain = function == "date_format" and node.arguments == (column,)
+    # Arrow prints fractions of seconds, Java does not
+    return is_plain and "ss" not in given["format"] and _is_format(node, given["format"])
+
+
+def _option(node: Call, name: str) -> object:
+    try:
+        return None if node.options is None else node.options[name].as_py()
+    except (KeyError, IndexError):
+        return None
+
+
+def _target(node: Call) -> pa.DataType | None:
+    try:
+        return None if node.options is None else node.options["to_type"].type
+    except (KeyError, IndexError):
+        return None
+
+
+def _is_cast_to_seconds(arguments: tuple[Predicate, ...], column: Field) -> bool:
+    match arguments:
+        case (Call("cast", (inner,)) as cast,):
+            kind = _target(cast)
+            return kind in (pa.timestamp("s"), pa.timestamp("s", "UTC")) and inner == column
+        case _:
+            return False
+
+
+def _is_format(node: Call, pattern: str) -> bool:
+    return bool(_option(node, "format") == strftime_format(pattern))
+
+
+def usable_indexes(
     fs: FileSystem, config: TableConfig, schema: pa.Schema
-) -> tuple[ExpressionIndex, ...]:
+) -> tuple[UsableIndex, ...]:
     """The listed indexes of functions that are evaluated exactly; schema: of the table.
 
     Reads the definitions if any such partition is listed.  Raises CorruptFileError.
     """
-    listed = sorted(
-        name for name in config.metadata_partitions if name.startswith(EXPRESSION_PREFIX)
-    )
-    if not listed:
-        return ()
-    stored = read_definitions(fs, config)
-    found = (_parsed(name, stored.get(name, {}), schema) for name in listed)
-    return tuple(index for index in found if index is not None)
+    found = []
+    for index in usable_expressions(fs, config):
+        kind = schema.field(index.column).type if index.column in schema.names else None
+        if kind is None or not index.accepts(kind):
+            continue
+        usable = UsableIndex(index, kind)
+        is_bounded = index.is_ranged and has_bounds_in_any_zone(index.expression)
+        if is_bounded or not usable.is_zoned:
+            found.append(usable)
+    return tuple(found)
 
 
-def _parsed(name: str, definition: Mapping[str, Any], schema: pa.Schema) -> ExpressionIndex | None:
-    fields, options = definition.get("sourceFields"), definition.get("indexOptions") or {}
-    if definition.get("indexType") != "column_stats" or set(options) > {"expr"}:
-        return None
-    if not isinstance(fields, list) or len(fields) != 1 or fields[0] not in schema.names:
-        return None
-    kind = schema.field(fields[0]).type
-    known = _OF_DATES if pt.is_date32(kind) else _OF_TEXT if pt.is_string(kind) else {}
-    function = known.get(str(definition.get("indexFunction")))
-    return None if function is None else ExpressionIndex(name, function, fields[0])
-
-
-def on_ranges(node: Predicate, index: ExpressionIndex) -> Predicate | None:
+def on_ranges(node: Predicate, index: UsableIndex) -> Predicate | None:
     """The filter with comparisons of the index's function as comparisons of the pseudo column;
-    None if it has none that the ranges can decide."""
+    None if it has none that the index can decide."""
     found = _rewritten(node, index)
     return found if found != node else None
 
 
-def _rewritten(node: Predicate, index: ExpressionIndex) -> Predicate:
+def _rewritten(node: Predicate, index: UsableIndex) -> Predicate:
     if not isinstance(node, Call):
         return node
     if node.name in ("and", "and_kleene", "or", "or_kleene"):
         return Call(node.name, tuple(_rewritten(side, index) for side in node.arguments))
-    if node.name not in _COMPARED or len(node.arguments) != 2:
+    if _has_case(index):
+        return _of_cased_text(node, index)
+    pseudo = Field(index.name)
+    sides = tuple(pseudo if index.is_call(side) else side for side in node.arguments)
+    if pseudo not in sides:
         return node
-    one, other = (_replaced(side, index) for side in node.arguments)
-    literal = next((side for side in (one, other) if isinstance(side, Literal)), None)
-    if literal is None or Field(index.name) not in (one, other):
+    is_compared = node.name in _COMPARED and any(isinstance(side, Literal) for side in sides)
+    return Call(node.name, sides, node.options) if is_compared or node.name == "is_in" else node
+
+
+def _has_case(index: UsableIndex) -> bool:
+    return index.index.expression.function in _CASED
+
+
+def _of_cased_text(node: Call, index: UsableIndex) -> Predicate:
+    literal = next((side for side in node.arguments if isinstance(side, Literal)), None)
+    if node.name != "equal" or literal is None or not any(map(index.is_call, node.arguments)):
         return node
-    if index.kind != pa.string():
-        return Call(node.name, (one, other))
-    return _of_text(node, index, literal.value)
-
-
-def _replaced(node: Predicate, index: ExpressionIndex) -> Predicate:
-    called = isinstance(node, Call) and node.name == index.function
-    if called and isinstance(node, Call) and node.arguments == (Field(index.column),):
-        return Field(index.name)
-    return node
-
-
-def _of_text(node: Call, index: ExpressionIndex, value: pa.Scalar) -> Predicate:
-    text = value.as_py()
-    if node.name != "equal" or not isinstance(text, str) or not text.isascii():
+    text = literal.value.as_py()
+    if not isinstance(text, str) or not text.isascii():
         return node
+    is_odd = index.index.expression.function == "lower" and "i" in text
+    if not index.index.is_ranged:
+        return node if is_odd else _compared(index, "equal", text)
     greatest = text
-    if index.function == "utf8_lower" and "i" in text:  # may stand for i and U+0307
+    if is_odd:  # may stand for i and U+0307
         greatest = text[: text.index("i") + 1] + chr(ord(_DOT_ABOVE) + 1)
     bounds = (("greater_equal", text), ("less_equal", greatest))
     return Call("and", tuple(_compared(index, name, bound) for name, bound in bounds))
 
 
-def _compared(index: ExpressionIndex, operator: str, text: str) -> Call:
+def _compared(index: UsableIndex, operator: str, text: str) -> Call:
     return Call(operator, (Field(index.name), Literal(pa.scalar(text, pa.string()))))
 
 
 def rewritten_filters(
     fs: FileSystem, config: TableConfig, node: Predicate, schema: pa.Schema
-) -> Iterator[tuple[ExpressionIndex, Predicate]]:
-    """The indexes that can decide a part of the filter, with the filter on their ranges."""
-    for index in expression_indexes(fs, config, schema):
+) -> Iterator[tuple[UsableIndex, Predicate]]:
+    """The indexes that can decide a part of the filter, with the filter on the pseudo column."""
+    for index in usable_indexes(fs, config, schema):
         found = on_ranges(node, index)
         if found is not None:
             yield index, found

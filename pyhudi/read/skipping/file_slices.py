@@ -26,13 +26,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
+from pyhudi.metadata.expression_index.time_zones import in_any_zone
 from pyhudi.metadata.file_stats.collect import may_contain, read_ranges
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, hull
 from pyhudi.metadata.file_stats.records import FileName
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX, MetadataPartition
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.secondary_index.definition import is_partitioned_record_index
-from pyhudi.read.skipping.expression_index import ExpressionIndex, rewritten_filters
+from pyhudi.read.skipping.expression_index import UsableIndex, rewritten_filters
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from pyhudi.read.skipping.predicates import (
     Call,
@@ -162,12 +163,15 @@ def _indexes(
         for name in request.columns
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
-    # each row must be stored whole in one file
     rule = _rule_of_slices(state)
-    whole_rows = rule if rule is _SliceRule.ANY_FILE else _SliceRule.NO_LOGS
     for index, condition in rewritten_filters(state.fs, state.config, node, request.schema):
-        read = partial(_expression_ranges, metadata, index)
-        found.append((index.name, partial(_ranged, condition, read, whole_rows)))
+        if index.index.is_ranged:
+            read = partial(_expression_ranges, metadata, index)
+            found.append((index.name, partial(_ranged, condition, read, rule)))
+        elif (values := required_values(condition, [index.name], index.kind)) is not None:
+            texts = (values.cast(pa.string()),)
+            own = index.index.partition
+            found.append((index.name, partial(_bloomed, metadata, keys=texts, partition=own)))
     if columns and COLUMN_STATS.path in listed:
 
         def ranges_of(files: Sequence[FileName]) -> Mapping[str, ColumnRanges]:
@@ -184,11 +188,14 @@ def _is_partitioned_index(state: TableState) -> bool:
 
 
 def _expression_ranges(
-    metadata: MetadataTable, index: ExpressionIndex, files: Sequence[FileName]
+    metadata: MetadataTable, index: UsableIndex, files: Sequence[FileName]
 ) -> Mapping[str, ColumnRanges]:
     """The ranges of an expression index, under its name."""
-    found = read_ranges(metadata, files, {index.column: index.kind}, index.partition)
-    return {index.name: found[index.column]} if index.column in found else {}
+    column, expression = index.index.column, index.index.expression
+    found = read_ranges(metadata, files, {column: index.kind}, index.index.partition).get(column)
+    if found is None:
+        return {}
+    return {index.name: in_any_zone(found, expression) if index.is_zoned else found}
 
 
 def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.Array, ...]:
@@ -232,13 +239,16 @@ def _indexed(
 
 
 def _bloomed(
-    metadata: MetadataTable, slices: list[FileSlice], keys: tuple[pa.Array, ...]
+    metadata: MetadataTable,
+    slices: list[FileSlice],
+    keys: tuple[pa.Array, ...],
+    partition: MetadataPartition = BLOOM_FILTERS,
 ) -> list[FileSlice]:
     plain = [
         file_slice for file_slice in slices if file_slice.base is not None and not file_slice.logs
     ]
     files = [(p.partition, str(p.base.name)) for p in plain if p.base is not None]
-    retained = may_contain(metadata, files, pa.concat_arrays(keys))
+    retained = may_contain(metadata, files, pa.concat_arrays(keys), partition)
     ruled_out = {
         file_slice.group for file_slice, keep in zip(plain, retained, strict=True) if not keep
     }

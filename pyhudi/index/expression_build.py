@@ -1,0 +1,155 @@
+"""Creation of expression indexes: the checks of a new one, and building those that were lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow.types as pt
+
+from pyhudi.engine import Engine
+from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError, UserError
+from pyhudi.index.index_creation import IndexCreation
+from pyhudi.metadata.bootstrap import check_quiet
+from pyhudi.metadata.expression_index.build import GROUPS, create_expression
+from pyhudi.metadata.expression_index.definition import (
+    ExpressionIndex,
+    ExpressionKind,
+    expression_indexes,
+    expression_of,
+    filter_options_of,
+    usable_expressions,
+)
+from pyhudi.metadata.expression_index.functions import FUNCTIONS
+from pyhudi.metadata.payloads import EXPRESSION_PREFIX
+from pyhudi.options import ReadOptions
+from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import load_config
+
+_ONE_ARGUMENT: Final = frozenset({"year", "month", "day", "hour", "lower", "upper", "length"})
+_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionRequest:
+    """An index to create.  name: None for one made of function and column."""
+
+    column: str
+    function: str
+    using: str
+    name: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def new_expression(state: TableState, request: ExpressionRequest) -> ExpressionIndex:
+    """The index to create.  Raises UserError, SchemaError, UnsupportedTableError or
+    IndexNotReadyError where the table cannot have it."""
+    version = state.config.layout.index_version
+    if not version:
+        raise UnsupportedTableError(
+            "tables of this version have no expression indexes", version=state.config.version,
+            hint="upgrade the table to version 8 or 9",
+        )  # fmt: skip
+    if state.metadata is None:
+        raise IndexNotReadyError(
+            "an expression index needs a metadata table", path=state.fs.url,
+            hint="run table.metadata.rebuild()",
+        )  # fmt: skip
+    index = _requested(request, version)
+    if index.name in state.config.metadata_partitions:
+        raise UserError("the table has an index of this name", name=index.name)
+    if state.config.is_merge_on_read and not index.is_ranged:
+        raise UnsupportedTableError(
+            "merge-on-read tables cannot have expression indexes of bloom filters",
+            column=request.column, hint="Apache Hudi 1.2.0 could not write logs to the table",
+        )  # fmt: skip
+    _check_single(state, index)
+    schema = state.schema()
+    if request.column not in schema.names:
+        raise UserError("the table has no such column", column=request.column)
+    kind = schema.field(request.column).type
+    if version < 2 and pt.is_temporal(kind) and index.is_ranged:
+        raise UnsupportedTableError(
+            "column statistics of a function of times cannot be created at this table version",
+            version=state.config.version, column=request.column, expression=request.function,
+            hint="Apache Hudi 1.2.0 fails on filters with them; upgrade the table to version 9",
+        )  # fmt: skip
+    if not index.accepts(kind):
+        raise SchemaError(
+            "a column of this type cannot have the expression index", column=request.column,
+            type=str(kind), expression=request.function, using=request.using,
+            hint="docs/indexes.md lists the types of each function",
+        )  # fmt: skip
+    return index
+
+
+def _check_single(state: TableState, index: ExpressionIndex) -> None:
+    """Apache Hudi 1.2.0 uses the index of any such function for a filter with any other of the same
+    column, and then misses rows."""
+    for other in expression_indexes(state.fs, state.config):
+        functions = {each.expression.function for each in (index, other)}
+        if other.column == index.column and len(functions) == 2 and functions <= _ONE_ARGUMENT:
+            raise UserError(
+                "the column has an expression index of another function of one argument",
+                column=index.column, index=other.name,
+                hint="Apache Hudi 1.2.0 confuses them; drop that index first",
+            )  # fmt: skip
+
+
+def _requested(request: ExpressionRequest, version: int) -> ExpressionIndex:
+    kinds = {kind.value: kind for kind in ExpressionKind}
+    if request.using not in kinds:
+        raise UserError(
+            "an expression index cannot use this", using=request.using, hint=" or ".join(kinds)
+        )
+    if request.function not in FUNCTIONS:
+        raise UserError(
+            "no expression index of this function can be created", expression=request.function,
+            hint=", ".join(FUNCTIONS),
+        )  # fmt: skip
+    default = re.sub(r"\W", "_", f"{request.function}_{request.column}")
+    name = (request.name or default).removeprefix(EXPRESSION_PREFIX)
+    if not _NAME.fullmatch(name):
+        raise UserError("the name of an index may contain only letters, digits and _", name=name)
+    filters = filter_options_of(request.options)
+    if filters and kinds[request.using] is not ExpressionKind.BLOOM_FILTERS:
+        raise UserError("column statistics have no such option", option=filters[0][0])
+    expression = expression_of(request.function, request.column, request.options)
+    index = ExpressionIndex(
+        EXPRESSION_PREFIX + name, expression, kinds[request.using], version, filters
+    )
+    index.check()
+    return index
+
+
+def create_expression_index(
+    state: TableState, index: ExpressionIndex, engine: Engine, group_count: int = GROUPS
+) -> IndexCreation:
+    """Build the index for every file.  The caller holds the table's lock.
+
+    Raises IndexNotReadyError while a write is pending.
+    """
+    check_quiet(state.timeline, state.log)
+    kind = state.schema().field(index.column).type
+    _, entries = create_expression(
+        state.fs, state.config, state.log, index, kind, group_count=group_count, engine=engine
+    )
+    return IndexCreation(index.name, index.column, f"V{index.version}", group_count, entries)
+
+
+def recreate_expressions(fs: FileSystem, group_counts: Mapping[str, int], engine: Engine) -> None:
+    """Build the expression indexes among these partitions that the table no longer lists, by their
+    definitions; those that it cannot have stay unlisted.
+
+    group_counts: of each partition.  The caller holds the table's lock.
+    """
+    lost = group_counts.keys() - load_config(fs).metadata_partitions
+    for index in usable_expressions(fs, load_config(fs), lost):
+        state = load_state(fs, ReadOptions())
+        schema = state.schema()
+        if index.column in schema.names and index.accepts(schema.field(index.column).type):
+            groups = group_counts[index.name] or GROUPS
+            create_expression_index(state, index, engine, groups)
