@@ -1,0 +1,123 @@
+"""Changes of the version that stop between two steps, and what Apache Hudi then reads."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.options import parse_options
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from tests.interop.test_version_changes import golden
+from tests.support.apache_hudi import ApacheHudi
+from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
+from tests.support.foreign import row_counts
+
+pytestmark = pytest.mark.interop
+
+OPTIONS = {"hoodie.index.type": "SIMPLE"}
+Hudi = Callable[[str], ApacheHudi]
+
+
+def opened(fs: FileSystem) -> Table:
+    return Table(fs, options=parse_options(OPTIONS), engine=LocalEngine(1))
+
+
+def change(fs: FileSystem, to: int) -> None:
+    table = opened(fs)
+    table.upgrade(to) if table.config.version < to else table.downgrade(to)
+
+
+def stage(step: str) -> str:
+    """What a step changes: a file of the table, or one of many in a folder."""
+    verb, _, path = step.partition(" ")
+    removes = "remove " if verb.startswith("delete") else ""
+    if not path.startswith(".hoodie/") or path.startswith(".hoodie/.temp/"):
+        return f"{removes}data files"
+    if re.search(r"/\d{14,}[._]", path) or "/history/" in path:
+        return f"{removes}{path.rpartition('/')[0]}/"
+    if path.startswith(".hoodie/metadata/"):
+        return f"{removes}{'/'.join(path.split('/')[:3])}/"
+    return removes + re.sub(r"\d{14,}", "instant", path)
+
+
+def stops(root: Path, to: int) -> Iterator[tuple[str, Path]]:
+    """The table as it is where the change stopped between two stages, each in a new folder.
+
+    The same two stages are tried once.
+    """
+    whole = copied(root, 0)
+    watched = TracingFileSystem(LocalFileSystem(whole))
+    change(watched, to)
+    stages = ["", *map(stage, watched.trace)]
+    found = [f"{a} -> {b}" for a, b in pairwise(stages) if a != b]
+    for name in dict.fromkeys(found):
+        number = next(n for n, (a, b) in enumerate(pairwise(stages)) if f"{a} -> {b}" == name)
+        copy = copied(root, number + 1)
+        dying = CrashingFileSystem(LocalFileSystem(copy), stop=number)
+        with suppress(Crash):
+            change(dying, to)
+        assert dying.steps.crashed
+        yield name, copy
+        shutil.rmtree(copy)
+
+
+def copied(root: Path, number: int) -> Path:
+    copy = root.parent / f"stop-{number}" / root.name
+    shutil.copytree(root, copy)
+    return copy
+
+
+def counted(rows: pa.Table) -> Counter[str]:
+    return row_counts(rows, sorted(set(rows.column_names) - {"_hoodie_file_name"}))
+
+
+def problems(copy: Path, hudis: list[ApacheHudi], before: Counter[str]) -> Iterator[str]:
+    ours = opened(LocalFileSystem(copy))
+    if counted(ours.scan().to_arrow()) != before:
+        yield "pyhudi: other rows"
+    for hudi in hudis:
+        if hudi.version.startswith("0.") and ours.config.version > 6:
+            continue
+        for metadata in ("on", "off"):
+            try:
+                found = counted(hudi.read(copy, mdt=metadata))
+            except AssertionError as error:
+                yield f"metadata {metadata}: {str(error)[:300]}"
+                continue
+            if found != before:
+                yield (
+                    f"Apache Hudi {hudi.version}, metadata {metadata}: {found.total()} rows of"
+                    f" {before.total()}; only there {list(found - before)[:2]}"
+                )
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "to"),
+    [
+        ("mor_bloom", 9, 6),
+        pytest.param("mor_bloom", 6, 9, marks=pytest.mark.slow),
+        pytest.param("cow_bloom", 6, 8, marks=pytest.mark.slow),
+    ],
+)
+def test_both_read_a_table_whose_change_stopped_between_two_steps(
+    name: str, since: int, to: int, tmp_path: Path, apache_hudi: Hudi
+) -> None:
+    root = golden(name, tmp_path)
+    if since > 6:
+        change(LocalFileSystem(root), since)
+    before = counted(opened(LocalFileSystem(root)).scan().to_arrow())
+    hudis = [apache_hudi("1.2.0"), apache_hudi("0.15.0")]
+    found = {stopped: list(problems(copy, hudis, before)) for stopped, copy in stops(root, to)}
+    assert len(found) > 10
+    assert not {stopped: each for stopped, each in found.items() if each}
