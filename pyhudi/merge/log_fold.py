@@ -187,12 +187,30 @@ class _Folding:
         return Folded(pa.concat_tables(tables), at, self.order, self.final, self.last)
 
 
-def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRules) -> pa.Table:
-    """The rows of base and log, with each key's stored record merged first, for rules that do not
+@dataclass(frozen=True, slots=True)
+class MergedParts:
+    """The rows of a slice in two parts.
+
+    remaining: which base rows are in the result unchanged; None without a base file.  rows: the
+    merged rows, then rows of the logs.
+    """
+
+    remaining: Mask | None
+    rows: pa.Table
+
+    def table(self, base: pa.Table | None) -> pa.Table:
+        """All rows, those of the base file first, in file order."""
+        if base is None or self.remaining is None:
+            return self.rows
+        rest = base if self.remaining.all() else base.filter(pa.array(self.remaining))
+        return pa.concat_tables([rest, self.rows])
+
+
+def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRules) -> MergedParts:
+    """Base and log merged, with each key's stored record merged first, for rules that do not
     compare ordering values.  Equals a rewrite at every commit.  base_key: as in `with_base`."""
     rows = np.flatnonzero(base_key != NO_ENTRY)
     count = len(rows)
-    rest = base.filter(pa.array(base_key == NO_ENTRY))
     whole = Entries(
         np.concatenate([base_key[rows], entries.key]),
         entries.key_count,
@@ -201,13 +219,13 @@ def fold_onto(base: pa.Table, base_key: Longs, entries: Entries, rules: MergeRul
         np.concatenate([np.arange(count), entries.row + count]),
         pa.concat_tables([base.take(pa.array(rows)), entries.rows]),
     )
-    return pa.concat_tables([rest, fold_entries(whole, rules).rows])
+    return MergedParts(base_key == NO_ENTRY, fold_entries(whole, rules).rows)
 
 
 def with_base(
     folded: Folded, base: pa.Table, base_key: Longs, base_order: Ranked, rules: MergeRules
-) -> pa.Table:
-    """The remaining rows of the base file in file order, then merged rows, then rows of the log.
+) -> MergedParts:
+    """The state of each key merged with the rows of the base file.
 
     base_key: number of the key of each base row, or NO_ENTRY.  If several base rows have one key,
     either all remain or the last one is merged.
@@ -233,5 +251,5 @@ def with_base(
         rules,
     )
     alone = np.flatnonzero((folded.at != NO_ENTRY) & (partner == NO_ENTRY) & ~stays)
-    rest = base if keep.all() else base.filter(pa.array(keep))
-    return pa.concat_tables([rest, merged, folded.rows.take(pa.array(folded.at[alone]))])
+    logged = folded.rows.take(pa.array(folded.at[alone]))
+    return MergedParts(keep, pa.concat_tables([merged, logged]))

@@ -42,6 +42,13 @@ class Live:
     def nbytes(self) -> int:
         return 0 if self.bits is None else self.bits.nbytes
 
+    @property
+    def mask(self) -> Mask:
+        """One flag a row."""
+        if self.bits is None:
+            return np.ones(self.count, np.bool_)
+        return np.unpackbits(self.bits, count=self.count).view(np.bool_)
+
     def rows(self, table: pa.Table) -> pa.Table:
         """The live rows of a table.  Raises CorruptFileError where its row count has changed."""
         if table.num_rows != self.count:
@@ -50,7 +57,7 @@ class Live:
             )
         if self.bits is None:
             return table
-        return table.filter(pa.array(np.unpackbits(self.bits, count=self.count).view(np.bool_)))
+        return table.filter(pa.array(self.mask))
 
 
 @dataclass(frozen=True, slots=True)

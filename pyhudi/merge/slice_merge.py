@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pyhudi._native.keys import fold
+from pyhudi.arrays import Mask
 from pyhudi.merge.column_merge import plain
 from pyhudi.merge.log_fold import (
     DATA,
@@ -26,6 +27,7 @@ from pyhudi.merge.log_fold import (
     NO_ENTRY,
     ORDERED_DELETE,
     Entries,
+    MergedParts,
     fold_entries,
     fold_onto,
     number_keys,
@@ -74,7 +76,49 @@ def merge(
     match = match or match_keys(base, log, rules)
     if rules.is_plain:
         return decide(base, log, rules, match).rows(base, data_of(log), columns)
-    return _folded(base, log, rules, columns, match)
+    stored = None if base is None else plain(base.select(columns))
+    return _folded(base, stored, log, rules, columns, match).table(stored)
+
+
+def rows_of_logs(
+    base: pa.Table | None,
+    log: Sequence[LogEntries],
+    rules: MergeRules,
+    *,
+    columns: Sequence[str],
+    match: RowMatch | None = None,
+) -> pa.Table:
+    """The rows of `merge` that are not unchanged base rows.
+
+    Under plain rules, base needs only the columns that the rules use.
+    """
+    match = match or match_keys(base, log, rules)
+    if not rules.is_plain:
+        stored = None if base is None else plain(base.select(columns))
+        return _folded(base, stored, log, rules, columns, match).rows
+    outcome = decide(base, log, rules, match)
+    return Outcome(None, outcome.log).rows(None, data_of(log), columns)
+
+
+def remaining_rows(
+    base: pa.Table, log: Sequence[LogEntries], rules: MergeRules, match: RowMatch | None = None
+) -> Mask:
+    """Which base rows are in the result of `merge` unchanged.
+
+    base, log: with the columns that the rules use, and at least one more.
+    """
+    match = match or match_keys(base, log, rules)
+    if rules.is_plain:
+        live = decide(base, log, rules, match).base
+        assert live is not None
+        return live.mask
+    if rules.function is not None:
+        first = np.asarray(number_keys(match.entries)[0].first(match.stored))
+        return np.asarray(match.spread(first < 0, base.num_rows, True), np.bool_)
+    columns = base.schema.names[:1]
+    found = _folded(base, plain(base.select(columns)), log, rules, columns, match).remaining
+    assert found is not None
+    return found
 
 
 def decide(
@@ -129,19 +173,23 @@ def folded_columns(
 
 def _folded(
     base: pa.Table | None,
+    stored: pa.Table | None,
     log: Sequence[LogEntries],
     rules: MergeRules,
     columns: Sequence[str],
     match: RowMatch,
-) -> pa.Table:
-    """`merge` for rules that the native fold does not support."""
+) -> MergedParts:
+    """The merge for rules that the native fold does not support.
+
+    stored: the result columns of base.
+    """
     ranks = _ranks(match.compared(base, rules.ordering), log, rules)
     table, number, key = number_keys(match.entries)
     is_data = _is_data(log)
     rows = [entry.select(columns) for entry in data_of(log)]
     if not rows:
-        assert base is not None
-        rows = [plain(base.slice(0, 0).select(columns))]
+        assert stored is not None
+        rows = [stored.slice(0, 0)]
     entries = Entries(
         key,
         int(key.max(initial=-1)) + 1,
@@ -150,12 +198,11 @@ def _folded(
         np.cumsum(is_data) - 1,
         pa.concat_tables(rows),
     )
-    if base is None:
-        return fold_entries(entries, rules).rows
+    if base is None or stored is None:
+        return MergedParts(None, fold_entries(entries, rules).rows)
     first = np.asarray(table.first(match.stored))
     base_key = np.where(first >= 0, number[first], NO_ENTRY)
     base_key = match.spread(base_key, base.num_rows, NO_ENTRY)
-    stored = plain(base.select(columns))
     if rules.function is not None:
         return fold_onto(stored, base_key, entries, rules)
     order = _ranked(ranks.base, ranks.base_valid, len(first))

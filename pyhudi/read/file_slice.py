@@ -82,9 +82,9 @@ def read_slice(
     else:
         if row_groups is None:
             row_groups = _pruned(fs, slice, spec, partition_values)
-        stored = pa.schema(map(spec.table.field, _stored(spec, partition_values)))
+        stored = pa.schema(map(spec.table.field, stored_columns(spec, partition_values)))
         rows = base_rows(fs, slice, stored, row_groups)
-    return _finish(rows, spec, partition_values)
+    return finish(rows, spec, partition_values)
 
 
 def _visible(spec: SliceSpec) -> pa.Schema:
@@ -93,13 +93,13 @@ def _visible(spec: SliceSpec) -> pa.Schema:
     return pa.schema([spec.table.field(name) for name in names])
 
 
-def _stored(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str]:
+def stored_columns(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str]:
     """Visible columns that are read from files: at least one, which is needed to count rows."""
     found = [f.name for f in _visible(spec) if f.name not in values]
     return found or [spec.table.names[0]]
 
 
-def _finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
+def finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
     """Set the partition columns, apply the filter, order the columns."""
     columns = []
     visible = _visible(spec)
@@ -228,9 +228,7 @@ def _merged(
     values: Mapping[str, pa.Scalar],
 ) -> pa.Table:
     """Base and logs merged; under plain rules, by the cached decisions of an earlier read."""
-    partial = [placed for placed in blocks if placed.block.is_partial]
-    if partial:
-        spec = replace(spec, rules=partial_rules(spec.rules, path=partial[0].path))
+    spec, partial = with_partial_rules(spec, blocks)
     prune = _pruned if _commutes(spec) else _pruned_by_keys
     row_groups = prune(fs, slice, spec, values)
     key = None
@@ -239,26 +237,41 @@ def _merged(
         known = OUTCOMES.get(key)
         if known is not None:
             return _as_decided(fs, slice, blocks, spec, values, known)
-    found = _by_position(fs, slice, blocks, spec, values, row_groups)
-    found = found or _by_key(fs, slice, blocks, spec, values, row_groups)
+    found = load(fs, slice, blocks, spec, values, row_groups)
     needed, base, log, match = found.needed, found.base, found.log, found.match
     if base is None and not data_of(log):
         return needed.empty_table()
-    rules = _present(spec.rules, needed)
+    rules = present_rules(spec.rules, needed)
     if partial:
         base = base if base is None else flagged(base, needed.names, None)
     if key is None:
-        columns = needed.names if rules.function else _stored(spec, values)
-        if partial:
-            columns = [*columns, *(flag_of(n) for n in columns if n not in META_COLUMNS)]
+        columns = merged_columns(spec, values, needed, partial=partial)
         return merge(base, log, rules, columns=columns, match=match)
     outcome = decide(base, log, rules, match)
     OUTCOMES.put(key, outcome)
-    return outcome.rows(base, data_of(log), _stored(spec, values))
+    return outcome.rows(base, data_of(log), stored_columns(spec, values))
+
+
+def merged_columns(
+    spec: SliceSpec, values: Mapping[str, pa.Scalar], needed: pa.Schema, *, partial: bool
+) -> list[str]:
+    """The columns that a merge returns; with partial updates, also their flags."""
+    columns = needed.names if spec.rules.function else stored_columns(spec, values)
+    if not partial:
+        return list(columns)
+    return [*columns, *(flag_of(n) for n in columns if n not in META_COLUMNS)]
+
+
+def with_partial_rules(spec: SliceSpec, blocks: Sequence[PlacedBlock]) -> tuple[SliceSpec, bool]:
+    """The spec with the rules of these blocks, and whether one of them has partial updates."""
+    partial = [placed for placed in blocks if placed.block.is_partial]
+    if not partial:
+        return spec, False
+    return replace(spec, rules=partial_rules(spec.rules, path=partial[0].path)), True
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class Loaded:
     """Rows of the base file and entries of the logs.  match: None to match by record key."""
 
     needed: pa.Schema
@@ -267,37 +280,33 @@ class _Loaded:
     match: RowMatch | None = None
 
 
-def _by_key(
+def load(
     fs: FileSystem,
     slice: FileSlice,
     blocks: Sequence[PlacedBlock],
     spec: SliceSpec,
     values: Mapping[str, pa.Scalar],
     row_groups: Sequence[int] | None,
-) -> _Loaded:
+    *,
+    narrow: bool = False,
+) -> Loaded:
+    """What a merge needs, matched by position where all blocks have valid positions in the base
+    file, then without the record key unless it is requested; else by key.
+
+    narrow: of the base file, read only the columns that decide the merge, and at least one.
+    """
+    if slice.base is not None and has_positions(slice.base, blocks):
+        needed = _needed(spec, values, by_key=False)
+        log = list(log_entries(fs, blocks, needed, spec.rules))
+        base = _base_to_merge(fs, slice, needed, spec, row_groups, narrow=narrow)
+        assert base is not None
+        match = position_match(fs, (slice.base, base), blocks, log, row_groups)
+        if match is not None:
+            return Loaded(needed, base, log, match)
     needed = _needed(spec, values)
     log = list(log_entries(fs, blocks, needed, spec.rules))
-    return _Loaded(needed, _base_to_merge(fs, slice, needed, spec, row_groups), log)
-
-
-def _by_position(
-    fs: FileSystem,
-    slice: FileSlice,
-    blocks: Sequence[PlacedBlock],
-    spec: SliceSpec,
-    values: Mapping[str, pa.Scalar],
-    row_groups: Sequence[int] | None,
-) -> _Loaded | None:
-    """Without the record key, unless it is requested; None where a block has no valid positions in
-    the slice's base file."""
-    if slice.base is None or not has_positions(slice.base, blocks):
-        return None
-    needed = _needed(spec, values, by_key=False)
-    log = list(log_entries(fs, blocks, needed, spec.rules))
-    base = _base_to_merge(fs, slice, needed, spec, row_groups)
-    assert base is not None
-    match = position_match(fs, (slice.base, base), blocks, log, row_groups)
-    return None if match is None else _Loaded(needed, base, log, match)
+    base = _base_to_merge(fs, slice, needed, spec, row_groups, narrow=narrow)
+    return Loaded(needed, base, log)
 
 
 def _base_to_merge(
@@ -306,9 +315,14 @@ def _base_to_merge(
     needed: pa.Schema,
     spec: SliceSpec,
     row_groups: Sequence[int] | None,
+    *,
+    narrow: bool,
 ) -> pa.Table | None:
     if slice.base is None:
         return None
+    if narrow:
+        deciding = [field for field in needed if field.name in looked_at(spec.rules)]
+        needed = pa.schema(deciding or [needed.field(0)])
     coded = set(needed.names).difference(looked_at(spec.rules))
     return base_rows(fs, slice, needed, row_groups, coded=coded)
 
@@ -322,7 +336,7 @@ def _as_decided(
     outcome: Outcome,
 ) -> pa.Table:
     """The live rows by a cached outcome, without reading their keys."""
-    stored = pa.schema(map(spec.table.field, _stored(spec, values)))
+    stored = pa.schema(map(spec.table.field, stored_columns(spec, values)))
     data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
     log = data_of(list(log_entries(fs, data, stored, spec.rules)))
     base = None
@@ -349,7 +363,7 @@ def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar], *, by_key: bool = 
     known = set(spec.table.names)
     deciding = (name for name in looked_at(spec.rules)[0 if by_key else 1 :] if name in known)
     whole = [name for name in spec.table.names if spec.rules.function and name not in META_COLUMNS]
-    names = dict.fromkeys((*_stored(spec, values), *deciding, *whole))
+    names = dict.fromkeys((*stored_columns(spec, values), *deciding, *whole))
     return pa.schema([spec.table.field(name) for name in names])
 
 
@@ -358,7 +372,7 @@ def looked_at(rules: MergeRules) -> tuple[str, ...]:
     return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
 
 
-def _present(rules: MergeRules, needed: pa.Schema) -> MergeRules:
+def present_rules(rules: MergeRules, needed: pa.Schema) -> MergeRules:
     """The rules.  Raises UnsupportedTableError if the table lacks their ordering columns."""
     if all(name in needed.names for name in rules.ordering):
         return rules
@@ -416,7 +430,7 @@ def log_entries(
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
     if not rules.is_event_time:
         return Deletes(decode_deletes(content, path=path).column("record_key"))
-    kinds = [needed.field(name).type for name in _present(rules, needed).ordering]
+    kinds = [needed.field(name).type for name in present_rules(rules, needed).ordering]
     ordering_type = kinds[0] if len(kinds) == 1 else kinds
     batch = decode_deletes(content, path=path, ordering_type=ordering_type)
     return Deletes(batch.column("record_key"), batch.column("ordering"))

@@ -14,10 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Longs
 from pyhudi.errors import FileMissingError, SnapshotExpiredError
 from pyhudi.formats.base_file import footer
 from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.read.file_slice import SliceSpec, read_slice, readable_row_groups
+from pyhudi.read.slice_parts import logged_rows, replaced_rows
 from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, Visibility
@@ -76,6 +78,20 @@ def read_task(task: ReadTask) -> pa.Table:
             spec=task.spec,
             partition_values=task.partition_values,
             row_groups=task.row_groups,
+        )
+
+
+def read_replaced(task: ReadTask) -> Longs:
+    """Row numbers in the base file of a task of the rows that its logs replace, ascending."""
+    with _expiring(task):
+        return replaced_rows(task.fs, task.slice, spec=task.spec)
+
+
+def read_logged(task: ReadTask) -> pa.Table:
+    """The rows of a task that are not unchanged rows of its base file."""
+    with _expiring(task):
+        return logged_rows(
+            task.fs, task.slice, spec=task.spec, partition_values=task.partition_values
         )
 
 

@@ -1,15 +1,17 @@
-"""Reads of file slices without logs by Spark's own Parquet reader.
+"""Reads of base files by Spark's own Parquet reader.
 
-Such slices need no merge, so Python would only add the cost of transfer, and Spark pushes its
+Python would only add the cost of transfer for rows that need no merge, and Spark pushes its
 columns and filters down to its own reader.  Used only where that reader is certain to return the
-same rows: the file's commit has the current column types of the table, the scan has no filter,
-and the file is local with a name that is not a glob pattern.
+same rows: the file has the current column types of the table, the scan has no filter, and
+the file is local with a name that is not a glob pattern.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
+from pyhudi.spark.merged_reader import RESERVED, place_columns, salt_for, without_replaced
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.filesystem import FileSystem
 
@@ -42,41 +45,139 @@ _OPTIONS: Final[Mapping[str, str]] = {
 }
 
 
-def native_tasks(state: TableState, plan: ScanPlan) -> frozenset[int]:
-    """Positions of the tasks of the plan that Spark's reader can read."""
-    if plan.where is not None or not plan.tasks or not _is_plain(plan):
-        return frozenset()
-    if not state.config.has_meta_columns or not state.fs.url.startswith("/"):
-        return frozenset()
-    known = {instant.time: instant for instant in state.timeline.commits}
-    alike: dict[InstantTime, bool] = {}
-    found = set()
-    for position, task in enumerate(plan.tasks):
+class Reader(Enum):
+    """What reads a file slice."""
+
+    SPARK = "Spark"
+    SPARK_AND_LOGS = "Spark, with the rows of logs from pyhudi"
+    PYHUDI = "pyhudi"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """The reader of a slice.  reason: why Spark does not read it; "" where it does."""
+
+    reader: Reader
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of the tasks of a plan, in order.  salt: of `merged_reader.place_columns`."""
+
+    slices: tuple[SliceReader, ...]
+    salt: str = ""
+
+    def tasks(self, plan: ScanPlan, reader: Reader) -> list[ReadTask]:
+        """The tasks of the plan with this reader."""
+        found = zip(plan.tasks, self.slices, strict=True)
+        return [task for task, chosen in found if chosen.reader is reader]
+
+
+def choose_readers(state: TableState, plan: ScanPlan, *, bytes_min: int) -> Readers:
+    """The reader of each slice of a plan.
+
+    bytes_min: with fewer bytes in the base files of slices with logs, pyhudi reads these slices:
+    Spark's reader would need another job.
+    """
+    reason = _reason_of_plan(state, plan)
+    types = _FileTypes(state, plan.schema)
+    found = [SliceReader(Reader.PYHUDI, reason)] * len(plan.tasks)
+    if reason:
+        return Readers(tuple(found))
+    for number, task in enumerate(plan.tasks):
+        reason = _reason_of_task(task) or types.reason(task)
+        reader = Reader.SPARK_AND_LOGS if task.slice.logs else Reader.SPARK
+        found[number] = SliceReader(Reader.PYHUDI, reason) if reason else SliceReader(reader)
+    chosen = Readers(tuple(found))
+    logged = [t.slice.base for t in chosen.tasks(plan, Reader.SPARK_AND_LOGS) if t.slice.base]
+    salt = salt_for([base.path.rpartition("/")[2] for base in logged])
+    reason = ""
+    if logged and sum(base.size_bytes for base in logged) < bytes_min:
+        reason = f"the base files of slices with logs have fewer than {bytes_min} bytes"
+    elif RESERVED & {name.lower() for name in plan.tasks[0].spec.table.names}:
+        reason = "the table has a column whose name the plan uses"
+    elif salt is None:
+        reason = "the names of base files are not distinct"
+    if not reason:
+        return Readers(chosen.slices, salt or "")
+    instead = SliceReader(Reader.PYHUDI, reason)
+    return Readers(
+        tuple(instead if s.reader is Reader.SPARK_AND_LOGS else s for s in chosen.slices)
+    )
+
+
+def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
+    """Why Spark's reader reads no slice of a plan; "" if it can."""
+    if plan.where is not None:
+        return "the scan has a filter"
+    if not plan.tasks or not plan.schema.names:
+        return "the scan has no columns or slices"
+    if not state.config.has_meta_columns:
+        return "the table has no meta columns"
+    if not state.fs.url.startswith("/"):
+        return "the table is not on a local file system"
+    names = plan.tasks[0].spec.table.names
+    if len({name.lower() for name in names}) != len(names):
+        return "the names of two columns differ only in case"
+    if len({frozenset(task.partition_values) for task in plan.tasks}) > 1:
+        return "partition paths contain different columns"
+    if len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
+        return f"more than {_PARTITIONS_MAX} partitions"
+    other = [f.name for f in plan.schema if pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {})]
+    return f"types of columns: {', '.join(other)}" if other else ""
+
+
+def _reason_of_task(task: ReadTask) -> str:
+    """Why Spark's reader does not read the base file of a task; "" if it can."""
+    base = task.slice.base
+    if base is None:
+        return "no base file"
+    if task.older is not None:
+        return "unchanged rows are left out"
+    if task.slice.source is not None:
+        return "bootstrapped file"
+    if not isinstance(base.name, BaseFileName) or base.name.extension != ".parquet":
+        return "not a Parquet file"
+    if _PATTERN.search(task.fs.url + base.path):
+        return "the path is a glob pattern"
+    return ""
+
+
+class _FileTypes:
+    """Whether base files have the column types of the table, by their commits."""
+
+    def __init__(self, state: TableState, schema: pa.Schema) -> None:
+        self._state, self._schema = state, schema
+        self._commits = {instant.time: instant for instant in state.timeline.commits}
+        self._known: dict[InstantTime, str] = {}
+
+    def reason(self, task: ReadTask) -> str:
+        """How the types differ; "" where they are equal."""
         base = task.slice.base
-        if base is None or not task.is_one_file or not isinstance(base.name, BaseFileName):
-            continue
-        if base.name.extension != ".parquet" or _PATTERN.search(task.fs.url + base.path):
-            continue
+        assert base is not None
         time = base.name.instant
-        if time not in alike:
-            commit = known.get(time)
-            text = None if commit is None else state.log.commit(commit).extra.get("schema")
-            stated = bool(text) and _states(str(text), plan.schema)
-            alike[time] = stated and _is_labelled(state.fs, base.path, plan.schema)
-        if alike[time]:
-            found.add(position)
-    return frozenset(found)
+        if time not in self._known:
+            self._known[time] = self._compared(time, base.path)
+        return self._known[time]
 
-
-def _is_plain(plan: ScanPlan) -> bool:
-    """Whether Spark's reader supports the column names, types and partition values of the plan."""
-    folded = {name.lower() for name in plan.tasks[0].spec.table.names}
-    if len(folded) != len(plan.tasks[0].spec.table.names) or not plan.schema.names:
-        return False
-    partition_columns = {frozenset(task.partition_values) for task in plan.tasks}
-    if len(partition_columns) > 1 or len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
-        return False
-    return not any(pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {}) for f in plan.schema)
+    def _compared(self, time: InstantTime, path: str) -> str:
+        """Cost: the footer of a file of the commit, if the commit is archived or states no schema,
+        or for types that older writers may have mislabelled; one writer wrote all its files."""
+        commit = self._commits.get(time)
+        text = None if commit is None else self._state.log.commit(commit).extra.get("schema")
+        if text:
+            stated = user_columns(avro_to_arrow(str(text)))
+        else:
+            stated = footer(self._state.fs, path).schema
+        for field in self._schema:
+            if field.name in META_COLUMNS or field.name not in stated.names:
+                continue
+            if stated.field(field.name).type != field.type:
+                return f"column {field.name} has another type in the file"
+        if not _is_labelled(self._state.fs, path, self._schema):
+            return "timestamps of the file have a wrong label"
+        return ""
 
 
 def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
@@ -97,19 +198,25 @@ def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
     )
 
 
-def _states(avro: str, schema: pa.Schema) -> bool:
-    """Whether the columns in a commit's schema have the same types in `schema`."""
-    stated = user_columns(avro_to_arrow(avro))
-    return all(
-        field.name in META_COLUMNS
-        or field.name not in stated.names
-        or stated.field(field.name).type == field.type
-        for field in schema
-    )
-
-
 def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
-    """The rows of tasks selected by `native_tasks`, with the columns of the plan."""
+    """The rows of the base files of tasks, with the columns of the plan."""
+    frame, columns = _base_files(spark, plan, tasks)
+    return frame.select(*columns)
+
+
+def merged_frame(
+    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], replaced: DataFrame, salt: str
+) -> DataFrame:
+    """As `native_frame`, less the rows whose bitmaps are in `replaced`."""
+    frame, columns = _base_files(spark, plan, tasks)
+    placed = frame.select("*", *place_columns(salt))
+    return without_replaced(placed, replaced).select(*columns)
+
+
+def _base_files(
+    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]
+) -> tuple[DataFrame, list[Column]]:
+    """Base files as a frame, and the columns of the plan as expressions over it."""
     by_partition = tasks[0].partition_values
     fields = [field for field in plan.schema if field.name not in by_partition]
     names = [field.name for field in fields]
@@ -124,8 +231,8 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask])
         if field.name in by_partition:
             columns.append(_partition_value(field.name, spark_field, tasks).alias(field.name))
         else:
-            columns.append(frame["`" + field.name.replace("`", "``") + "`"])
-    return frame.select(*columns)
+            columns.append(F.col("`" + field.name.replace("`", "``") + "`"))
+    return frame, columns
 
 
 def _partition_value(name: str, spark_field: Any, tasks: Sequence[ReadTask]) -> Column:

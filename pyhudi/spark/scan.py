@@ -1,24 +1,35 @@
 """Scans as DataFrames: planned on the driver, read on the workers, one task per file slice.
 
-File slices that need no merge are read by Spark itself if that returns the same rows.
+Base files are read by Spark itself if that returns the same rows, less the rows that logs replace.
 """
 
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, read_task
+from pyhudi.read.scan_tasks import read_logged, read_replaced
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
 from pyhudi.spark.job_submission import remote
-from pyhudi.spark.parquet_reader import native_frame, native_tasks
+from pyhudi.spark.merged_reader import BITMAPS, bitmaps
+from pyhudi.spark.parquet_reader import (
+    Reader,
+    SliceReader,
+    choose_readers,
+    merged_frame,
+    native_frame,
+)
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 from pyhudi.spark.worker import Batches, TaskOrder
 
@@ -26,40 +37,128 @@ _BATCH_ROWS: Final = 32 * 1024
 _WAVES: Final = 32
 """Maximum number of Spark tasks per slot and scan."""
 
+BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
+"""Property of the session: bytes of base files with logs from which Spark's reader is used."""
+
+_BYTES_MIN: Final = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SliceWork:
+    """A slice to read.  logged_only: without the unchanged rows of its base file."""
+
+    task: ReadTask
+    logged_only: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class ReadWork:
-    """File slices to read, each pickled separately, and the schema that Spark expects of rows."""
+    """Slices to read, each a pickled `SliceWork`, and the schema that Spark expects of rows."""
 
     tasks: tuple[bytes, ...]
     schema: pa.Schema
 
 
+@dataclass(frozen=True, slots=True)
+class ReplacedWork:
+    """Slices whose replaced rows are determined, each a pickled `ReadTask`."""
+
+    tasks: tuple[bytes, ...]
+    salt: str
+
+
+@dataclass(frozen=True)
+class SparkScanPlan:
+    """What a scan on Spark will read, and the reader of each slice.
+
+    readers: one a slice, in the order of `plan.tasks`.
+    """
+
+    plan: ScanPlan
+    readers: tuple[SliceReader, ...]
+
+    def __str__(self) -> str:
+        """The plan as text; slices with the same reader and reason are counted."""
+        counts = Counter(self.readers)
+        lines = [
+            f"read by     {chosen.reader.value}: {count} slices"
+            + (f" ({chosen.reason})" if chosen.reason else "")
+            for chosen, count in counts.items()
+        ]
+        return "\n".join([str(self.plan), *lines])
+
+    __repr__ = __str__
+
+
+def explain_scan(spark: SparkSession, state: TableState, plan: ScanPlan) -> SparkScanPlan:
+    """The plan of `scan_frame`."""
+    return SparkScanPlan(plan, choose_readers(state, plan, bytes_min=_bytes_min(spark)).slices)
+
+
 def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
     """The rows of a plan.  Every use of the frame reads the snapshot of the plan."""
-    native = native_tasks(state, plan)
-    rest = [task for number, task in enumerate(plan.tasks) if number not in native]
-    if not native:
-        return _arrow_frame(spark, plan, rest)
-    frame = native_frame(spark, plan, [plan.tasks[number] for number in sorted(native)])
-    return frame if not rest else frame.union(_arrow_frame(spark, plan, rest))
+    readers = choose_readers(state, plan, bytes_min=_bytes_min(spark))
+    plain = readers.tasks(plan, Reader.SPARK)
+    logged = readers.tasks(plan, Reader.SPARK_AND_LOGS)
+    work = [SliceWork(task) for task in readers.tasks(plan, Reader.PYHUDI)]
+    work += [SliceWork(task, logged_only=True) for task in logged]
+    frames = []
+    if plain:
+        frames.append(native_frame(spark, plan, plain))
+    if logged:
+        replaced = _replaced_frame(spark, logged, readers.salt)
+        frames.append(merged_frame(spark, plan, logged, replaced, readers.salt))
+    if work or not frames:
+        frames.append(_arrow_frame(spark, plan, work))
+    return reduce(lambda one, other: one.union(other), frames)
 
 
-def _arrow_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
-    """The rows of tasks that workers read with pyhudi."""
-    packed = tuple(cloudpickle.dumps(task) for task in tasks)  # type: ignore[no-untyped-call]
-    work = ReadWork(packed, as_spark(plan.schema))
-    slices = max(1, min(len(tasks), _WAVES * default_parallelism(spark)))
-    frame = numbers(spark, len(tasks), slices=slices)
-    return map_arrow(frame, remote(TaskOrder(read_batches, work), "rows"), to_spark(plan.schema))
+def _bytes_min(spark: SparkSession) -> int:
+    return int(spark.conf.get(BYTES_MIN, None) or _BYTES_MIN)
+
+
+def _arrow_frame(spark: SparkSession, plan: ScanPlan, work: Sequence[SliceWork]) -> DataFrame:
+    """The rows that workers read with pyhudi."""
+    read = ReadWork(_packed(work), as_spark(plan.schema))
+    return _on_workers(spark, len(work), TaskOrder(read_batches, read), to_spark(plan.schema))
+
+
+def _replaced_frame(spark: SparkSession, tasks: Sequence[ReadTask], salt: str) -> DataFrame:
+    """The bitmaps of the replaced rows of the tasks."""
+    order = TaskOrder(replaced_batches, ReplacedWork(_packed(tasks), salt))
+    return _on_workers(spark, len(tasks), order, BITMAPS)
+
+
+def _packed(items: Sequence[Any]) -> tuple[bytes, ...]:
+    return tuple(cloudpickle.dumps(item) for item in items)  # type: ignore[no-untyped-call]
+
+
+def _on_workers(spark: SparkSession, count: int, order: TaskOrder, schema: StructType) -> DataFrame:
+    slices = max(1, min(count, _WAVES * default_parallelism(spark)))
+    return map_arrow(numbers(spark, count, slices=slices), remote(order, "rows"), schema)
 
 
 def read_batches(work: ReadWork, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Rows of the file slices whose numbers are in the batches; runs on workers."""
+    for number in _numbers_in(batches):
+        item: SliceWork = pickle.loads(work.tasks[number])
+        rows = read_logged(item.task) if item.logged_only else read_task(item.task)
+        yield from spark_batches(rows, work.schema, rows=_BATCH_ROWS)
+
+
+def replaced_batches(work: ReplacedWork, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Bitmaps of the file slices whose numbers are in the batches; runs on workers."""
+    for number in _numbers_in(batches):
+        task: ReadTask = pickle.loads(work.tasks[number])
+        assert task.slice.base is not None
+        found = read_replaced(task)
+        if len(found):
+            yield bitmaps(found, task.slice.base.path.rpartition("/")[2], work.salt)
+
+
+def _numbers_in(batches: Batches) -> Iterator[int]:
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            task: ReadTask = pickle.loads(work.tasks[number])
-            yield from spark_batches(read_task(task), work.schema, rows=_BATCH_ROWS)
+        yield from batch.column(0).to_pylist()
 
 
-__all__ = ["ReadWork", "read_batches", "scan_frame"]
+__all__ = ["BYTES_MIN", "SparkScanPlan", "explain_scan", "scan_frame"]

@@ -29,7 +29,7 @@ from pyhudi.records import META_COLUMNS, without_meta
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, is_frame, with_values
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
-from pyhudi.spark.scan import scan_frame
+from pyhudi.spark.scan import SparkScanPlan, explain_scan, scan_frame
 from pyhudi.spark.types import arrow_schema_of, to_spark
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
@@ -217,6 +217,20 @@ class SparkTable(api.Table):
         return read_current(
             self._state, lambda state: scan_frame(self._spark, state, plan_scan(state, request))
         )
+
+    def explain(
+        self,
+        columns: str | Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        as_of: PointInTime | None = None,
+        mode: str = "snapshot",
+    ) -> SparkScanPlan:
+        """The plan of a scan with these arguments: what is read and skipped, and which reader
+        reads each slice and why."""
+        local = api.Table(self._fs, options=self._options, engine=LocalEngine())
+        plan = local.scan(columns, where, as_of=as_of, mode=mode).plan
+        return explain_scan(self._spark, self._state(), plan)
 
     def lookup(self, keys: Any = None, *, where: Filter | None = None) -> pa.Table:
         return self._lookup(keys, where, LocalEngine())

@@ -1,7 +1,8 @@
 """Every merge rule: random batches into tables of both types, against a plain model.
 
 A copy-on-write table merges when it is written, a merge-on-read one when it is read, and a merged
-slice is what a compaction would write: all three give what the model says.
+slice is what a compaction would write: all three give what the model says, and so do the two parts
+of a slice that an engine with its own reader of base files reads.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.support.merge_model import RULES, SCHEMA, TOAST, VERSION_9, Model, Row, Rule
+from tests.support.slice_parts import read_in_parts
 
 
 def small_rows() -> st.SearchStrategy[Row]:
@@ -70,6 +72,15 @@ def slices_merged(table: Table) -> list[Row]:
     return rows_of(pa.concat_tables(found)) if found else []
 
 
+def slices_in_parts(table: Table, *, logged_first: bool) -> list[Row]:
+    """Base rows that no log replaces, and the rows that the logs add."""
+    found = [
+        read_in_parts(task.fs, task.slice, task.spec, {}, logged_first=logged_first)
+        for task in table.scan().tasks
+    ]
+    return rows_of(pa.concat_tables(found)) if found else []
+
+
 steps = st.lists(
     st.lists(small_rows(), min_size=1, max_size=6)
     | st.lists(st.sampled_from("abcdef"), min_size=1, max_size=2),
@@ -104,6 +115,8 @@ def three_ways(
     assert rows_of(cow.scan().to_arrow()) == want
     assert rows_of(mor.scan().to_arrow()) == want
     assert slices_merged(mor) == want
+    assert slices_in_parts(mor, logged_first=True) == want
+    assert slices_in_parts(mor, logged_first=False) == want
 
 
 @pytest.mark.parametrize("name", RULES)

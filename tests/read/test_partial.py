@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,7 @@ from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.partial_updates import partial_rules
 from pyhudi.merge.payload_classes import Keeps
 from tests.read.test_capture import unzipped
+from tests.support.slice_parts import read_in_parts
 
 TABLES = ["mor_partial_v8", "mor_partial_v9"]
 FILE_NAME = "_hoodie_file_name"
@@ -59,6 +61,17 @@ def test_columns_and_filters_see_merged_rows(name: str, tmp_path: Path) -> None:
     both = (pc.field("a") == 15) & (pc.field("b") == "new20")
     assert [row["id"] for row in by_id(table.scan(where=both, as_of=moment))] == ["k1"]
     assert table.scan(as_of=moment).count() == len(want)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_remaining_base_rows_and_logged_rows_are_the_merged_rows(name: str, tmp_path: Path) -> None:
+    table, moment, want = opened(name, tmp_path)
+    for columns in (None, ["id", "c"], ["c"]):
+        scan = table.scan(columns, as_of=moment)
+        found = [read_in_parts(t.fs, t.slice, t.spec, t.partition_values) for t in scan.tasks]
+        rows = pa.concat_tables(found).sort_by(scan.schema.names[-1])
+        assert rows.equals(scan.to_arrow().sort_by(scan.schema.names[-1]))
+    assert len(want) == rows.num_rows
 
 
 @pytest.mark.parametrize("name", TABLES)

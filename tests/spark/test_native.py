@@ -16,13 +16,14 @@ pytest.importorskip("pyspark")
 import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.errors import UserError
-from pyhudi.spark.parquet_reader import native_tasks
+from pyhudi.spark.parquet_reader import Reader, choose_readers
 
 
 def natives(table: Any, **scan: Any) -> tuple[int, int]:
     """(slices Spark reads itself, slices) of a scan of a local table."""
     found = table.scan(**scan)
-    return len(native_tasks(table._state(), found.plan)), len(found.plan.tasks)
+    readers = choose_readers(table._state(), found.plan, bytes_min=1 << 20).slices
+    return sum(r.reader is Reader.SPARK for r in readers), len(readers)
 
 
 def same_rows(spark: Any, path: Path, columns: list[str] | None = None) -> None:
@@ -89,7 +90,7 @@ def test_files_of_other_types_are_not_sparks(spark: Any, tmp_path: Path) -> None
     same_rows(spark, tmp_path / "t")
 
 
-def test_slices_with_logs_and_filters_are_not_sparks(spark: Any, tmp_path: Path) -> None:
+def test_small_slices_with_logs_and_filters_are_not_sparks(spark: Any, tmp_path: Path) -> None:
     table = pyhudi.create_table(
         tmp_path / "t", ROWS.schema, record_key="id", partition_by="n", table_type="mor"
     )
