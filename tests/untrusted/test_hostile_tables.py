@@ -6,11 +6,11 @@ that a user may do.  What comes of it is right rows or a typed error; the folder
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import fastavro
@@ -93,8 +93,17 @@ def use(home: Path) -> list[PyhudiError]:
     return errors
 
 
-def newest(home: Path, suffix: str) -> Path:
-    return sorted((home / "table" / ".hoodie").glob(f"*.{suffix}"))[-1]
+def timeline_folder(home: Path) -> Path:
+    return home / "table" / pyhudi.open_table(home / "table").config.layout.timeline_folder
+
+
+def rewrite_newest(home: Path, change: Callable[[CommitMetadata], CommitMetadata]) -> None:
+    """Replace the content of the newest commit."""
+    table = pyhudi.open_table(home / "table")
+    log, commit = table._state().log, table.timeline.commits.last
+    assert commit is not None
+    content = log.encode(change(log.commit(commit)))
+    (home / "table" / log.path(commit)).write_bytes(content)
 
 
 def put(path: Path, data: bytes) -> None:
@@ -104,15 +113,14 @@ def put(path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("evil", UP)
 def test_paths_in_a_commit_lead_nowhere(home: Path, evil: str) -> None:
-    commit = newest(home, "deltacommit")
-    body = json.loads(commit.read_bytes())
-    stats = next(iter(body["partitionToWriteStats"].values()))
-    for stat in stats:
-        stat["path"], stat["partitionPath"] = f"{evil}/{BASE}", evil
-        stat["fileId"] = f"{evil}/x"
-    body["partitionToWriteStats"] = {evil: stats}
-    body["partitionToReplaceFileIds"] = {evil: [f"{evil}/x"]}
-    commit.write_text(json.dumps(body))
+    def lead_outside(commit: CommitMetadata) -> CommitMetadata:
+        stats = (
+            replace(stat, path=f"{evil}/{BASE}", partition=evil, file_id=f"{evil}/x")
+            for stat in commit.stats
+        )
+        return replace(commit, stats=tuple(stats), replaced={evil: (f"{evil}/x",)})
+
+    rewrite_newest(home, lead_outside)
     codes = {f.code for f in examine(LocalFileSystem(home / "table")).problems}
     assert "foreign-path" in codes
     use(home)
@@ -128,7 +136,7 @@ def test_a_rollback_plan_deletes_nothing_outside(home: Path, evil: str) -> None:
     }  # fmt: skip
     record = {"instantToRollback": {"commitTime": time_, "action": "commit"},
               "RollbackRequests": [request]}  # fmt: skip
-    put(home / "table" / ".hoodie" / f"{at}.rollback.requested", write_avro(ROLLBACK_PLAN, record))
+    put(timeline_folder(home) / f"{at}.rollback.requested", write_avro(ROLLBACK_PLAN, record))
     assert any(isinstance(e, CorruptFileError) for e in use(home))
 
 
@@ -142,7 +150,7 @@ def test_a_clean_plan_deletes_nothing_outside(home: Path, evil: str) -> None:
         "filePathsToBeDeletedPerPartition": {evil: infos}, "partitionsToBeDeleted": [evil],
     }  # fmt: skip
     at = "29990101000000000"
-    put(home / "table" / ".hoodie" / f"{at}.clean.requested", write_avro(CLEANER_PLAN, plan))
+    put(timeline_folder(home) / f"{at}.clean.requested", write_avro(CLEANER_PLAN, plan))
     use(home)
 
 
@@ -153,13 +161,13 @@ def test_a_compaction_plan_reads_and_writes_nothing_outside(home: Path, evil: st
         "dataFilePath": f"{evil}/{BASE}", "fileId": f"{evil}/x", "partitionPath": evil,
     }  # fmt: skip
     plan = write_avro(COMPACTION_PLAN, {"operations": [operation], "version": 2})
-    put(home / "table" / ".hoodie" / "29990101000000000.compaction.requested", plan)
+    put(timeline_folder(home) / "29990101000000000.compaction.requested", plan)
     assert use(home)
 
 
 @pytest.mark.parametrize("evil", UP[:6])
 def test_markers_of_a_crashed_write_delete_nothing_outside(home: Path, evil: str) -> None:
-    hoodie, at = home / "table" / ".hoodie", "29990101000000000"
+    hoodie, at = timeline_folder(home), "29990101000000000"
     put(hoodie / f"{at}.deltacommit.requested", b"")
     put(hoodie / f"{at}.deltacommit.inflight", b"")
     text = f"{evil}/{BASE}.marker.CREATE\n{home}/outside/{BASE}.marker.CREATE\n"
@@ -262,11 +270,7 @@ def test_deep_and_huge_commits_are_refused(body: str) -> None:
 
 
 def test_a_deep_schema_in_a_commit_is_refused(home: Path) -> None:
-    commit = newest(home, "deltacommit")
-    body = json.loads(commit.read_bytes())
     deep = '{"type":"array","items":' * 3000 + '"int"' + "}" * 3000
-    body["extraMetadata"]["schema"] = (
-        '{"type":"record","name":"r","fields":[{"name":"id","type":' + deep + "}]}"
-    )
-    commit.write_text(json.dumps(body))
+    schema = '{"type":"record","name":"r","fields":[{"name":"id","type":' + deep + "}]}"
+    rewrite_newest(home, lambda commit: replace(commit, extra={**commit.extra, "schema": schema}))
     assert all(isinstance(error, PyhudiError) for error in use(home))
