@@ -27,6 +27,10 @@ HASHES = ("tests/native/test_hashing.py",)
 KINDS = ("tests/index/test_kinds.py",)
 BUCKETS = ("tests/index/test_kinds.py", "tests/index/test_bucket.py", "-k", "bucket")
 LOCKS = ("tests/contracts/test_locks.py",)
+TWICE = ("tests/timeline/test_timeline.py", "-k", "twice")
+HISTORY = ("tests/timeline/test_history.py",)
+CLEANED = ("tests/read/test_changes.py", "-k", "cleaned")
+LATE = ("tests/concurrency/test_lost_lock.py", "-k", "published_after_its_rollback and cow")
 SPARK = ("tests/spark/test_source.py", "-k", "nan or zeros")
 
 
@@ -222,4 +226,31 @@ MUTANTS = (
         "            if planned.is_empty and not fitted.has_changed:\n",
         "            if planned.is_empty or (planned.missing and planned.matched):\n",
         ("tests/history/test_check.py",)),
+    _in("timeline/instant_files.py", "layout 2: the first of several completed files counts",
+        "yield from ranked[:-1]", "yield from ranked[1:]", TWICE),
+    _in("timeline/instant_files.py", "layout 2: a rollback leaves a second completed file",
+        "self.fs.delete(map(self.path, self._completions(instant)))",
+        "self.fs.delete(map(self.path, self._completions(instant)[:1]))", TWICE),
+    _in("table/file_group_view.py", "layout 2: the instant of a log decides about its slice",
+        "done = completions.get(time, time)", "done = time", VIEW),
+    _in("table/file_group_view.py", "layout 2: logs belong to the oldest slice",
+        "home = max((t for t in starts if t <= done), default=None)",
+        "home = min((t for t in starts if t <= done), default=None)", VIEW),
+    _in("timeline/history/rows.py", "layout 2: an archive file of another length is read",
+        "if source.size() != file.size_bytes:", "if False:", HISTORY),
+    _in("timeline/history/manifest.py", "layout 2: the oldest manifest replaces a lost version",
+        "number = max(manifest_numbers(fs, folder), default=0)",
+        "number = min(manifest_numbers(fs, folder), default=0)", HISTORY),
+    _in("read/snapshot_availability.py", "layout 2: later cleans are not asked",
+        "cleans.after(until)", "cleans.up_to(until)", CLEANED),
+    _in("timeline/late_commits.py", "layout 2: late commits are believed",
+        "and len(states[instant.time, instant.action]) < _WHOLE", "and False", LATE),
+    _in("timeline/late_commits.py", "layout 2: several completed files are not noticed",
+        "for group in found.values() if len(group) > 1)",
+        "for group in found.values() if len(group) > 3)", TWICE),
+    _in("read/scan_plan.py", "layout 2: a cleaned range is read",
+        "if limit is not None or until is not None:", "if limit is not None:", CLEANED),
+    _in("read/changes/snapshot_diff.py", "layout 2: a diff knows only the cleans of its past",
+        "check_not_expired(state, view, limit, until=time, groups=groups)",
+        "check_not_expired(moment, view, limit, until=time, groups=groups)", CLEANED),
 )  # fmt: skip
