@@ -10,6 +10,7 @@
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make hbase    the HBase index on a real HBase, in turns with Apache Hudi's; fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
+# make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes
 # make options  write docs/options.md and docs/schema_evolution.md from the code
@@ -31,7 +32,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
+.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -117,6 +118,10 @@ hbase: build
 zookeeper: build
 	$(BIN)/python -m pytest -m zookeeper tests
 
+hudi-rs: build
+	$(BIN)/python -m tests.support.hudi_rs --build
+	$(BIN)/python -m pytest -p no:xdist -m hudi_rs tests/interop/test_hudi_rs.py
+
 kills: build
 	$(BIN)/python -m tests.spark.streaming_kill --kills 50 --seed $${SEED:-0}
 
@@ -144,7 +149,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not zookeeper' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not zookeeper and not hudi_rs' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

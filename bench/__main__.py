@@ -37,6 +37,7 @@ SMALL: dict[str, list[str]] = {
     "changes_read": ["--smoke"],
     "table_lookup": ["--smoke"],
     "compaction": ["--smoke"],
+    "hudi_rs": ["--smoke"],
 }
 
 

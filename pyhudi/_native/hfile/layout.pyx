@@ -206,6 +206,8 @@ cdef class Layout:
         cdef int64_t room = len(section)
         cdef int64_t done = 0, size = 0
         cdef BlockHeader header
+        if self.verify_checksums and has_no_sums(at, room):
+            self.verify_checksums = False
         body = self.load(at, room, self.load_on_open, MAGIC_ROOT, &size)
         self.checksum_type = at[24]
         done += size
@@ -275,6 +277,27 @@ cdef class Layout:
         if self.last_row is not None and self.root.count:
             first = self.root.rows[0][: self.root.row_sizes[0]]
             self.prefix = shared_prefix(first, self.last_row)
+
+
+cdef bint has_no_sums(const uint8_t *at, int64_t room) noexcept nogil:
+    """Whether all blocks of a load-on-open section state CRC-32C and have zeros for checksums.
+
+    hudi-rs 0.6 reserves the room and computes none.  Damage does not look like this: it would have
+    to clear the checksums of each of the three or more blocks and nothing else.
+    """
+    cdef Cursor c = cursor_over(at, room)
+    cdef BlockHeader header
+    cdef const uint8_t *block
+    cdef int64_t i
+    while c.at < c.end:
+        block = c.at
+        if take_header(&c, &header) != OK or header.checksum_type != 2:
+            return False
+        for i in range(header.summed, <int64_t>HEADER_SIZE + header.stored):
+            if block[i] != 0:
+                return False
+        c.at = block + HEADER_SIZE + header.stored
+    return room > 0
 
 
 cdef dict named_entries(bytes body, int64_t count, int64_t below):
