@@ -147,7 +147,7 @@ def test_an_unknown_name_is_rejected_whatever_it_starts_with(name: str) -> None:
     "name",
     [
         "hoodie.datasource.hive_sync.enable", "hoodie.datasource.meta.sync.enable",
-        "hoodie.metadata.index.secondary.enable", "hoodie.write.ignore.failed",
+        "hoodie.write.ignore.failed",
     ],
 )  # fmt: skip
 def test_a_feature_that_is_missing_cannot_be_switched_on(name: str) -> None:

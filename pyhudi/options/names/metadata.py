@@ -114,9 +114,10 @@ ROWS: Final[tuple[Row, ...]] = (
     refused(
         "hoodie.metadata.index.drop", "a write drops no index", harmless=("",)
     ),
-    refused("hoodie.index.name", "named indexes are not written"),
     *refused_all(
-        "expression indexes are not written", "leave it out",
+        "a write creates no index; existing ones are maintained",
+        'table.index.create("secondary" or "expression", column, ...)',
+        "hoodie.index.name",
         "hoodie.expression.index.function",
         "hoodie.expression.index.type",
         "hoodie.metadata.index.expression.column",
@@ -124,14 +125,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.index.expression.options",
         "hoodie.metadata.index.secondary.column",
     ),
-    refused(
-        "hoodie.metadata.index.secondary.enable", "secondary indexes are not written",
-        "hoodie.metadata.index.column.stats.enable, by which readers skip files",
-        harmless=("false",),
-    ),
-    refused(
-        "hoodie.metadata.index.expression.enable", "expression indexes are not written",
-        harmless=("false",),
+    *without_effect(
+        "existing indexes are maintained; table.index.create() and drop() change them",
+        "hoodie.metadata.index.secondary.enable",
+        "hoodie.metadata.index.expression.enable",
     ),
     refused(
         "hoodie.metadata.log.compaction.enable", "the metadata table has no log compaction",

@@ -193,7 +193,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "for new tables",
     ),
     refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
-    refused("hoodie.datasource.write.secondarykey.column", "secondary indexes are not written"),
+    refused(
+        "hoodie.datasource.write.secondarykey.column", "a write creates no index",
+        'table.index.create("secondary", column)',
+    ),
     refused(
         "hoodie.timeline.path", "the folders of the timeline are fixed", harmless=("timeline",)
     ),
