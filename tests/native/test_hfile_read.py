@@ -6,6 +6,8 @@ import io
 import mmap
 import random
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -451,3 +453,31 @@ def test_cleared_checksums_of_some_blocks_are_damage() -> None:
     some = blocks_without_last[:info] + data[info:]
     with pytest.raises(CorruptFileError, match="checksum mismatch"):
         HFileReader(some)
+
+
+def test_a_reader_in_a_garbage_cycle_is_collected() -> None:
+    """CPython 3.11 crashed when the collector cleared the memoryview that a reader had exported."""
+    code = """
+import gc, io, weakref
+import pyarrow as pa
+from pyhudi import HFileReader, HFileWriter
+from pyhudi.metadata.hfile_slices import MappedBytes
+
+file = io.BytesIO()
+with HFileWriter(file) as writer:
+    writer.add(pa.array([b"a", b"b"]), pa.array([b"1", b"2"]))
+
+class Cycle:
+    pass
+
+for _ in range(20):
+    source, cycle = MappedBytes(file.getvalue(), "x"), Cycle()
+    cycle.all = cycle, source, source.buffer, HFileReader(source)
+    gone = weakref.ref(cycle)
+    del source, cycle
+    gc.collect()
+    assert gone() is None
+print("collected")
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "collected\n", "")

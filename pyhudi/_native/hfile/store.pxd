@@ -27,8 +27,7 @@ cdef class BlockStore:
     cdef bint in_place                    # cells are read in the mapped file
     cdef bint compressed
     cdef bint mapped                      # `base` is a mapped file
-    cdef Py_buffer _view
-    cdef bint _viewed
+    cdef Py_buffer *_view  # NULL without one; a pointer hides it from the garbage collector
     cdef object _cache_name               # first part of this file's keys in the cache
     cdef set _kept_offsets
     cdef set _met_offsets                 # blocks decoded before, cached or not

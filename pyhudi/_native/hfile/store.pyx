@@ -7,6 +7,7 @@ file without compression are read in place and never copied.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from pyhudi._native.cursor cimport MALFORMED, OK, Cursor, Status, cursor_over
@@ -36,8 +37,9 @@ cdef class BlockStore:
     """Created by `open_store`.  Safe for several threads under the GIL."""
 
     def __dealloc__(self):
-        if self._viewed:
-            PyBuffer_Release(&self._view)
+        if self._view != NULL:
+            PyBuffer_Release(self._view)
+            PyMem_Free(self._view)
 
     cdef int close(self) except -1:
         """Remove this file from the cache and drop the source, which stays open."""
@@ -243,14 +245,32 @@ cdef BlockStore open_store(object source, object cache, object path, bint verify
     store._nodes = {}
     buffer = getattr(store.source, "buffer", None)
     if buffer is not None:
-        PyObject_GetBuffer(buffer, &store._view, PyBUF_SIMPLE)
-        store._viewed = True
+        take_view(store, buffer)
         store.base = <const uint8_t *>store._view.buf
         store.mapped = getattr(store.source, "mapped", None) is not None
     store.layout = open_layout(store.source, path or name, verify_checksums)
     store.compressed = store.layout.codec != NONE
     store.in_place = store.base != NULL and not store.compressed and not starts_bare(store)
     return store
+
+
+cdef int take_view(BlockStore store, object buffer) except -1:
+    """Export a buffer for the life of the store.
+
+    CPython 3.11 clears a memoryview in a garbage cycle although a buffer of it is exported, and
+    crashes when that is released.  The collector does not see the export behind a pointer, so it
+    counts as a use from outside of the cycle, and the memoryview lives until it is released.
+    """
+    cdef Py_buffer *view = <Py_buffer *>PyMem_Malloc(sizeof(Py_buffer))
+    if view == NULL:
+        raise MemoryError
+    try:
+        PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE)
+    except BaseException:
+        PyMem_Free(view)
+        raise
+    store._view = view
+    return 0
 
 
 cdef bint starts_bare(BlockStore store):
