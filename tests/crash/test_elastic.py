@@ -81,7 +81,7 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
 @pytest.mark.parametrize(("operation", "growth"), [("upsert", "SEAL"), ("delete", "GROUPS")])
 def test_a_stop_anywhere_leaves_index_and_rows_in_step(operation: str, growth: str) -> None:
     """Some stops; all of them below."""
-    sweep(operation, growth, TableType.COPY_ON_WRITE, one_in=13)
+    sweep(operation, growth, TableType.COPY_ON_WRITE, one_in=11)
 
 
 @pytest.mark.slow

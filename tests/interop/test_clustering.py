@@ -17,7 +17,7 @@ OPTIONS = {
     "hoodie.parquet.small.file.limit": "0",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
-    "hoodie.clustering.plan.strategy.target.file.max.bytes": "700000",
+    "hoodie.clustering.plan.strategy.target.file.max.bytes": "15000",
 }
 
 

@@ -23,6 +23,8 @@ BUILT = (pytest.mark.slow, pytest.mark.hudi_rs)
 OPTIONS = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.compact.inline": "false",
+    # hudi-rs misses keys of a write in which the metadata table is compacted
+    "hoodie.metadata.compact.max.delta.commits": "100",
 }
 AVRO = {"hoodie.logfile.data.block.format": "avro"}
 
@@ -205,12 +207,20 @@ TURNS: list[tuple[str, Callable[[Both], object]]] = [
 ]
 
 
+@pytest.mark.parametrize("creator", ["pyhudi", "hudi-rs"])
 @pytest.mark.slow
 @pytest.mark.hudi_rs
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [8, 9])
-def test_both_agree_after_each_turn(version: int, kind: str, tmp_path: Path, peer: HudiRs) -> None:
-    table = make(tmp_path / "t", version=version, table_type=kind)
+def test_both_agree_after_each_turn(
+    version: int, kind: str, creator: str, tmp_path: Path, peer: HudiRs
+) -> None:
+    if creator == "pyhudi":
+        table = make(tmp_path / "t", version=version, table_type=kind)
+    else:
+        how = {"name": "t", "keys": ["id"], "partition_by": ["part"], "ordering": ["ts"]}
+        peer.call("create", path=str(tmp_path / "t"), version=version, kind=kind, options={}, **how)
+        table = opened(tmp_path / "t")
     both = Both(tmp_path / "t", peer, table)
     for number, (name, act) in enumerate(TURNS):
         try:

@@ -258,7 +258,7 @@ def test_either_resizes_buckets_after_the_other(
     def by_pyhudi(most: int) -> None:
         turns.by_pyhudi()
         options = {
-            "hoodie.parquet.max.file.size": 4000, "hoodie.parquet.small.file.limit": 0,
+            "hoodie.parquet.max.file.size": 1000, "hoodie.parquet.small.file.limit": 0,
             "hoodie.bucket.index.max.num.buckets": most,
         }  # fmt: skip
         table = pyhudi.open_table(turns.path, options=options)

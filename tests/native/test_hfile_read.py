@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import mmap
 import random
@@ -453,6 +454,20 @@ def test_cleared_checksums_of_some_blocks_are_damage() -> None:
     some = blocks_without_last[:info] + data[info:]
     with pytest.raises(CorruptFileError, match="checksum mismatch"):
         HFileReader(some)
+
+
+def test_a_file_without_cells_may_have_an_empty_data_block() -> None:
+    """hudi-rs 0.6.0-rc.1 wrote this file, of a new table's column statistics."""
+    data = gzip.decompress((GOLDEN / "hudi_rs_empty.hfile.gz").read_bytes())
+    reader = HFileReader(data)
+    assert reader.scan().read_all().num_rows == 0
+    reader.verify()
+    entry = data.index(b"IDXROOT2") + 33
+    assert data[entry : entry + 13] == bytes(11) + b"\x25" + b"\0"
+    longer = bytearray(data)
+    longer[entry + 11] = 0x60  # a block that may have cells
+    with pytest.raises(CorruptFileError):
+        HFileReader(bytes(longer), verify_checksums=False)
 
 
 def test_a_reader_in_a_garbage_cycle_is_collected() -> None:

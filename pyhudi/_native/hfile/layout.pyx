@@ -116,6 +116,15 @@ cdef bytes shared_prefix(bytes a, bytes b):
     return a[:size]
 
 
+cdef bint names_no_cell(bytes body):
+    """Whether a root index is one entry with an empty key, of a DATA block without cells.
+
+    hudi-rs 0.6 writes such a block and entry into files that it states to have none:
+    offset (8 bytes), size of the block (4), length of the key (1): 0.
+    """
+    return len(body) == 13 and body[12] == 0 and int.from_bytes(body[8:12]) <= HEADER_SIZE + 4
+
+
 cdef class Layout:
     """Created by `open_layout`.  Invariant: `root` was checked against the file's sizes."""
 
@@ -225,6 +234,8 @@ cdef class Layout:
         self._take_info(info)
         self._take_metas(metas)
         self.root = root_index(body, self.root_count, 0 if self.levels <= 1 else 16)
+        if self.root is None and self.root_count == 0 and names_no_cell(body):
+            self.root = root_index(b"", 0, 0)
         if self.root is None:
             raise CorruptFileError("malformed root index", path=self.path, offset=self.load_on_open)
         self._find_prefix()

@@ -56,7 +56,7 @@ cdef int walk_blocks(BlockStore store, BlockIndex index) except -1:
             raise_corrupt(TRUNCATED, layout.path, offset)
         window = store.window(offset, offset + size)
         layout.open_header(window.at, size, offset, &header)
-        if header.magic == MAGIC_DATA:
+        if header.magic == MAGIC_DATA and (header.plain or index.count):  # see `names_no_cell`
             if entry >= index.count or <int64_t>index.offsets[entry] != offset:
                 raise CorruptFileError(
                     "a data block is not in the index", path=layout.path, offset=offset

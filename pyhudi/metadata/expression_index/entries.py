@@ -46,7 +46,7 @@ def index_expression(task: IndexedExpression) -> FileIndex:
         return FileIndex(stat.partition, stat.file_name, (), None, "")
     values = _values(task, is_log=is_log)
     if index.is_ranged:
-        found = range_of_values(index.column, values, stat.size_bytes, index.version, is_log=is_log)
+        found = range_of_values(index.column, values, stat.size_bytes, index.version)
         return FileIndex(stat.partition, stat.file_name, (found,), None, "")
     bloom = index.new_filter()
     for chunk in values.chunks:
@@ -57,8 +57,8 @@ def index_expression(task: IndexedExpression) -> FileIndex:
 def _values(task: IndexedExpression, *, is_log: bool) -> pa.ChunkedArray:
     """The function's value of each row of the file."""
     column, index = _column(task, is_log=is_log), task.index
-    if pt.is_null(column.type):
-        return column
+    if pt.is_null(column.type):  # Apache Hudi fails to merge ranges of the type NULL with others
+        return pa.chunked_array([pa.nulls(len(column), index.expression.own_type)])
     if not index.accepts(column.type):
         raise UnsupportedTableError(
             "a file has an indexed column with a type that the index cannot have",

@@ -79,6 +79,12 @@ class Expression:
         """The type of the function's values for a column of a type that it accepts."""
         return self.values(pa.array([], _plain(kind))).type
 
+    @property
+    def own_type(self) -> pa.DataType:
+        """The type of the function's values; `identity`, whose type is the column's, gives that of
+        one column that it accepts."""
+        return next(self.result_type(kind) for kind in _SAMPLES if self.accepts(kind))
+
     def values(self, column: pa.Array) -> pa.Array:
         """The value of each row; null for null.  column: of a type that the function accepts."""
         if pt.is_dictionary(column.type):
@@ -258,6 +264,11 @@ _FUNCTIONS: Final = {
         _is_text, _substring, {"pos": _is_count, "len": _is_count}, frozenset({"pos", "len"})
     ),
 }
+
+_SAMPLES: Final = (
+    pa.string(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"),
+)  # fmt: skip
+"""Types of which each function accepts at least one."""
 
 FUNCTIONS: Final = tuple(sorted(_FUNCTIONS))
 """Names of the functions that can be computed."""

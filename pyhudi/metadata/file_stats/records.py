@@ -307,7 +307,7 @@ def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
 
 
 def range_of_values(
-    column: str, values: pa.ChunkedArray, size_bytes: int, version: int, *, is_log: bool
+    column: str, values: pa.ChunkedArray, size_bytes: int, version: int
 ) -> ColumnRange:
     """The range of a function's values in a file; values: of type null if all are."""
     if pt.is_null(values.type):
@@ -317,8 +317,7 @@ def range_of_values(
             column, "StringWrapper", None, None, count, count, size_bytes, size_bytes, typed=typed
         )
     sizes = {"size_bytes": size_bytes, "plain_bytes": size_bytes}
-    found = _range_of(column, values.type, values, sizes, version)
-    return _in_log(found) if is_log else found
+    return _range_of(column, values.type, values, sizes, version)
 
 
 def _range_of(
