@@ -40,7 +40,7 @@ _WAVES: Final = 32
 BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
 """Property of the session: bytes of base files with logs from which Spark's reader is used."""
 
-_BYTES_MIN: Final = 128 << 20
+_BYTES_MIN: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
