@@ -6,23 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.read.scan import ArrowRows
 
-class RowVerbs:
+
+class RowVerbs(ArrowRows):
     """The rows of a table, without meta columns; `scan` selects columns, rows and snapshots."""
 
     def to_arrow(self) -> pa.Table:
         """All rows."""
         return self._rows().to_arrow()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> Any:
-        """All rows as a polars DataFrame."""
-        import polars
-
-        return polars.DataFrame(self.to_arrow())
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows, in no defined order.  Raises UserError for a negative number."""

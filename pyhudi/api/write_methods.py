@@ -204,24 +204,27 @@ class WritingVerbs:
         Raises UserError for unknown columns and for values that do not fit.
         """
         state = self._state()
-        schema = without_meta(state.schema())
+        stored = state.schema()
+        schema = without_meta(stored)
         check_assignments(set, schema, state.config)
         if where is not None:
-            named_columns(as_filter(where, state.schema()), state.schema())
+            named_columns(as_filter(where, stored), stored)
         none = StreamRows(pa.RecordBatchReader.from_batches(schema, ()))
         return self._write(
             Operation.UPSERT,
             none,
             dry_run=dry_run,
             publish=publish,
-            finds=self._updates(set, where),
+            finds=self._updates(set, where, schema),
         )
 
     def _updates(
-        self, values: Mapping[str, Any], where: Filter | None
+        self, values: Mapping[str, Any], where: Filter | None, schema: pa.Schema
     ) -> Callable[[TableState], Rows]:
-        """A search for the rows to update.  Raises UserError if a value does not fit its column."""
-        schema = without_meta(self._state().schema())
+        """A search for the rows to update.  schema: the table's user columns.
+
+        Raises UserError if a value does not fit its column.
+        """
         for name, value in values.items():
             as_value(value, schema, schema.field(name).type)
         skips = self._options.read.data_skipping

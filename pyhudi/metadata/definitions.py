@@ -16,7 +16,7 @@ Source: HoodieIndexMetadata and HoodieTableMetaClient of Apache Hudi 1.2.0; its 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -178,6 +178,20 @@ def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str,
     if not isinstance(stored, dict):
         raise _damaged(config)
     return {name: each for name, each in stored.items() if isinstance(each, dict)}
+
+
+def definitions_with_prefix(
+    fs: FileSystem, config: TableConfig, prefix: str, names: Iterable[str] | None = None
+) -> list[tuple[str, dict[str, Any] | None]]:
+    """The partitions with a prefix, by name, and their definitions; None where there is none.
+
+    Reads one file, and none where no partition is listed.  names: of metadata partitions; None:
+    those that the table lists.  Raises CorruptFileError where the definitions cannot be read.
+    """
+    among = config.metadata_partitions if names is None else names
+    listed = sorted(name for name in among if name.startswith(prefix))
+    stored = read_definitions(fs, config) if listed else {}
+    return [(name, stored.get(name)) for name in listed]
 
 
 def add_definition(

@@ -21,7 +21,24 @@ from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState, read_current
 
 
-class Scan:
+class ArrowRows:
+    """Rows in the formats of other libraries, for classes with `to_arrow`."""
+
+    def to_arrow(self) -> pa.Table:
+        raise NotImplementedError
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+
+class Scan(ArrowRows):
     """Rows of a table, read lazily.
 
     Anything that accepts Arrow streams accepts a Scan.  state: called once, when the
@@ -62,16 +79,6 @@ class Scan:
         slice if it has logs.
         """
         return pa.RecordBatchReader.from_batches(self.schema, _stream(self.tasks))
-
-    def to_pandas(self, **options: Any) -> Any:
-        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> Any:
-        """All rows as a polars DataFrame."""
-        import polars
-
-        return polars.DataFrame(self.to_arrow())
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows, in no defined order; reads no more parts of files than needed, and two

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Final, NoReturn, TypeAlias, overload
 
 import pyarrow as pa
@@ -70,17 +70,25 @@ def as_value(value: Any, schema: pa.Schema, kind: pa.DataType) -> pc.Expression:
         ) from None  # fmt: skip
 
 
-def _parsed(text: str) -> Any:
-    from sqlglot import Dialect, parse_one, tokens
-    from sqlglot.errors import SqlglotError
-    from sqlglot.expressions import Condition
+@cache
+def _dialect() -> Any:
+    """The SQL that filters are written in; made once, as sqlglot registers each dialect."""
+    from sqlglot import Dialect, tokens  # slow to import
 
     class Quoted(Dialect):
         class Tokenizer(tokens.Tokenizer):
             IDENTIFIERS = ['"', "`"]  # noqa: RUF012
 
+    return Quoted
+
+
+def _parsed(text: str) -> Any:
+    from sqlglot import parse_one
+    from sqlglot.errors import SqlglotError
+    from sqlglot.expressions import Condition
+
     try:
-        return parse_one(text, into=Condition, dialect=Quoted)
+        return parse_one(text, into=Condition, dialect=_dialect())
     except SqlglotError as error:
         place: Any = next(iter(getattr(error, "errors", ())), {})
         raise UserError(

@@ -43,6 +43,11 @@ def collected(frame: DataFrame) -> pa.Table:
     return pa.table({name: pa.nulls(0) for name in frame.columns})
 
 
+def quoted(name: str) -> str:
+    """A column name as Spark parses it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def with_values(frame: DataFrame, values: Mapping[str, Any]) -> DataFrame:
     """The frame with new values in some columns, in the types of these columns.
 
@@ -50,7 +55,7 @@ def with_values(frame: DataFrame, values: Mapping[str, Any]) -> DataFrame:
     """
     columns = []
     for field in frame.schema.fields:
-        old = frame["`" + field.name.replace("`", "``") + "`"]
+        old = frame[quoted(field.name)]
         if field.name in values:
             value = values[field.name]
             new = functions.expr(value) if isinstance(value, str) else functions.lit(value)
@@ -70,8 +75,8 @@ def map_arrow(frame: DataFrame, function: MapArrow, schema: StructType) -> DataF
     from pyspark.sql.udf import UserDefinedFunction
 
     udf = UserDefinedFunction(function, returnType=schema, evalType=_MAP_IN_ARROW)
-    quoted = [frame["`" + name.replace("`", "``") + "`"] for name in frame.columns]
-    column: Any = udf(*quoted)
+    columns = [frame[quoted(name)] for name in frame.columns]
+    column: Any = udf(*columns)
     java: Any = frame._jdf
     if spark_version.startswith("3."):
         return DataFrame(java.pythonMapInArrow(column._jc.expr(), False), frame.sparkSession)

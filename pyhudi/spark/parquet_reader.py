@@ -28,6 +28,7 @@ from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
+from pyhudi.spark.frames import quoted
 from pyhudi.spark.merged_reader import RESERVED, place_columns, salt_for, without_replaced
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.filesystem import FileSystem
@@ -231,7 +232,7 @@ def _base_files(
         if field.name in by_partition:
             columns.append(_partition_value(field.name, spark_field, tasks).alias(field.name))
         else:
-            columns.append(F.col("`" + field.name.replace("`", "``") + "`"))
+            columns.append(F.col(quoted(field.name)))
     return frame, columns
 
 

@@ -16,6 +16,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
 from pyhudi.keygen.generators import KeyRule, paths_where_known, record_keys
 from pyhudi.records import PARTITION_PATH
+from pyhudi.spark.frames import quoted
 from pyhudi.spark.job_submission import ship
 from pyhudi.spark.parquet_frames import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.types import to_arrow
@@ -87,7 +88,7 @@ def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     if set(frame.columns) <= requested:
         return frame
     selected = [name for name in frame.columns if name in requested]
-    return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in selected))
+    return frame.select(*(frame[quoted(name)] for name in selected))
 
 
 def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:

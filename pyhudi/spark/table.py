@@ -27,7 +27,7 @@ from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, without_meta
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.frames import collected, is_frame, with_values
+from pyhudi.spark.frames import collected, is_frame, quoted, with_values
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.scan import SparkScanPlan, explain_scan, scan_frame
 from pyhudi.spark.types import arrow_schema_of, to_spark
@@ -284,7 +284,7 @@ class SparkTable(api.Table):
         return SparkKeys(keys, self.key_rule(with_paths=False))
 
     def _updates(
-        self, values: Mapping[str, Any], where: Filter | None
+        self, values: Mapping[str, Any], where: Filter | None, schema: pa.Schema
     ) -> Callable[[TableState], Rows]:
         skips = self._options.read.data_skipping
 
@@ -312,7 +312,7 @@ def _projected(frame: DataFrame, columns: str | Sequence[str] | None, with_meta:
     names = selected_columns(columns)
     if names is None:
         names = tuple(n for n in frame.columns if with_meta or n not in META_COLUMNS)
-    return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
+    return frame.select(*(quoted(name) for name in names))
 
 
 def _text_rule(column: str) -> KeyRule:

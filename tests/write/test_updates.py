@@ -109,8 +109,8 @@ def test_an_update_is_evaluated_again_after_a_conflict(tmp_path: Path) -> None:
     finds = other._updates
     calls = 0
 
-    def racing(values: Any, where: Any) -> Any:
-        found = finds(values, where)
+    def racing(values: Any, where: Any, schema: Any) -> Any:
+        found = finds(values, where, schema)
 
         def search(state: Any) -> Any:
             nonlocal calls

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pyhudi._native.bloom import BloomFilter
 from pyhudi.errors import UnsupportedTableError
-from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.definitions import definitions_with_prefix
 from pyhudi.metadata.expression_index.functions import Expression
 from pyhudi.metadata.file_stats.value_types import has_ranges
 from pyhudi.metadata.payloads import EXPRESSION_PREFIX, MetadataPartition, maintained_partitions
@@ -135,12 +135,8 @@ def expression_indexes(
     names: of metadata partitions; None: those that the table lists.  Raises CorruptFileError where
     the definitions cannot be read.
     """
-    among = config.metadata_partitions if names is None else names
-    listed = sorted(name for name in among if name.startswith(EXPRESSION_PREFIX))
-    if not listed:
-        return ()
-    stored = read_definitions(fs, config)
-    found = (_parsed(name, stored.get(name)) for name in listed)
+    listed = definitions_with_prefix(fs, config, EXPRESSION_PREFIX, names)
+    found = (_parsed(name, definition) for name, definition in listed)
     return tuple(index for index in found if index is not None)
 
 

@@ -309,13 +309,7 @@ def _inner(column: pa.ChunkedArray, path: list[str]) -> pa.ChunkedArray:
 def range_of_values(
     column: str, values: pa.ChunkedArray, size_bytes: int, version: int
 ) -> ColumnRange:
-    """The range of a function's values in a file; values: of type null if all are."""
-    if pt.is_null(values.type):
-        typed = ValueType(NULL_ORDINAL, "StringWrapper") if version >= 2 else None
-        count = len(values)
-        return ColumnRange(
-            column, "StringWrapper", None, None, count, count, size_bytes, size_bytes, typed=typed
-        )
+    """The range of a function's values in a file, in the type of the values."""
     sizes = {"size_bytes": size_bytes, "plain_bytes": size_bytes}
     return _range_of(column, values.type, values, sizes, version)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.definitions import definitions_with_prefix, read_definitions
 from pyhudi.metadata.payloads import (
     SECONDARY_PREFIX,
     MetadataPartition,
@@ -57,12 +57,8 @@ def secondary_indexes(
     names: of metadata partitions; None: those that the table lists.  Raises CorruptFileError where
     the definitions cannot be read.
     """
-    among = config.metadata_partitions if names is None else names
-    listed = sorted(name for name in among if name.startswith(PREFIX))
-    if not listed:
-        return ()
-    stored = read_definitions(fs, config)
-    found = (_parsed(name, stored.get(name)) for name in listed)
+    listed = definitions_with_prefix(fs, config, PREFIX, names)
+    found = (_parsed(name, definition) for name, definition in listed)
     return tuple(index for index in found if index is not None)
 
 
