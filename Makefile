@@ -25,6 +25,7 @@
 # make sanitize the native core with AddressSanitizer and UBSan, under the fuzz program
 # make model    every order of steps of three writers and the services, with put-if-absent and without
 # make mutants  seeded bugs, each of which a test must catch
+# make docs     the documentation site, in build/site; dead links and missing names fail
 # make wheel    the wheel, in dist/
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
+.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -102,6 +103,9 @@ faults: build
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
 	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
+
+docs: build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 azure: build
 	$(BIN)/python -m tests.support.azure --fetch

@@ -236,7 +236,7 @@ def test_names_use_standard_terms(folder: str) -> None:
 
 def user_facing() -> list[Path]:
     """Error messages, documentation and the texts of the command line."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [ROOT / "tests/golden/messages.txt", *pages, *sorted((ROOT / "pyhudi/cli").glob("*.py"))]
 
 

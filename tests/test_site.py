@@ -1,0 +1,74 @@
+"""The documentation site: every link leads somewhere, and every public name is documented."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyhudi
+import pyhudi.errors
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md")),
+]
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def test_every_link_names_a_file() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {match[1]}"
+        for page in PAGES
+        for match in LINK.finditer(page.read_text("utf-8"))
+        if not (page.parent / match[1]).exists()
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """Dead links and anchors, pages outside the navigation and unknown names are warnings."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "reference" / "api.html").exists()
+
+
+def documented() -> set[str]:
+    """Names of the API reference."""
+    text = (ROOT / "docs/reference/api.md").read_text("utf-8")
+    members = re.search(r"members: \[(.*?)\]", text, re.DOTALL)
+    assert members
+    errors = {f"pyhudi.errors.{name.strip()}" for name in members[1].split(",")}
+    names = re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)
+    return errors | {re.sub(r"\.(\w+)\.\1$", r".\1", name) for name in names}
+
+
+def test_the_reference_documents_every_public_name() -> None:
+    names = {
+        f"pyhudi.errors.{name}" if name.endswith("Error") else f"pyhudi.{name}"
+        for name in dir(pyhudi)
+    }
+    assert not names - {"pyhudi.__version__"} - documented()
+
+
+def test_the_reference_documents_every_public_name_on_spark() -> None:
+    tree = ast.parse((ROOT / "pyhudi/spark/__init__.py").read_text("utf-8"))
+    imported = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names = {f"pyhudi.spark.{alias.asname}" for node in imported for alias in node.names}
+    assert names and not names - documented()
+
+
+def test_the_reference_documents_every_error() -> None:
+    kinds = {
+        f"pyhudi.errors.{name}"
+        for name, kind in vars(pyhudi.errors).items()
+        if isinstance(kind, type) and issubclass(kind, pyhudi.errors.PyhudiError)
+    }
+    assert not kinds - documented()
