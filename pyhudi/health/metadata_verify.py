@@ -45,7 +45,10 @@ def check_metadata(
         _check_definitions(inventory)
         inner = _metadata_inventory(inventory)
         if inner is None:
-            yield _broken(METADATA_TABLE, "the metadata table is listed but is missing", "")
+            yield _broken(
+                METADATA_TABLE, "the metadata table is listed but is missing",
+                "writes and services are refused, reads list the files",
+            )  # fmt: skip
             return
         found = [*check_instants(inner), *check_files(inner), *check_present(inner)]
         yield from (_of_metadata(f) for f in found if f.severity is Severity.ERROR)

@@ -175,9 +175,9 @@ def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str,
         return {}
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(config) from error
-    if not isinstance(stored, dict):
+    if not isinstance(stored, dict) or not all(isinstance(d, dict) for d in stored.values()):
         raise _damaged(config)
-    return {name: each for name, each in stored.items() if isinstance(each, dict)}
+    return stored
 
 
 def definitions_with_prefix(

@@ -82,6 +82,23 @@ def open_metadata(
     return MetadataTable(fs, config, log, timeline, metadata_log, metadata_log.load())
 
 
+def check_metadata_exists(fs: FileSystem, config: TableConfig) -> None:
+    """Raise IndexNotReadyError where the table lists a metadata table that does not exist.
+
+    Tables without a metadata table pass.  Cost: one request for a file's existence.
+    """
+    if FILES.path in config.metadata_partitions and not own_log(fs, config).fs.exists(PROPERTIES):
+        raise missing_metadata(fs)
+
+
+def missing_metadata(fs: FileSystem) -> IndexNotReadyError:
+    """The error of a change to a table whose metadata table is listed but does not exist."""
+    return IndexNotReadyError(
+        "the metadata table is listed in the properties but does not exist", path=fs.url,
+        hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
+    )  # fmt: skip
+
+
 class MetadataTable:
     """A snapshot of a metadata table.  Everything is read on demand.
 
@@ -382,8 +399,10 @@ __all__ = [
     "MetadataListing",
     "MetadataTable",
     "RecordIndex",
+    "check_metadata_exists",
     "file_records",
     "in_group_order",
+    "missing_metadata",
     "open_metadata",
     "own_log",
 ]

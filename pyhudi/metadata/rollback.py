@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
+from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import LogFileName, join, new_write_token, parse_data_file
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.layouts.table_layout import LogInstant, MetadataInstants
@@ -31,7 +31,7 @@ from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import is_elastic, remove_undone
 from pyhudi.metadata.hfile_slices import StoredFile, open_log
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED
-from pyhudi.metadata.reader import MetadataTable, open_metadata
+from pyhudi.metadata.reader import MetadataTable, missing_metadata, open_metadata
 from pyhudi.metadata.visible_instants import ROLLBACK, suffixed
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -111,11 +111,7 @@ def _opened(
 ) -> MetadataTable:
     table = open_metadata(fs, config, log, timeline)
     if table is None:
-        raise IndexNotReadyError(
-            "the metadata table is listed but does not exist",
-            path=fs.url,
-            hint="rebuild the metadata table",
-        )
+        raise missing_metadata(fs)
     return table
 
 

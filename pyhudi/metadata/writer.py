@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.errors import IndexNotReadyError, UnsupportedTableError
+from pyhudi.errors import UnsupportedTableError
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.compaction import check_bounded, run_services
 from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
@@ -28,7 +28,7 @@ from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import PARTITIONS_V6, RECORD_INDEX, maintained_partitions
-from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.reader import missing_metadata, open_metadata
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
 from pyhudi.storage.filesystem import FileSystem
@@ -139,7 +139,7 @@ def begin_metadata(
     of crashed writers and runs the metadata table's services if they are due.  compact_after:
     delta commits between two compactions.  The caller holds the table's lock until the data
     instant is complete.  Raises UnsupportedTableError, before any change, for metadata that would
-    become stale, IndexNotReadyError if the table has no metadata table, WriteConflictError where
+    become stale, IndexNotReadyError if the metadata table does not exist, WriteConflictError where
     it has too many uncompacted delta commits while an older instant stays pending.
     """
     check_writable(config)
@@ -147,9 +147,7 @@ def begin_metadata(
     check_one(config)
     table = open_metadata(fs, config, log, timeline)
     if table is None:
-        raise IndexNotReadyError(
-            "the table has no metadata table", path=fs.url, hint="create one before the write"
-        )
+        raise missing_metadata(fs)
     table = finish_rollbacks(config, table)
     table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
     check_bounded(table.timeline, timeline, instant)

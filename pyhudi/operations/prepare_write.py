@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import IndexNotReadyError, OptionError
+from pyhudi.errors import OptionError
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.maintenance.sizing import planned_groups
@@ -33,7 +33,7 @@ from pyhudi.metadata.payloads import (
     RECORD_INDEX,
     MetadataPartition,
 )
-from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.reader import missing_metadata, open_metadata
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.options import IndexKind, Options
@@ -221,7 +221,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     if metadata is not None and (choice.kind.is_record_index or metadata.maintained_index()):
         records = metadata.record_index(method=request.options.read.lookup)
     if choice.kind.is_record_index and records is None:
-        raise IndexNotReadyError("the table has no metadata table", path=state.fs.url)
+        raise missing_metadata(state.fs)
     opening = Opening(
         options.index_rules, staging, request.engine, records.shard_count if records else None,
         publishes=not request.dry_run, concurrent=options.concurrency.optimistic,

@@ -20,6 +20,7 @@ from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.metadata.elastic.create import rebuilt_rule
 from pyhudi.metadata.elastic.state import IndexRule
 from pyhudi.metadata.elastic.store import last_state
+from pyhudi.metadata.reader import check_metadata_exists
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
@@ -100,6 +101,7 @@ def rebuild_index(
     began = time.monotonic()
     state = load_state(fs, options.read)
     check_table(state.config)
+    check_metadata_exists(fs, state.config)
     first = plan_build(state, _index_target(state, options, kind, buckets).hash)
     gather_keys(first, engine, progress)
     with alone(fs, options, "rebuild index") as now:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from pyhudi.engine import Engine
 from pyhudi.metadata.expression_index.definition import maintained_expressions
+from pyhudi.metadata.reader import check_metadata_exists
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport, execute_archival
@@ -213,8 +214,13 @@ def archive(fs: FileSystem, options: Options) -> ArchiveReport:
 
 @contextmanager
 def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, after recovery from crashed writers."""
+    """The table under its lock, after recovery from crashed writers.
+
+    Raises, before the caller changes anything, UnsupportedTableError for a table that cannot be
+    written and IndexNotReadyError where its metadata table is missing.
+    """
     with open_locked(fs, options, purpose) as state:
         check_table(state.config)
+        check_metadata_exists(fs, state.config)
         maintained_expressions(fs, state.config)
         yield state
