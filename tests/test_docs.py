@@ -1,7 +1,8 @@
 """Every Python block of the README and of the pages below docs/ runs.
 
 A block may use the names that `names` gives: a merge-on-read table of two commits in `table`, and
-what the text around the block states.  docs/integrations.md has a test of its own.
+what the text around the block states.  docs/integrations.md has its own test, and pages in folders
+of docs/ are in tests/test_walkthroughs.py.
 """
 
 from __future__ import annotations
@@ -77,12 +78,14 @@ def needs_spark(block: str) -> bool:
     return any(word in block for word in ("hudi.spark", "spark.", "df."))
 
 
-def cases(*, spark: bool) -> Iterator[Any]:
-    for page in PAGES:
-        if page.name != "integrations.md":
-            for number, block in enumerate(blocks(page), 1):
-                if needs_spark(block) is spark:
-                    yield pytest.param(block, id=f"{page.name}-{number}")
+def cases(*, spark: bool) -> list[Any]:
+    return [
+        pytest.param(block, id=f"{page.name}-{number}")
+        for page in PAGES
+        if page.name != "integrations.md"
+        for number, block in enumerate(blocks(page), 1)
+        if needs_spark(block) is spark
+    ]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,110 @@
+"""Pages below a folder of docs/ run from top to bottom, as a reader types them.
+
+The blocks of a page share their names and one empty folder.  A comment after a `print` is its
+output.  Lines of shell blocks: `pyhudi` runs the command line, `make` and `pip` name targets and
+extras that exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*/*.md"))
+BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
+PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text("utf-8"))
+
+
+def needs_spark(page: Path) -> bool:
+    return any(kind == "python" and "spark" in block for kind, block in blocks(page))
+
+
+def pages(*, spark: bool) -> list[Any]:
+    return [
+        pytest.param(page, id=str(page.relative_to(ROOT / "docs")))
+        for page in PAGES
+        if blocks(page) and needs_spark(page) is spark
+    ]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+def run_page(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, (kind, block) in enumerate(blocks(page), 1):
+        where = f"{page.name}, block {number}"
+        if kind == "python":
+            run_python(block, names, where)
+        else:
+            for line in block.replace("\\\n", "").splitlines():
+                run_line(shlex.split(line, comments=True), where)
+
+
+def run_python(block: str, names: dict[str, Any], where: str) -> None:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(block, f"<{where}>", "exec"), names)
+    lines = iter(output.getvalue().splitlines())
+    for expected in PRINTED.findall(block):
+        assert expected in lines, f"{where}: {expected!r} is not in {output.getvalue()!r}"
+
+
+def run_line(words: list[str], where: str) -> None:
+    match words:
+        case []:
+            return
+        case ["pyhudi", *arguments]:
+            run_command(arguments, where)
+        case ["make", target]:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        case ["pip", "install", *packages]:
+            for extras in re.findall(r"pyhudi\[(.*?)\]", " ".join(packages)):
+                assert set(extras.split(",")) <= extras_of_the_project()
+        case _:
+            raise AssertionError(f"{where}: {shlex.join(words)} is not run by this test")
+
+
+def run_command(arguments: list[str], where: str) -> None:
+    from pyhudi.cli.app import run
+
+    with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as ended:
+        run(arguments)
+    assert not ended.value.code, f"{where}: pyhudi {shlex.join(arguments)}"
+
+
+def extras_of_the_project() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return set(project["project"]["optional-dependencies"])
+
+
+@pytest.mark.parametrize("page", pages(spark=False))
+def test_a_page_runs_from_top_to_bottom(page: Path) -> None:
+    run_page(page)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", pages(spark=True))
+def test_a_page_runs_from_top_to_bottom_on_spark(spark: Any, page: Path) -> None:
+    run_page(page)
+    for query in spark.streams.active:
+        query.stop()
